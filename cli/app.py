@@ -91,6 +91,7 @@ PANELS: dict[str, dict[str, Verb]] = {
             "operate.doctor:doctor", "Check what is installed and running, and say how to fix what is missing."
         ),
         "user": Verb("operate.user:app", "Say who may open the page, and whether they look, submit or administer."),
+        "token": Verb("operate.token:app", "Make, list and end the tokens with which programs use the API."),
         "migrate": Verb(
             "operate.databases:migrate", "Create both databases, or upgrade them to this version; safe to repeat."
         ),

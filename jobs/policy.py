@@ -68,7 +68,7 @@ def load_policy(settings: Settings) -> Policy:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise SettingsError(f"{path.absolute()}: {where}: {first['msg']}, got {first['input']!r}") from None
-    if settings.web_login != "accounts":
+    if settings.web_login in ("none", "token"):
         return policy
     places = ("model_folders", "dataset_folders", "endpoint_hosts")
     return policy.model_copy(update={name: () for name in places if getattr(policy, name) is None})

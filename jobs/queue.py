@@ -29,7 +29,7 @@ from jobs.table import (
 )
 from lab import access
 from lab.access import Actor, Change
-from lab.errors import UserError
+from lab.errors import UnknownNameError, UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
 from warehouse.app_db import audit
@@ -205,7 +205,7 @@ def job_id_of(engine: sa.Engine, name: str, states: Sequence[State] | None = Non
     with reading(engine).connect() as connection:
         job_id = connection.execute(query).scalar()
     if job_id is None:
-        raise UserError(
+        raise UnknownNameError(
             f"there is no job {name!r}, and no job of a study of that name: `drafthouse jobs` lists all jobs"
         )
     return str(job_id)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from lab.errors import UserError
+from lab.errors import UnknownNameError, UserError
 from lab.study import Frozen, Study
 from warehouse.app_db.schema import job_events, jobs
 
@@ -138,7 +138,7 @@ def get_row(connection: sa.Connection, job_id: str, *, lock: bool = False) -> sa
     """Return the job's row, like `find_row`. Raises UserError if there is no job with this id."""
     row = find_row(connection, job_id, lock=lock)
     if row is None:
-        raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists all jobs")
+        raise UnknownNameError(f"there is no job {job_id}: `drafthouse jobs` lists all jobs")
     return row
 
 

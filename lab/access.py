@@ -62,6 +62,7 @@ class Change(StrEnum):
     DASHBOARD = "dashboard.change"
     NAMED_VIEW = "view.name"
     USERS = "user.change"
+    TOKENS = "token.change"
     AUDIT = "audit.read"
 
 
@@ -76,6 +77,7 @@ RULES: dict[Change, Rule] = {
     Change.DASHBOARD: Rule("change a dashboard", Role.VIEWER),
     Change.NAMED_VIEW: Rule("change a saved query", Role.VIEWER),
     Change.USERS: Rule("manage users", Role.ADMINISTRATOR),
+    Change.TOKENS: Rule("make or end a token", Role.VIEWER),
     Change.AUDIT: Rule("read the audit table", Role.ADMINISTRATOR),
 }
 

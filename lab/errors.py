@@ -13,6 +13,10 @@ class UserError(DrafthouseError):
     """An error that the user can fix: its text is one sentence that says how. Printed without a traceback."""
 
 
+class UnknownNameError(UserError):
+    """A job, a study or a run that is not there."""
+
+
 class SettingsError(UserError):
     """A setting in the environment or drafthouse.toml that cannot be used."""
 
@@ -50,6 +54,10 @@ class ForeignFileError(UserError):
 
 class QueryError(UserError):
     """A query that the warehouse cannot answer; the text includes DuckDB's message."""
+
+
+class UnknownStudyError(QueryError, UnknownNameError):
+    """A study of which the warehouse has no results."""
 
 
 class UnknownPriceError(QueryError):

@@ -35,6 +35,7 @@ APP = sa.MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
         "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
         "ix": "ix_%(column_0_label)s",
     }
 )
@@ -204,6 +205,20 @@ def _tokens(name: str, *columns: sa.Column[datetime]) -> sa.Table:
 
 login_links = _tokens("login_links")
 sessions = _tokens("sessions", sa.Column("last_seen", UtcDateTime, nullable=False))
+
+api_tokens = sa.Table(
+    "api_tokens",
+    APP,
+    sa.Column("token_id", sa.Text, primary_key=True),  # what people call it
+    sa.Column("token_hash", sa.Text, nullable=False, unique=True),  # SHA-256: the secrets are random and long
+    sa.Column("name", sa.Text, sa.ForeignKey("users.name"), nullable=False, index=True),
+    sa.Column("label", sa.Text, nullable=False),  # what it is for
+    sa.Column("role", sa.Text, nullable=False),  # the most that it may do: lab.access.Role
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("ends_at", UtcDateTime, nullable=False),
+    sa.Column("last_used_at", UtcDateTime),
+    sa.Column("revoked_at", UtcDateTime),
+)
 
 login_failures = sa.Table(
     "login_failures",

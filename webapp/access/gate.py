@@ -7,16 +7,19 @@ import hashlib
 import hmac
 import threading
 import time
+from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from jobs.access import sessions
+from jobs.access import sessions, tokens
 from jobs.access.local import local_actor
 from lab.access import Actor
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings, load_settings
 from webapp.access import start_token
 
+#: Keys of a request's scope: who asks, and the gate that let them in.
+ACTOR, GATE = "drafthouse.actor", "drafthouse.gate"
 #: For this long an answer about a session is used again: the longest time for which a disabled user still comes in.
 FRESH_S = 1.0
 #: Cookies that are longer are none of ours, and would fill the memory.
@@ -58,12 +61,23 @@ class Gate:
             return None
         if not self.has_users:
             return local_actor("page") if self.is_token_cookie(cookie) else None
+        return self._looked_up(cookie, sessions.actor_of)
+
+    def actor_with(self, token: str) -> Actor | None:
+        """Who uses the API with this token; the token of the start is one, too. None if it opens nothing."""
+        if self.is_open:
+            return local_actor("api")
+        if not self.has_users:
+            return local_actor("api") if self.is_start_token(token) else None
+        return self._looked_up(token, tokens.actor_of)
+
+    def _looked_up(self, secret: str, actor_of: Callable[[sa.Engine, str], Actor | None]) -> Actor | None:
         with self._lock:
-            at_s, known = self._answers.get(cookie, (float("-inf"), None))
+            at_s, known = self._answers.get(secret, (float("-inf"), None))
         if time.monotonic() - at_s < FRESH_S:
             return known
-        actor = sessions.actor_of(self.engine, cookie)
-        self._remember(cookie, actor)
+        actor = actor_of(self.engine, secret)
+        self._remember(secret, actor)
         return actor
 
     def forget(self, cookie: str) -> None:

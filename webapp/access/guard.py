@@ -6,17 +6,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.errors import UserError
-from webapp.access.gate import Gate
+from webapp.access.gate import ACTOR, GATE, Gate
 from webapp.access.headers import page_headers
 from webapp.access.hosts import hosts_of
 
@@ -62,11 +63,19 @@ class Guard:
             or self._gate.is_open
         ):
             return refusal
+        token = _bearer(scope) if _is_api(path) else None
         try:
-            actor = await run_in_threadpool(self._gate.actor_of, self._cookie(scope))
+            if token is None:
+                actor = await run_in_threadpool(self._gate.actor_of, self._cookie(scope))
+            else:
+                actor = await run_in_threadpool(self._gate.actor_with, token)
         except (UserError, sa.exc.DBAPIError):
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
-        return None if actor is not None else self._to_login(scope)
+        if actor is None:
+            return self._to_login(scope)
+        scope[ACTOR] = replace(actor, via="api") if _is_api(path) else actor
+        scope[GATE] = self._gate
+        return None
 
     def _wrong_door(self, scope: Scope, headers: Headers) -> Response | None:
         if scope["path"] in _CLOSED:
@@ -89,6 +98,8 @@ class Guard:
 
     def _to_login(self, scope: Scope) -> Response:
         """A page that is opened leads to the login and back; anything else is refused."""
+        if _is_api(scope["path"]):
+            return _api_refusal()
         if scope["type"] == "websocket" or scope["method"] != "GET" or _is_part_of_a_page(scope):
             return _plain(401, "Sign in first.")
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -151,6 +162,23 @@ def local_path(target: str) -> str:
 
 def _is_login(path: str) -> bool:
     return path in (LOGIN, LOGOUT) or path.startswith(f"{LOGIN}/")
+
+
+def _is_api(path: str) -> bool:
+    return path.startswith("/api/v1/")
+
+
+def _bearer(scope: Scope) -> str | None:
+    """The token of a program."""
+    kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else None
+
+
+def _api_refusal() -> Response:
+    """As problem details, like every error of the API."""
+    detail = "send a token as `Authorization: Bearer ...`: `drafthouse token add` makes one"
+    body = {"type": "about:blank", "title": "Sign in first", "status": 401, "detail": detail}
+    return JSONResponse(body, 401, {"WWW-Authenticate": "Bearer"}, "application/problem+json")
 
 
 def _is_part_of_a_page(scope: Scope) -> bool:

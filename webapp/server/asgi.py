@@ -10,12 +10,13 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from webapp.access.gate import gate
 from webapp.access.guard import Guard
 from webapp.access.headers import script_digests
 from webapp.access.routes import access_routes
+from webapp.api.app import PREFIX, api
 from webapp.server import workarounds
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
@@ -69,10 +70,10 @@ async def _moved(request: Request) -> RedirectResponse:
     return RedirectResponse(f"{MOVED[request.url.path]}{query}", status_code=307)
 
 
-def routes() -> list[Route]:
+def routes() -> list[Route | Mount]:
     """Everything besides Streamlit's own routes."""
     pages = page_routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
-    return [*access_routes(gate()), *(Route(path, _moved) for path in MOVED), *pages]
+    return [*access_routes(gate()), Mount(PREFIX, api()), *(Route(path, _moved) for path in MOVED), *pages]
 
 
 def _guard() -> Middleware:

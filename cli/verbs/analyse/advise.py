@@ -17,7 +17,6 @@ from cli.results import results_of
 from jobs.forecast import repeat_seconds
 from lab.advice import FIRST_GAMMA, Advice
 from lab.advice import advise as recommend
-from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import sentences
 from lab.advice.prediction import Prediction, predictions
 from lab.errors import UserError
@@ -25,10 +24,8 @@ from lab.metrics.number_format import number
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.documents import answer_document
 from warehouse.queries.comparing.tunings import answered
-
-#: The pairs of a `Choice`.
-_GROUPS = ("best", "behind", "rejected", "open")
 
 DraftCost = Annotated[
     float | None,
@@ -59,7 +56,7 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
             asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}
             for suggestion in advice
         ]
-        print_json({"answer": _answer_dict(answer), "advice": cells})
+        print_json({"answer": answer_document(answer), "advice": cells})
         return
     print("\n".join(sentences(answer).lines), end="\n\n")
     for suggestion in advice:
@@ -74,41 +71,6 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         _show_predictions(predicted)
     else:
         print(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
-
-
-def _answer_dict(answer: Answer) -> dict[str, object]:
-    return {
-        "sentences": sentences(answer).lines,
-        "metric": answer.metric,
-        "baseline": answer.baseline,
-        "strict": answer.strict,
-        "headline": None if answer.headline is None else _pair_dict(answer.headline),
-        "choices": [
-            {
-                "workload": choice.workload,
-                "pattern": choice.load,
-                "concurrency": choice.concurrency,
-                "action": choice.action,
-            }
-            | {name: [_pair_dict(pair) for pair in getattr(choice, name)] for name in _GROUPS}
-            for choice in answer.choices
-        ],
-        "open": None if answer.open is None else asdict(answer.open),
-    }
-
-
-def _pair_dict(pair: JudgedPair) -> dict[str, object]:
-    ratio = pair.ratio
-    return {
-        "workload": pair.workload,
-        "pattern": pair.load,
-        "concurrency": pair.concurrency,
-        "arm": pair.arm,
-        "ratio": None if ratio is None else asdict(ratio),
-        "verdict": asdict(pair.verdict),
-        "strict_verdict": asdict(pair.strict),
-        "basis": pair.comparison.basis,
-    }
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Annotated
 
-import duckdb
-import pandas as pd
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
@@ -24,7 +22,6 @@ from lab.comparison.verdict import READING_WORDS, alone_sentence
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
 from lab.metrics.number_format import bounds, times
-from warehouse.queries import results
 from warehouse.queries.comparing.comparisons import (
     Pair,
     StudyComparison,
@@ -33,6 +30,7 @@ from warehouse.queries.comparing.comparisons import (
     compare_study,
     controls,
 )
+from warehouse.queries.comparing.documents import comparison_document, study_findings
 from warehouse.queries.comparing.paired_runs import ArmRuns
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 
@@ -88,9 +86,9 @@ def compare(
             (_print_tables_json if as_json else _show_tables)(comparison, tables, (rows, columns))
         else:
             agreed = [agreement for _, agreement in agreements(con, comparison)]
-            findings = _study_findings(con, comparison)
+            findings = study_findings(con, comparison)
             if as_json:
-                print_json(_as_dict(comparison, agreed) | {"findings": findings})
+                print_json(comparison_document(comparison, agreed) | {"findings": findings})
             else:
                 _show(comparison, agreed, findings)
     raise SystemExit(0 if limit is None else exit_status(comparison, limit))
@@ -114,13 +112,6 @@ def refuse_empty_baseline(comparison: StudyComparison) -> None:
 
 def _has_values(arm: ArmRuns) -> bool:
     return any(run.value is not None for run in arm.runs)
-
-
-def _study_findings(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[dict[str, str]]:
-    """What the checks found about each job as a whole."""
-    every = pd.concat([results.findings(con, job_id) for job_id in comparison.jobs])
-    chosen = every[every["run_id"].isna()][["severity", "check_name", "sentence", "advice"]]
-    return [{str(name): str(value) for name, value in row.items()} for row in chosen.to_dict("records")]
 
 
 def _share(text: str) -> float:
@@ -190,45 +181,6 @@ def _degenerate(agreed: Agreement) -> str:
 
 def _bounds(ratio: Interval | None) -> str:
     return "" if ratio is None else bounds(ratio.value, ratio.low, ratio.high)
-
-
-def _as_dict(comparison: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, object]:
-    return {
-        "jobs": comparison.jobs,
-        "metric": comparison.metric,
-        "unit": comparison.unit,
-        "baseline": comparison.baseline,
-        "strict": comparison.strict,
-        "controls": {arm: control.sentence for arm, control in controls(comparison).items()},
-        "pairs": [
-            {
-                "workload": pair.cell.workload,
-                "pattern": pair.cell.pattern,
-                "concurrency": pair.cell.concurrency,
-                "arm": pair.candidate.arm,
-                "ratio": None if pair.ratio is None else pair.ratio.__dict__,
-                "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,
-                "verdict": asdict(pair.verdict),
-                "basis": pair.comparison.basis,
-                "same_output_share": None if agreement.same_share is None else agreement.same_share.__dict__,
-                "outputs": _outputs_dict(agreement),
-                "run_ids": [run.run_id for run in (*pair.baseline.runs, *pair.candidate.runs)],
-            }
-            for pair, agreement in zip(comparison.pairs, agreed, strict=True)
-        ],
-        "break_even": [
-            {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}
-            | {"crossings": [crossing.__dict__ for crossing in even.crossings]}
-            for (arm, workload), even in break_evens(comparison).items()
-        ],
-    }
-
-
-def _outputs_dict(agreed: Agreement) -> dict[str, object]:
-    """Everything but the single prompts; token positions count from 0."""
-    summary = {field.name: getattr(agreed, field.name) for field in fields(agreed) if field.name != "pairs"}
-    del summary["same_share"]
-    return {"prompts": len(agreed.pairs), "same": agreed.same, **summary}
 
 
 def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:

@@ -17,7 +17,7 @@ import duckdb
 from lab.comparison.agreement import Output
 from lab.comparison.influence import follows
 from lab.comparison.samples import Requests, RunSample
-from lab.errors import QueryError
+from lab.errors import QueryError, UnknownStudyError
 from lab.metrics.catalogue import METRICS
 from warehouse.queries.results import COMPARABLE
 from warehouse.schema import request_columns
@@ -104,7 +104,9 @@ def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
     if not jobs and (named := _with_results(_named_jobs(con, study))):
         jobs = [named.job_id]
     if not jobs:
-        raise QueryError(f"the warehouse has no results of {study!r}: give a job's id, a study's digest or its name")
+        raise UnknownStudyError(
+            f"the warehouse has no results of {study!r}: give a job's id, a study's digest or its name"
+        )
     return jobs
 
 

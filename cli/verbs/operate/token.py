@@ -1,0 +1,65 @@
+"""`drafthouse token`: how programs use the API in a user's name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from cli.arguments import AsJson
+from cli.home import ready_settings
+from cli.output import print_json, print_table
+from jobs.access import tokens
+from jobs.access.local import local_actor
+from jobs.access.tokens import Token
+from lab.access import role_of
+from warehouse.app_db.engine import app_engine
+
+app = typer.Typer(add_completion=False)
+
+
+@app.callback()
+def token() -> None:
+    """Make, list and end the tokens with which programs use the API."""
+
+
+@app.command()
+def add(
+    user: Annotated[str, typer.Argument(help="In whose name; as `drafthouse user list` shows it.")],
+    label: Annotated[str, typer.Argument(help="What it is for, in a few words.")],
+    *,
+    role: Annotated[str, typer.Option(help="The most it may do: viewer, submitter or administrator.")] = "viewer",
+    days: Annotated[int, typer.Option(help="It ends after so many.")] = tokens.LASTS.days,
+) -> None:
+    """Make a token and print it: it is shown this once."""
+    engine = app_engine(ready_settings().app_database_url)
+    lasts = timedelta(days=days)
+    made, secret = tokens.add_token(engine, user, label, role_of(role), lasts=lasts, actor=local_actor())
+    print(f"token {made.token_id} of {user}, as a {made.role}, until {made.ends_at:%Y-%m-%d}. It is shown this once:")
+    print(secret)
+
+
+@app.command(name="list")
+def list_tokens(*, as_json: AsJson = False) -> None:
+    """List the tokens, also those that have ended."""
+    every = tokens.all_tokens(app_engine(ready_settings().app_database_url))
+    if as_json:
+        print_json([vars(one) for one in every])
+    elif every:
+        print_table(("token", "user", "for", "role", "ends", "last used"), [_row(one) for one in every])
+    else:
+        print("There are no tokens yet: `drafthouse token add USER LABEL` makes one.")
+
+
+@app.command()
+def revoke(token_id: Annotated[str, typer.Argument(help="As `drafthouse token list` shows it.")]) -> None:
+    """End a token at once."""
+    ended = tokens.revoke(app_engine(ready_settings().app_database_url), token_id, actor=local_actor())
+    print(f"token {ended.token_id} of {ended.name} ({ended.label}) opens nothing any more.")
+
+
+def _row(one: Token) -> tuple[str, ...]:
+    ends = "revoked" if one.revoked_at else f"{one.ends_at:%Y-%m-%d}"
+    used = f"{one.last_used_at:%Y-%m-%d %H:%M}" if one.last_used_at else "never"
+    return (one.token_id, one.name, one.label, one.role.value, ends, used)

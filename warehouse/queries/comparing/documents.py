@@ -1,0 +1,99 @@
+"""Comparisons and answers as JSON documents: the same from the command and from the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+
+import duckdb
+import pandas as pd
+
+from lab.advice.answer import Answer, JudgedPair
+from lab.advice.answer_text import sentences
+from lab.comparison.agreement import Agreement
+from warehouse.queries import results
+from warehouse.queries.comparing.comparisons import StudyComparison, break_evens, controls
+
+#: The pairs of a `Choice`.
+_GROUPS = ("best", "behind", "rejected", "open")
+
+
+def study_findings(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[dict[str, str]]:
+    """What the checks found about each job as a whole."""
+    every = pd.concat([results.findings(con, job_id) for job_id in comparison.jobs])
+    chosen = every[every["run_id"].isna()][["severity", "check_name", "sentence", "advice"]]
+    return [{str(name): str(value) for name, value in row.items()} for row in chosen.to_dict("records")]
+
+
+def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, object]:
+    return {
+        "jobs": comparison.jobs,
+        "metric": comparison.metric,
+        "unit": comparison.unit,
+        "baseline": comparison.baseline,
+        "strict": comparison.strict,
+        "controls": {arm: control.sentence for arm, control in controls(comparison).items()},
+        "pairs": [
+            {
+                "workload": pair.cell.workload,
+                "pattern": pair.cell.pattern,
+                "concurrency": pair.cell.concurrency,
+                "arm": pair.candidate.arm,
+                "ratio": None if pair.ratio is None else pair.ratio.__dict__,
+                "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,
+                "verdict": asdict(pair.verdict),
+                "basis": pair.comparison.basis,
+                "same_output_share": None if agreement.same_share is None else agreement.same_share.__dict__,
+                "outputs": _outputs_dict(agreement),
+                "run_ids": [run.run_id for run in (*pair.baseline.runs, *pair.candidate.runs)],
+            }
+            for pair, agreement in zip(comparison.pairs, agreed, strict=True)
+        ],
+        "break_even": [
+            {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}
+            | {"crossings": [crossing.__dict__ for crossing in even.crossings]}
+            for (arm, workload), even in break_evens(comparison).items()
+        ],
+    }
+
+
+def _outputs_dict(agreed: Agreement) -> dict[str, object]:
+    """Everything but the single prompts; token positions count from 0."""
+    summary = {field.name: getattr(agreed, field.name) for field in fields(agreed) if field.name != "pairs"}
+    del summary["same_share"]
+    return {"prompts": len(agreed.pairs), "same": agreed.same, **summary}
+
+
+def answer_document(answer: Answer) -> dict[str, object]:
+    return {
+        "sentences": sentences(answer).lines,
+        "metric": answer.metric,
+        "baseline": answer.baseline,
+        "strict": answer.strict,
+        "headline": None if answer.headline is None else _pair_dict(answer.headline),
+        "choices": [
+            {
+                "workload": choice.workload,
+                "pattern": choice.load,
+                "concurrency": choice.concurrency,
+                "action": choice.action,
+            }
+            | {name: [_pair_dict(pair) for pair in getattr(choice, name)] for name in _GROUPS}
+            for choice in answer.choices
+        ],
+        "open": None if answer.open is None else asdict(answer.open),
+    }
+
+
+def _pair_dict(pair: JudgedPair) -> dict[str, object]:
+    ratio = pair.ratio
+    return {
+        "workload": pair.workload,
+        "pattern": pair.load,
+        "concurrency": pair.concurrency,
+        "arm": pair.arm,
+        "ratio": None if ratio is None else asdict(ratio),
+        "verdict": asdict(pair.verdict),
+        "strict_verdict": asdict(pair.strict),
+        "basis": pair.comparison.basis,
+    }

@@ -1,0 +1,42 @@
+"""The API as an application: `/api/v1`, with its OpenAPI document at `/api/v1/openapi.json`."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from lab.access import Role
+from webapp.api import queue_of_jobs, sql, studies
+from webapp.api.asking import Asking
+from webapp.api.problems import RESPONSES, add_handlers
+
+PREFIX = "/api/v1"
+
+
+class Me(BaseModel):
+    """Who asks, and what they may do at most."""
+
+    name: str
+    role: Role
+
+
+def api() -> FastAPI:
+    """Build it. It answers requests that the guard has let in."""
+    made = FastAPI(
+        title="Drafthouse",
+        version="1",
+        summary="Measure whether a draft model pays, and believe the result.",
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+        responses=RESPONSES,
+    )
+
+    @made.get("/me", tags=["access"])
+    def show_me(asking: Asking) -> Me:
+        """The user behind the token or the session."""
+        return Me(name=asking.actor.name, role=asking.actor.role)
+
+    for router in (studies.router, queue_of_jobs.router, sql.router):
+        made.include_router(router)
+    add_handlers(made)
+    return made

@@ -1,0 +1,40 @@
+"""Who asks, and the settings of the lab: what every operation of the API gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import sqlalchemy as sa
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
+
+from lab.access import Actor
+from warehouse.settings import Settings
+from webapp.access.gate import ACTOR, GATE, Gate
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request by somebody who may come in."""
+
+    actor: Actor
+    gate: Gate
+
+    @property
+    def settings(self) -> Settings:
+        return self.gate.settings
+
+    @property
+    def database(self) -> sa.Engine:
+        return self.gate.engine
+
+
+def _asking(request: Request) -> Question:
+    actor, gate = request.scope.get(ACTOR), request.scope.get(GATE)
+    if not isinstance(actor, Actor) or not isinstance(gate, Gate):
+        raise HTTPException(401, "send a token: Authorization: Bearer ...")
+    return Question(actor, gate)
+
+
+Asking = Annotated[Question, Depends(_asking)]

@@ -1,0 +1,85 @@
+"""Errors as problem details (RFC 9457): one sentence for what is wrong, and where."""
+
+from __future__ import annotations
+
+import logging
+
+import sqlalchemy as sa
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from lab.errors import AccessError, StudyError, UnknownNameError, UserError
+
+MEDIA_TYPE = "application/problem+json"
+_log = logging.getLogger("drafthouse.api")
+_TITLES = {
+    400: "The request cannot be answered",
+    401: "Sign in first",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not possible now",
+    422: "The request is not valid",
+    500: "An error of the lab",
+    503: "The database does not answer",
+}
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    sentence: str
+
+
+class Problem(BaseModel):
+    """The body of every answer that is an error."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    problems: list[FieldProblem] = []
+
+
+_STATUSES = {UnknownNameError: 404, AccessError: 403}
+#: For the document: what each operation may answer beside its own.
+RESPONSES: dict[int | str, dict[str, object]] = {
+    status: {"description": _TITLES[status], "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
+    for status in (400, 401, 403, 404, 422, 503)
+}
+
+
+def problem(status: int, detail: str, problems: list[FieldProblem] | None = None) -> JSONResponse:
+    title = _TITLES.get(status, "The request cannot be answered")
+    body = Problem(title=title, status=status, detail=detail, problems=problems or [])
+    return JSONResponse(body.model_dump(), status, media_type=MEDIA_TYPE)
+
+
+def add_handlers(api: FastAPI) -> None:
+    """Answer every error as a problem."""
+
+    @api.exception_handler(UserError)
+    async def _user_error(_request: Request, error: UserError) -> JSONResponse:
+        if isinstance(error, StudyError):
+            return problem(
+                422, str(error), [FieldProblem(field=field, sentence=text) for field, text in error.problems]
+            )
+        status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), 400)
+        return problem(status, str(error))
+
+    @api.exception_handler(RequestValidationError)
+    async def _invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        found = [FieldProblem(field=".".join(map(str, one["loc"])), sentence=str(one["msg"])) for one in error.errors()]
+        return problem(422, "; ".join(f"{one.field}: {one.sentence}" for one in found), found)
+
+    @api.exception_handler(HTTPException)
+    async def _http(_request: Request, error: HTTPException) -> JSONResponse:
+        return problem(error.status_code, str(error.detail))
+
+    @api.exception_handler(sa.exc.DBAPIError)
+    async def _database(_request: Request, error: sa.exc.DBAPIError) -> JSONResponse:
+        _log.warning("the app database does not answer: %s", error.orig)
+        return problem(503, "The database does not answer: `drafthouse doctor` finds the cause.")

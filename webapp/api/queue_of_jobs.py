@@ -1,0 +1,160 @@
+"""Jobs: listed, watched, cancelled, run again; their logs, and the bundles of their runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query
+from pydantic import BaseModel
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
+
+from jobs import queue
+from jobs.engine_logs import log_tail
+from jobs.table import FINISHED, Job, State
+from lab.errors import UnknownNameError
+from warehouse.bundles.run_bundle import bundle_folder
+from webapp.api.asking import Asking, Question
+
+router = APIRouter(tags=["jobs"])
+JobId = Annotated[str, Path(max_length=200, description="A job's id, or a study's name: its newest job.")]
+RunId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+_LOOK_EVERY_S = 0.5
+
+
+class JobDocument(BaseModel):
+    """A job on its way through the queue."""
+
+    job_id: str
+    study_id: str
+    name: str
+    state: State
+    priority: int
+    submitted_at: datetime
+    submitted_by: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker: str | None
+    attempt: int
+    error: str | None
+    progress: dict[str, Any] | None
+
+
+class JobPage(BaseModel):
+    """Jobs, the newest first; `older` is what to send as `before` for the next page."""
+
+    jobs: list[JobDocument]
+    older: str | None
+
+
+class Again(BaseModel):
+    """Which runs of a job are measured again."""
+
+    everything: bool = False  # completed ones too
+
+
+@router.get("/jobs")
+def list_jobs(
+    asking: Asking,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    before: Annotated[str | None, Query(max_length=200)] = None,
+) -> JobPage:
+    """The newest jobs, and all that are queued or running."""
+    page = queue.page(asking.database, limit, before)
+    return JobPage(jobs=[_document(job) for job in page.jobs], older=page.older)
+
+
+@router.get("/jobs/{job}")
+def show_job(asking: Asking, job: JobId) -> JobDocument:
+    """One job."""
+    return _document(_job(asking, job))
+
+
+@router.get("/jobs/{job}/study")
+def show_study(asking: Asking, job: JobId) -> dict[str, Any]:
+    """The study of a job, as it can be submitted again."""
+    return _job(asking, job).study.model_dump(mode="json")
+
+
+@router.get("/jobs/{job}/events", response_class=StreamingResponse)
+async def watch_job(asking: Asking, job: JobId) -> StreamingResponse:
+    """The job whenever it changes, as server-sent events, until it has ended."""
+    first = await run_in_threadpool(_job, asking, job)
+    return StreamingResponse(_changes(asking, first), media_type="text/event-stream")
+
+
+async def _changes(asking: Question, first: Job) -> AsyncIterator[str]:
+    shown, now = "", first
+    while True:
+        if (document := _document(now).model_dump_json()) != shown:
+            shown = document
+            yield f"event: job\ndata: {document}\n\n"
+        if now.state in FINISHED:
+            return
+        await asyncio.sleep(_LOOK_EVERY_S)
+        now = await run_in_threadpool(queue.job, asking.database, first.job_id)
+
+
+@router.post("/jobs/{job}/cancel")
+def cancel_job(asking: Asking, job: JobId) -> JobDocument:
+    """Stop a job; its finished runs stay in the warehouse."""
+    job_id = queue.job_id_of(asking.database, job, ("queued", "running"))
+    queue.cancel(asking.database, job_id, actor=asking.actor)
+    return _document(queue.job(asking.database, job_id))
+
+
+@router.post("/jobs/{job}/retry")
+def retry_job(asking: Asking, job: JobId, again: Annotated[Again | None, Body()] = None) -> JobDocument:
+    """Queue an ended job again; only its missing and failed runs are measured, unless everything is asked for."""
+    job_id = queue.job_id_of(asking.database, job, FINISHED)
+    queue.retry(asking.database, job_id, actor=asking.actor, everything=again is not None and again.everything)
+    return _document(queue.job(asking.database, job_id))
+
+
+@router.get("/jobs/{job}/log", response_class=PlainTextResponse)
+def show_log(asking: Asking, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
+    """The end of the engine's log."""
+    job_id = queue.job_id_of(asking.database, job)
+    return log_tail(asking.settings.logs_dir, asking.settings.bundles, job_id, lines)
+
+
+@router.get("/jobs/{job}/runs/{run_id}/bundle", response_class=FileResponse)
+def download_bundle(asking: Asking, job: JobId, run_id: RunId) -> FileResponse:
+    """Everything behind one run's numbers: a tar file of its bundle."""
+    job_id = queue.job_id_of(asking.database, job)
+    folder = bundle_folder(asking.settings.bundles, job_id, run_id)
+    if not folder.is_dir():
+        raise UnknownNameError(f"there is no run {run_id} of job {job_id}")
+    with (
+        tempfile.NamedTemporaryFile(suffix=".tar", delete=False) as file,
+        tarfile.open(fileobj=file, mode="w") as archive,
+    ):
+        archive.add(folder, arcname=run_id)
+    path = file.name
+    return FileResponse(
+        path, media_type="application/x-tar", filename=f"{run_id}.tar", background=BackgroundTask(_remove, path)
+    )
+
+
+def _remove(path: str) -> None:
+    from pathlib import Path as File  # noqa: PLC0415 - `Path` is a parameter's place here
+
+    File(path).unlink(missing_ok=True)
+
+
+def _job(asking: Question, name: str) -> Job:
+    return queue.job(asking.database, queue.job_id_of(asking.database, name))
+
+
+def _document(job: Job) -> JobDocument:
+    values = asdict(job)
+    values["progress"] = None if job.progress is None else json.loads(job.progress.model_dump_json())
+    return JobDocument.model_validate({name: values[name] for name in JobDocument.model_fields})

@@ -1,0 +1,114 @@
+"""Studies: checked, planned, submitted; and what the results of one say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+from pydantic import BaseModel, Field, JsonValue
+
+from jobs import policy, queue
+from jobs.forecast import forecast_study, repeat_seconds
+from jobs.submission import missing_here
+from lab.errors import StudyError
+from lab.study import Study
+from lab.study.parsing import study_from_dict, study_from_toml
+from warehouse.queries.comparing.answers import study_answer
+from warehouse.queries.comparing.comparisons import agreements, compare_study
+from warehouse.queries.comparing.documents import answer_document, comparison_document, study_findings
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.costs import study_costs
+from webapp.api.asking import Asking
+from webapp.api.problems import FieldProblem
+
+router = APIRouter(tags=["studies"])
+Metric = Annotated[str, Query(max_length=200, description="A column of `results` for which higher or lower is better.")]
+Baseline = Annotated[str | None, Query(max_length=200, description="An arm; by default the study's own baseline.")]
+
+
+class SentStudy(BaseModel):
+    """A study: as TOML, or as an object with the same keys."""
+
+    toml: str | None = Field(default=None, max_length=200_000)
+    study: dict[str, JsonValue] | None = None
+    priority: int = Field(default=0, ge=-100, le=100, description="Higher values run earlier; for administrators.")
+
+    def read(self) -> Study:
+        """Raises StudyError."""
+        if (self.toml is None) == (self.study is None):
+            raise StudyError([("", "send the study either as `toml` or as `study`")])
+        return study_from_dict(self.study) if self.study is not None else study_from_toml(self.toml or "")
+
+
+class Plan(BaseModel):
+    """What a study takes, and what is missing for it here."""
+
+    launches: int
+    runs: int
+    requests: int
+    estimated_s: float
+    estimated_by: str
+    problems: list[FieldProblem]
+
+
+class Submitted(BaseModel):
+    """The job of a study that was submitted."""
+
+    job_id: str
+
+
+@router.post("/studies/plan")
+def plan_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Plan:
+    """Check a study and estimate what it takes; nothing is stored."""
+    settings, study = asking.settings, sent.read()
+    refused = [*policy.place_problems(settings, study), *policy.setting_problems(settings, study, asking.actor.role)]
+    missing = [] if refused else missing_here(settings, study)
+    estimate = forecast_study(settings.warehouse_file, settings.models_dir, study)
+    return Plan(
+        launches=estimate.launches,
+        runs=estimate.runs,
+        requests=estimate.requests,
+        estimated_s=estimate.seconds,
+        estimated_by=estimate.basis,
+        problems=[FieldProblem(field=field, sentence=sentence) for field, sentence in (*refused, *missing)],
+    )
+
+
+@router.post("/studies", status_code=201)
+def submit_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Submitted:
+    """Queue a study as a job."""
+    return Submitted(job_id=queue.submit(asking.settings, sent.read(), sent.priority, actor=asking.actor))
+
+
+@router.get("/studies/{study}/comparison")
+def compare(
+    asking: Asking, study: str, metric: Metric = "output_tok_per_s", baseline: Baseline = None, *, strict: bool = False
+) -> dict[str, Any]:
+    """Each arm's ratio to the baseline with its interval and verdict. A study's name, digest or job's id."""
+    with open_warehouse(asking.settings.warehouse_file) as con:
+        comparison = compare_study(con, study, metric, baseline=baseline, strict=strict)
+        agreed = [agreement for _, agreement in agreements(con, comparison)]
+        return comparison_document(comparison, agreed) | {"findings": study_findings(con, comparison)}
+
+
+@router.get("/studies/{study}/answer")
+def answer(asking: Asking, study: str) -> dict[str, Any]:
+    """What to enable where, how sure that is, and what is open."""
+    settings = asking.settings
+    with open_warehouse(settings.warehouse_file) as con:
+        comparison = compare_study(con, study)
+    places = (settings.app_database_url, settings.warehouse_file, settings.models_dir)
+    return answer_document(study_answer(comparison, repeat_seconds(*places, comparison.jobs[-1])))
+
+
+@router.get("/studies/{study}/costs")
+def costs(
+    asking: Asking,
+    study: str,
+    price_per_hour: Annotated[float | None, Query(gt=0, le=1e6, description="Instead of the price book's.")] = None,
+    utilisation: Annotated[float | None, Query(gt=0, le=1)] = None,
+) -> list[dict[str, Any]]:
+    """What a million tokens cost with each arm, and what an arm saves."""
+    with open_warehouse(asking.settings.warehouse_file) as con:
+        return [asdict(cost) for cost in study_costs(con, study, price_per_hour, utilisation)]
