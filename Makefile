@@ -71,12 +71,12 @@ $(VENV)/bin/uv:
 	@$(RUN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 $(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
-	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode -r requirements.lock
+	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode --require-hashes -r requirements.lock
 	@$(RUN)/uv pip install --quiet --python $(VENV) --no-deps -e .
 	@touch $@
 
 $(VENV)/installed-test: requirements-test.lock $(VENV)/installed
-	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode -r requirements-test.lock
+	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode --require-hashes -r requirements-test.lock
 	@touch $@
 
 .PHONY: browser install-test
