@@ -34,7 +34,10 @@ PANELS: dict[str, dict[str, Verb]] = {
         ),
         "presets": Verb("measure.plan:presets", "List the published experiments that can be submitted by name."),
         "datasets": Verb("measure.datasets:app", "List the datasets, and register or remove your own."),
-        "plan": Verb("measure.plan:plan", "Show what a study needs: engine starts, runs, requests, and time."),
+        "plan": Verb(
+            "measure.plan:plan",
+            "Show what a study needs: engine starts, runs, requests, time, and the models and datasets it lacks.",
+        ),
         "submit": Verb("measure.submit:submit", "Put a study into the queue."),
         "jobs": Verb("measure.jobs:jobs", "List the newest 200 jobs, and all that are queued or running."),
         "cancel": Verb("measure.jobs:cancel", "Stop a job; its finished runs stay in the warehouse."),

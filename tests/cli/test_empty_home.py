@@ -32,6 +32,7 @@ ANSWERS = {
     ("cost", "nothing"): "no results of 'nothing'",
     ("prices",): "The price book is empty",
     ("user", "list"): "There are no users yet",
+    ("token", "list"): "There are no tokens yet",
     ("user", "add", "ada", "--role", "administrator"): "ada is an administrator of this lab.",
     ("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list"): "price 1: H200 at 3.5 USD",
     ("checks",): "what to do",

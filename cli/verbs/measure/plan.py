@@ -11,7 +11,6 @@ from cli.named_study import named_study
 from cli.output import print_json, print_table
 from jobs.forecast import forecast_study, forecast_verdicts
 from jobs.presets import all_presets
-from jobs.submission import missing_here
 from lab.estimate import Estimate
 from lab.study import Study
 from warehouse.settings import load_settings
@@ -31,7 +30,9 @@ def presets(*, as_json: AsJson = False) -> None:
 
 
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
-    """Show what a study needs: engine starts, runs, requests, time, and which models and datasets are missing here."""
+    """Show what a study needs: engine starts, runs, requests, time, and the models and datasets it lacks."""
+    from jobs.submission import missing_here  # noqa: PLC0415 - a list of presets needs no engine and no dataset
+
     settings, named = load_settings(), named_study(study, reference=reference)
     home = (settings.warehouse_file, settings.models_dir)
     forecast = forecast_study(*home, named, workers_elsewhere=settings.workers_elsewhere)

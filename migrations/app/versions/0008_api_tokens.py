@@ -31,3 +31,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("token_hash", name="uq_api_tokens_token_hash"),
     )
     op.create_index("ix_api_tokens_name", "api_tokens", ["name"])
+
+
+def downgrade() -> None:
+    op.drop_table("api_tokens")
