@@ -16,6 +16,7 @@ import pandas as pd
 import streamlit as st
 import vl_convert
 
+from lab.metrics.number_format import number
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
 from webapp.charts.panels import Figure
@@ -148,15 +149,16 @@ def _table(rows: pd.DataFrame) -> str:
 
 def _cell(value: Any, *, is_number: bool) -> str:
     is_unknown = pd.api.types.is_scalar(value) and pd.isna(value)
-    text = "" if is_unknown else f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = "" if is_unknown else number(value) if isinstance(value, float) else str(value)
     kind = "number" if is_number else "long" if len(text) > _LONG_LETTERS else "text"
     return f'<td class="{kind}">{escape(text)}</td>'
 
 
 def _legend(styles: Sequence[ArmStyle]) -> str:
+    named = ((style, f"{style.arm} {style.note}".rstrip()) for style in styles)
     return " ".join(
-        f'<span><b style="color: {escape(style.colour)}">{style.letter}</b> {escape(style.arm)}</span>'
-        for style in styles
+        f'<span><b style="color: {escape(style.colour)}">{style.letter}</b> {escape(name)}</span>'
+        for style, name in named
     )
 
 

@@ -85,30 +85,39 @@ def _show_dashboard(dashboard: Dashboard) -> None:
     is_full = FULL in st.query_params
     if is_full:
         st.html(_FULL_SCREEN)
+    head = st.container()
+    values = variables.choose() if pinned else {}
+    shown = variables.applied(pinned, values)
+    with head:
+        is_edited = _show_head(dashboard, shown, values, is_full=is_full)
+        undo_banner.show(UNDO)
+        if is_edited:
+            _show_naming(dashboard)
+        if not pinned:
+            st.info(
+                "Nothing is pinned here yet. Click the pin in the corner of any figure, or below an answer on the SQL "
+                "page, and choose this dashboard.",
+                icon=":material/keep:",
+            )
+    _show_cards(shown, is_edited=is_edited)
+    if st.session_state.get(_LIVE) or is_full:
+        follow(published_data.publication())
+
+
+def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Values, *, is_full: bool) -> bool:
+    """Name and buttons. Returns whether the dashboard is edited."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         with st.container(width="content", gap=None):
             st.title(literal(dashboard.name))
-            st.caption(f"{count(len(pinned), 'pin')} · changed {moment(dashboard.changed_at)}")
+            st.caption(f"{count(len(shown), 'pin')} · changed {moment(dashboard.changed_at)}")
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
             is_edited = not is_full and _show_switches(dashboard)
-            _link_full_screen(dashboard, is_full=is_full)
+            _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
                 _show_share(dashboard)
                 _show_duplicate(dashboard)
-                html_export.show_button(dashboard, pinned, _link(dashboard))
-    undo_banner.show(UNDO)
-    if is_edited:
-        _show_naming(dashboard)
-    if not pinned:
-        st.info(
-            "Nothing is pinned here yet. Click the pin in the corner of any figure, or below an answer on the SQL "
-            "page, and choose this dashboard.",
-            icon=":material/keep:",
-        )
-    values = variables.choose() if pinned else {}
-    _show_cards(variables.applied(pinned, values), is_edited=is_edited)
-    if st.session_state.get(_LIVE) or is_full:
-        follow(published_data.publication())
+                html_export.show_button(dashboard, shown, _link(dashboard))
+    return is_edited
 
 
 @st.fragment(run_every=_LOOK_EVERY)
@@ -133,8 +142,8 @@ def _show_switches(dashboard: Dashboard) -> bool:
     return visitor.allowed(Change.DASHBOARD, dashboard.owner) and st.toggle("Edit", key="dashboards-edit")
 
 
-def _link_full_screen(dashboard: Dashboard, *, is_full: bool) -> None:
-    query = {DASHBOARD: dashboard.dashboard_id} | ({} if is_full else {FULL: "1"})
+def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full: bool) -> None:
+    query = {DASHBOARD: dashboard.dashboard_id, **values} | ({} if is_full else {FULL: "1"})
     label, icon = ("Leave the full screen", "fullscreen_exit") if is_full else ("Full screen", "fullscreen")
     help_text = "The cards alone, with new data as it comes"
     st.page_link(_PAGE, label=label, icon=f":material/{icon}:", query_params=query, help=help_text)
