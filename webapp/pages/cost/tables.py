@@ -67,8 +67,8 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
 
 def hidden(table: pd.DataFrame) -> tuple[str, ...]:
     """The columns that would push others out of a page of 1280 pixels, and say nothing new."""
-    workload = ("workload",) if len(set(table["workload"])) == 1 else ()
-    return _SAID_BESIDE + workload + (_SAID_ABOVE if len(set(table["price_per_hour"])) == 1 else ())
+    too_much = ("workload",) if len(set(table["workload"])) == 1 else ("per_request",)
+    return _SAID_BESIDE + too_much + (_SAID_ABOVE if len(set(table["price_per_hour"])) == 1 else ())
 
 
 def cheapest(by_workload: Mapping[str, ArmCost | None]) -> pd.DataFrame:
@@ -107,10 +107,11 @@ def table_config(currency: str) -> dict[str, Any]:
     return {
         **columns("arm", "verdict", "workload", "pattern", "concurrency", "currency"),
         **{
-            name: number(title, format="%,.4g", width=115, help=explanation)
+            name: number(title, format="%,.4g", width=115 if name == _FIRST else 88, help=explanation)
             for name, (title, explanation) in money.items()
         },
         "per_request": number("Per request", format="%.3g", width="small"),
+        "verdict": text("Verdict", width=108),
         "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's highest throughput on the workload"),
         "saving": number(
             "Saving [95 %]", format="%.1f", width=150, help="Share of the baseline's cost; negative: it costs more"

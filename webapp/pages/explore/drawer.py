@@ -37,7 +37,7 @@ def show(run: pd.Series) -> None:
 
 
 def _setting(run: pd.Series) -> str:
-    known = [str(run[name]) for name in _SETTING if run[name] not in ("unknown", "none")]
+    known = [f"{'k = ' if name == 'k' else ''}{run[name]}" for name in _SETTING if run[name] not in ("unknown", "none")]
     repeat = [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
     return " · ".join([*known, *repeat])
 
