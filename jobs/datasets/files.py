@@ -141,7 +141,7 @@ def _json_lines(text: str, called: str) -> Iterator[tuple[str, Any]]:
 def _json(line: str, called: str, place: str) -> Any:
     try:
         return json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{called}, {place}: this is not valid JSON: {error}") from None
 
 
@@ -160,7 +160,7 @@ def _json_list(text: str, called: str) -> Iterator[tuple[str, Any]]:
         place = f"line {line} (entry {number})"
         try:
             record, at = decoder.raw_decode(text, at)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{called}, {place}: this is not valid JSON: {error}") from None
         yield place, record
 

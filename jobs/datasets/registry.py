@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from jobs.datasets import formats
 from jobs.datasets.catalogue import CUSTOM, DATASETS, SHIPPED, Dataset
 from jobs.datasets.files import DatasetFile, Stock, read_file
+from jobs.engines.models import expanded
 from lab.errors import UserError
 from lab.study.model_base import Frozen
 from warehouse.settings import Settings
@@ -136,7 +137,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _copy(folder: Path, file: Path) -> Iterator[Path]:
     """A copy of the file on the disk where it will stay; deleted after the block unless it was moved."""
     try:
-        source = file.expanduser().open("rb")
+        source = expanded(str(file)).open("rb")
     except FileNotFoundError:
         raise UserError(f"{file}: there is no such file") from None
     except OSError as error:
@@ -248,7 +249,7 @@ def dataset_path(name: str) -> Path | None:
     """Return the file that a dataset's name is the path of, whether it exists or not; None for a name that is not a
     path.
     """
-    path = Path(name).expanduser()
+    path = expanded(name)
     if name in DATASETS:
         return None
     return path.absolute() if "/" in name or path.suffix in _FILE_SUFFIXES or path.is_file() else None

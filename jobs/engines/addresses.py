@@ -16,10 +16,17 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from lab.errors import UserError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-#: Metadata services outside the link-local range: AWS over IPv6, Alibaba Cloud, Oracle Cloud.
-_METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "192.0.0.192")))
+#: Metadata services outside the link-local range: AWS and its Kubernetes over IPv6, Google Cloud over IPv6, Alibaba
+#: Cloud, Oracle Cloud, Azure.
+_METADATA = frozenset(
+    map(
+        ipaddress.ip_address,
+        ("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16"),
+    )
+)
 _METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+#: Networks whose addresses end in an IPv4 address.
+_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _HOW = "set allow_metadata_addresses if you mean it"
 
 
@@ -90,7 +97,7 @@ def _inner(address: IPAddress) -> IPAddress | None:
     """Return the IPv4 address that an IPv6 address stands for."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
-    if address in _NAT64:
+    if any(address in network for network in _NAT64):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour
 

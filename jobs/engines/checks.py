@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kinds import KINDS, Kind
-from jobs.engines.profiles import MARK, is_secret
+from jobs.engines.profiles import MARK, has_password, is_secret
 from lab.study import Arm, Speculation, Tune
 from lab.study.arm import METHODS
 from warehouse.settings import ENVIRONMENT_PREFIX
@@ -116,7 +116,7 @@ def _environment_problems(field: str, environment: Mapping[str, str]) -> Iterato
             yield f"{field}.{name}", f"{name!r} is not a valid environment variable"
         elif name.startswith(ENVIRONMENT_PREFIX) or name == MARK:
             yield f"{field}.{name}", "this variable belongs to Drafthouse: an engine does not see it"
-        elif is_secret(name):
+        elif is_secret(name) or has_password(value):
             yield f"{field}.{name}", "a study is stored and shown: set secrets in the worker's engines.toml"
 
 

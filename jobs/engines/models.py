@@ -20,10 +20,19 @@ def local_folder(models_dir: Path, name: str) -> Path | None:
     """Return the folder that a name means, whether it exists or not; None for a hub name."""
     if name in REFERENCE_MODELS:
         return (models_dir / REFERENCE_MODELS[name]).absolute()
-    path = Path(name).expanduser()
+    path = expanded(name)
     if name.startswith((".", "/", "~")) or path.is_dir():
         return path.absolute()
     return None
+
+
+def expanded(name: str) -> Path:
+    """Return the path with the home of its user; that of a user who does not exist stays as it is written."""
+    path = Path(name)
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
 def check_model(models_dir: Path, name: str) -> None:

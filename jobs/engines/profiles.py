@@ -96,8 +96,11 @@ def installed_profile(settings: Settings, engine: str) -> Profile:
 
 
 _SECRET = re.compile(
-    r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(?:API_?|ACCESS_?|PRIVATE_?)KEY)(?:_|$)", re.IGNORECASE
+    r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(?:API_?|ACCESS_?|PRIVATE_?)KEY)(?:_|$)|_PASS$",
+    re.IGNORECASE,
 )
+#: A user's password inside an address: https://user:password@proxy
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s@]*:[^/\s]+@")
 #: The variable that marks every process of an engine started here.
 MARK = "ENGINE_OF_DRAFTHOUSE"
 HIDDEN = "(not stored)"
@@ -125,15 +128,20 @@ def profile_environment_here(settings: Settings, profile: Profile) -> dict[str, 
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment as it may be stored and shown: variables that are secret by name (HF_TOKEN) lose their
-    value.
+    """Return the environment as it may be stored and shown: variables that are secret by name (HF_TOKEN), or hold an
+    address with a password, lose their value.
     """
-    return {name: HIDDEN if is_secret(name) else value for name, value in environment.items()}
+    return {name: HIDDEN if is_secret(name) or has_password(value) else value for name, value in environment.items()}
 
 
 def is_secret(variable: str) -> bool:
     """Return whether an environment variable holds a secret, judging by its name."""
     return _SECRET.search(variable) is not None
+
+
+def has_password(text: str) -> bool:
+    """Return whether the text has an address with a password in it, as that of a proxy or a database may."""
+    return _PASSWORD_IN_ADDRESS.search(text) is not None
 
 
 def whole_environment(engines_dir: Path, profile: Profile, own: Mapping[str, str]) -> dict[str, str]:

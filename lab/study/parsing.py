@@ -38,16 +38,17 @@ _MODELS: dict[str, type[BaseModel]] = {
 def study_from_toml(text: str) -> Study:
     """Read a study from TOML. Raises StudyError, also for invalid TOML."""
     try:
-        return study_from_dict(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also a number with too many digits, and tables nested too deeply
         raise StudyError([("", f"this is not valid TOML: {error}")]) from None
+    return study_from_dict(data)
 
 
 def study_from_json(text: str) -> Study:
     """Read a study from JSON. Raises StudyError, also for anything but a JSON object."""
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise StudyError([("", f"this is not valid JSON: {error}")]) from None
     if not isinstance(data, dict):
         raise StudyError([("", f"a study is a JSON object with keys like name and arms, not a {type(data).__name__}")])

@@ -133,6 +133,15 @@ def test_a_model_cannot_be_a_flag(home: Home) -> None:
         check_study(home.settings, home.study(target="--host=0.0.0.0", arms=[PLAIN]))
 
 
+def test_the_home_of_a_user_who_does_not_exist_is_a_problem_of_the_study(home: Home) -> None:
+    with pytest.raises(StudyError) as error:
+        check_study(home.settings, home.study(target="~nosuchuser/model"), Role.SUBMITTER)
+    assert "~nosuchuser/model" in dict(error.value.problems)["target"]
+    with pytest.raises(StudyError) as error:
+        check_study(home.settings, home.study(workloads=[{"dataset": "~nosuchuser/rows.jsonl"}]), Role.SUBMITTER)
+    assert "~nosuchuser/rows.jsonl" in str(error.value)
+
+
 def shared(home: Home) -> Settings:
     """A lab that people log in to."""
     return home.settings.model_copy(update={"web_login": "accounts"})

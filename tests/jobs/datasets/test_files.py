@@ -63,6 +63,7 @@ def test_any_bytes_are_rows_or_a_sentence(content: bytes) -> None:
     ("line", "sentence"),
     [
         ('{"prompt": "half', "line 2: this is not valid JSON"),
+        ('{"prompt": ' + "9" * 5_000 + "}", "line 2: this is not valid JSON"),
         ("[1]", "line 2: a row must be an object like"),
         ('{"text": "a"}', "line 2: the row has no prompt"),
         ('{"prompt": "a", "messages": [{"role": "user", "content": "b"}]}', "line 2: the row has both"),

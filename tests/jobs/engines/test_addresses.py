@@ -24,6 +24,10 @@ from workers.load.client import Endpoint, open_session
         "fe80::1",
         "fe80::1%eth0",
         "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+        "168.63.129.16",
+        "64:ff9b:1::a9fe:a9fe",
         "100.100.100.200",
         "192.0.0.192",
         "0.0.0.0",  # noqa: S104 - nothing is bound to it

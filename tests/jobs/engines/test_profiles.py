@@ -88,6 +88,19 @@ def test_an_arm_sets_variables_over_its_profile_and_secrets_are_not_told(tmp_pat
     assert without_secrets(own) == own | {"HF_TOKEN": "(not stored)"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTPS_PROXY", "http://ann:s3cret@proxy:3128"),
+        ("DATABASE_URL", "postgresql+psycopg://ann:p@ss@db/lab"),
+        ("SSL_KEY_PASS", "s3cret"),
+    ],
+)
+def test_a_password_is_not_stored_whatever_its_variable_is_called(name: str, value: str) -> None:
+    assert without_secrets({name: value}) == {name: "(not stored)"}
+    assert without_secrets({"HTTPS_PROXY": "http://proxy:3128"}) == {"HTTPS_PROXY": "http://proxy:3128"}
+
+
 def test_an_unknown_placeholder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="colour"):
         fill_in(settings(tmp_path, ""), "{colour}")

@@ -80,7 +80,7 @@ def _inline(value: Any) -> str:
 def read_flags(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableError(
             f'not valid TOML ({error}): write one per line, like max-num-seqs = 8 or dtype = "float32"'
         ) from None

@@ -269,3 +269,9 @@ def test_the_configuration_of_the_sources_is_read_as_an_engine_reads_it() -> Non
 @pytest.mark.parametrize("empty", ["", "\n", "  \n"])
 def test_an_empty_text_is_nothing(empty: str) -> None:
     assert form_model.read_config(empty) == form_model.read_flags(empty) == form_model.read_environment(empty) == {}
+
+
+@pytest.mark.parametrize("text", ["max-num-seqs = " + "9" * 5_000, "dtype = " + "[" * 50_000])
+def test_flags_with_huge_numbers_or_deep_nesting_are_answered_with_a_sentence(text: str) -> None:
+    with pytest.raises(form_model.UnreadableError, match="not valid TOML"):
+        form_model.read_flags(text)
