@@ -25,7 +25,7 @@ _INTERVALS: Mapping[str, tuple[str, str]] = {
     "speedup": ("low", "high"),
     "saving": ("saving_low", "saving_high"),
 }
-#: Writing a cell takes 20 us of the server; larger tables have the formats of their columns.
+#: Each such cell is written by the server; larger tables have the formats of their columns, which the browser applies.
 _MOST_CELLS = 6_000
 _COLUMNS: dict[str, Callable[..., Any]] = {
     "arm": partial(_text, "Arm"),
