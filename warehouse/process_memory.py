@@ -6,23 +6,39 @@ Engines and the workers that measure have no limit here: they are what the memor
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-import resource
+import threading
+import time
 from pathlib import Path
 
 #: Of a process without a limit of its own: this share of the machine's memory, and at least so much.
 _SHARE, _LEAST_BYTES = 0.5, 2 * 2**30
 #: The kernel ends the process with the highest score first when memory runs out; engines have 0.
 _OOM_SCORE = 500
+_LOOK_EVERY_S = 0.5
+#: "Internal software error" of sysexits.h: whoever supervises the process starts it anew.
+EXIT_STATUS = 70
+_log = logging.getLogger("drafthouse")
 
 
 def limit_memory(limit_mib: int | None) -> None:
-    """Let this process fail beyond `limit_mib` (None: half of the machine's memory) and be ended before others."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """End this process when it has more than `limit_mib` in memory (None: half of the machine's), before others.
+
+    A thread looks at what is resident. A limit of the system would count what libraries only reserve: ten times that.
+    """
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    machine = page_bytes * os.sysconf("SC_PHYS_PAGES")
     most = max(_LEAST_BYTES, int(machine * _SHARE)) if limit_mib is None else limit_mib * 2**20
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     with contextlib.suppress(OSError):  # not on every system
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
+    threading.Thread(target=_watch, args=(most, page_bytes), name="memory", daemon=True).start()
+
+
+def _watch(most_bytes: int, page_bytes: int) -> None:
+    statm = Path("/proc/self/statm")
+    while (resident := int(statm.read_text(encoding="ascii").split()[1]) * page_bytes) <= most_bytes:
+        time.sleep(_LOOK_EVERY_S)
+    mib = 2**20
+    _log.critical("this process has %d MiB in memory, and its limit is %d: it ends", resident // mib, most_bytes // mib)
+    os._exit(EXIT_STATUS)

@@ -26,7 +26,8 @@ def mode(path: Path) -> int:
 
 def test_a_home_that_was_open_is_closed(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    home.mkdir(mode=0o755)
+    home.mkdir()
+    home.chmod(0o755)
     assert open_to_others(home) == "everybody on this host"
     migrate(Settings(home=home))
     assert (mode(home), open_to_others(home)) == (0o700, "")
