@@ -17,6 +17,7 @@ _SHARE, _LEAST_BYTES = 0.5, 2 * 2**30
 #: The kernel ends the process with the highest score first when memory runs out; engines have 0.
 _OOM_SCORE = 500
 _LOOK_EVERY_S = 0.5
+_RESIDENT = Path("/proc/self/statm")
 #: "Internal software error" of sysexits.h: whoever supervises the process starts it anew.
 EXIT_STATUS = 70
 _log = logging.getLogger("drafthouse")
@@ -32,12 +33,13 @@ def limit_memory(limit_mib: int | None) -> None:
     most = max(_LEAST_BYTES, int(machine * _SHARE)) if limit_mib is None else limit_mib * 2**20
     with contextlib.suppress(OSError):  # not on every system
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
+    if not _RESIDENT.exists():  # not Linux
+        return
     threading.Thread(target=_watch, args=(most, page_bytes), name="memory", daemon=True).start()
 
 
 def _watch(most_bytes: int, page_bytes: int) -> None:
-    statm = Path("/proc/self/statm")
-    while (resident := int(statm.read_text(encoding="ascii").split()[1]) * page_bytes) <= most_bytes:
+    while (resident := int(_RESIDENT.read_text(encoding="ascii").split()[1]) * page_bytes) <= most_bytes:
         time.sleep(_LOOK_EVERY_S)
     mib = 2**20
     _log.critical("this process has %d MiB in memory, and its limit is %d: it ends", resident // mib, most_bytes // mib)

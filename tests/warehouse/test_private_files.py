@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import SettingsError
-from services.doctor import examine
+from services import doctor
 from tests.warehouse.runs import write_run
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
@@ -60,6 +60,6 @@ def test_the_doctor_says_who_can_read_the_home(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     migrate(settings)
     settings.home.chmod(0o755)
-    (home,) = (finding for finding in examine(settings) if finding.what == "home")
+    home = doctor._home(settings.home)
     assert not home.ok
     assert home.remedy.startswith("everybody on this host can read prompts, outputs and results")
