@@ -30,7 +30,7 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
         choose(page, label, option)
         page.keyboard.press("Escape")  # a list of which several may be chosen stays open, and hides the rest
     expect(page.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
-    expect(page).to_have_url(re.compile("categories=code&categories=repeat"))
+    expect(page).to_have_url(re.compile("arms=draft&categories=code&categories=repeat"))
     assert parameters(page)["job"] == f"explored · {job_id}"
 
     other = page.context.new_page()

@@ -157,7 +157,7 @@ def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: 
     expect(page.locator("input[value=burstiness_low]")).to_be_visible()
     choose(page, "Start from", "engines: Which engine serves this model fastest, before any draft model?")
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
-    expect(page).to_have_url(re.compile(r"preset=engines$"))
+    expect(page).to_have_url(re.compile(r"\?preset=engines$"))
     page.reload()
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
 

@@ -9,6 +9,7 @@ Loading another study over unsaved edits can be undone.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 import streamlit as st
@@ -117,7 +118,7 @@ def _load(start: Start) -> None:
     form_state.begin(study)
     text_editor.reset()
     st.session_state.pop(_MISSING, None)
-    _set_start(start)
+    _set_start(start, without=(*_IN_URL, url_params.EDITS))
 
 
 def _offer_undo() -> None:
@@ -147,10 +148,10 @@ def _restore(edits: UnsavedEdits, start: Start) -> None:
     _set_start(start)
 
 
-def _set_start(start: Start) -> None:
+def _set_start(start: Start, without: Collection[str] = _IN_URL) -> None:
     st.session_state[_START] = start
     view: dict[str, str | list[str]] = {
-        key: st.query_params.get_all(key) for key in st.query_params if key not in _IN_URL
+        key: st.query_params.get_all(key) for key in st.query_params if key not in without
     }
     if start != Start("preset", form_options.DEMO):
         view.update(start.query)
