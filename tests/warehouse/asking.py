@@ -15,5 +15,6 @@ def ask(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
 
 def contents(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
     """Return the rows of every table of the published warehouse but jobs, sorted by all columns."""
-    names = [name for (name,) in ask(settings, "select table_name from duckdb_tables() where table_name != 'jobs'")]
-    return {name: ask(settings, f'select * from "{name}" order by all') for name in names}
+    with open_warehouse(settings.warehouse_file) as connection:
+        names = connection.execute("select table_name from duckdb_tables() where table_name != 'jobs'").fetchall()
+        return {name: connection.execute(f'select * from "{name}" order by all').fetchall() for (name,) in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ _OF_FIGURE = (
 )
 
 
+@functools.cache
 def published_tables() -> dict[str, pa.Table]:
     """The whole content of each table, by the table's name."""
     figures, published_runs = book.figures(), runs(book.figures())

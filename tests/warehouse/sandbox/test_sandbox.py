@@ -10,6 +10,7 @@ import pytest
 from lab.errors import QueryError, UserError
 from tests.warehouse.runs import write_run
 from warehouse.ingest.service import ingest_all
+from warehouse.sandbox import runner
 from warehouse.sandbox.runner import as_frame, run_sql
 from warehouse.settings import Settings
 
@@ -100,3 +101,14 @@ def test_a_day_after_the_last_year_is_a_sentence_and_can_be_asked_for_as_text(li
 def test_a_home_without_a_warehouse_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run `drafthouse migrate`"):
         run_sql(Settings(home=tmp_path), "select 1")
+
+
+def test_the_process_of_a_question_imports_neither_numpy_nor_what_python_loads_for_every_script(
+    limited: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_its_end = runner._CHILD.replace("sys.exit(", "status = ")[:-1]
+    look = "assert not {'numpy.linalg', 'pandas', 'site', 'sqlalchemy'} & set(sys.modules), sorted(sys.modules)"
+    monkeypatch.setattr(runner, "_CHILD", f"{before_its_end}; {look}; sys.exit(status)")
+    assert run_sql(limited, "select arm, tpot_p50_ms > 0 from runs join run_metrics using (run_id)").rows() == [
+        ["draft", True]
+    ]
