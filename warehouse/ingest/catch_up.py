@@ -2,17 +2,21 @@
 
 A master only grows: the rows of runs and studies are appended in one order, so an earlier state has the first of them,
 and the number of its rows says which are missing. The other tables are small; their rows are compared.
+
+The first look at any row of a table costs time for each of its groups of rows. So a table is left alone if both files
+have as many rows of it, and a file is compared row by row only if somebody else may have written to it.
 """
 
 # ruff: noqa: S608 - names are ours
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import duckdb
 
 from lab.errors import DrafthouseError
-from warehouse.ingest.master import attach_master, attaching, new_connection, transaction
+from warehouse.ingest.master import attach_master, attaching, detach_master, transaction
 from warehouse.schema.tables import WAREHOUSE, published_runs
 from warehouse.schema.views import describe
 
@@ -24,27 +28,61 @@ GROWING = (
 )
 #: The columns that show, row by row, whether one file is an earlier state of the other.
 _HISTORY = {"runs": "run_id", "studies": "study_id"}
+_EQUAL_SIZE = """
+    SELECT here.table_name FROM duckdb_tables() AS here JOIN duckdb_tables() AS there USING (table_name, estimated_size)
+    WHERE here.database_name = current_database() AND there.database_name = 'newer'
+"""
 
 
 class DivergedError(DrafthouseError):
     """The earlier file is not an earlier state of the newer one: adding rows would not make them equal."""
 
 
-def catch_up(earlier: Path, newer: Path) -> None:
-    """Bring the database at `earlier` to the state of `newer`; safe to repeat after being killed anywhere.
+def catch_up(connection: duckdb.DuckDBPyConnection, earlier: Path, newer: Path, *, is_untouched: bool = False) -> None:
+    """Attach the database at `earlier` as a master, and bring it to the state of `newer`.
 
-    Raises DivergedError or RevisionError if it is not an earlier state, and duckdb.IOException while it is in use.
+    Safe to repeat after being killed anywhere. `is_untouched` says that nobody wrote to `earlier` since `newer` was
+    made from its state. Raises DivergedError or RevisionError if it is not an earlier state, and duckdb.IOException
+    while it is in use; nothing is attached then.
     """
-    with new_connection(earlier) as connection:
+    attach_master(connection, earlier)
+    try:
         connection.execute(attaching(newer, "newer", "READ_ONLY"))
-        attach_master(connection, earlier)
-        for name, key in _HISTORY.items():
-            _refuse_another_history(connection, name, key)
-        with transaction(connection):
-            for name in WAREHOUSE.tables:
-                (_append if name in GROWING else _replace)(connection, name)
-            describe(connection)
+        _add_what_is_missing(connection, is_untouched=is_untouched)
+        connection.execute("DETACH newer")
         connection.execute("CHECKPOINT")
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):
+            connection.execute("DETACH DATABASE IF EXISTS newer")
+            detach_master(connection)
+        raise
+
+
+def _add_what_is_missing(connection: duckdb.DuckDBPyConnection, *, is_untouched: bool) -> None:
+    if is_untouched:
+        equal = _of_equal_size(connection)
+        grown = [name for name in GROWING if name not in equal]
+    else:
+        grown = list(GROWING)
+        _refuse_another_beginning(connection)
+    with transaction(connection):
+        for name in grown:
+            _append(connection, name)
+        for name in WAREHOUSE.tables.keys() - set(GROWING):
+            _replace(connection, name)
+        describe(connection)
+
+
+def _of_equal_size(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Return the tables of which both files have as many rows."""
+    return {name for (name,) in connection.execute(_EQUAL_SIZE).fetchall()}
+
+
+def _refuse_another_beginning(connection: duckdb.DuckDBPyConnection) -> None:
+    for name, key in _HISTORY.items():
+        _refuse_another_history(connection, name, key)
+    for name in GROWING:
+        _refuse_another_last_row(connection, name)
 
 
 def _refuse_another_history(connection: duckdb.DuckDBPyConnection, table: str, key: str) -> None:
@@ -55,15 +93,21 @@ def _refuse_another_history(connection: duckdb.DuckDBPyConnection, table: str, k
         raise DivergedError(f"its {table} are not the first ones of the published file")
 
 
+def _refuse_another_last_row(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    rows = _one(connection, f'SELECT count(*) FROM "{table}"')
+    last = f'SELECT hash("{table}") FROM {{}}"{table}" WHERE rowid >= {rows - 1} ORDER BY rowid LIMIT 1'
+    if rows and _one(connection, last.format("")) != _one(connection, last.format("newer.")):
+        raise DivergedError(f"the last of its {rows} {table} is another one in the published file")
+
+
 def _append(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Append the rows that are missing, if no row was removed and the last one is the same in both files."""
+    """Append the rows that are missing, if no row was removed."""
     rows = _one(connection, f'SELECT count(*) FROM "{table}"')
     if _one(connection, f'SELECT count(*) FROM "{table}" WHERE rowid >= {rows}'):
         raise DivergedError(f"rows were removed from its {table}")
     wanted = _one(connection, f'SELECT count(*) FROM newer."{table}"')
-    last = f'SELECT hash("{table}") FROM {{}}"{table}" WHERE rowid >= {rows - 1} ORDER BY rowid LIMIT 1'
-    if rows and _one(connection, last.format("")) != _one(connection, last.format("newer.")):
-        raise DivergedError(f"the last of its {rows} {table} is another one in the published file")
+    if wanted == rows:
+        return
     connection.execute(f'INSERT INTO "{table}" BY NAME SELECT * FROM newer."{table}" WHERE rowid >= {rows}')
     if (has := _one(connection, f'SELECT count(*) FROM "{table}"')) != wanted:
         raise DivergedError(f"it would have {has} {table}, and the published file has {wanted}")

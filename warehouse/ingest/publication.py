@@ -46,7 +46,7 @@ from warehouse.ingest.master import (
     only_ingester,
     published_revision,
 )
-from warehouse.ingest.row_groups import merge_groups
+from warehouse.ingest.row_groups import count_runs, merge_groups
 from warehouse.private_files import share_with_group
 from warehouse.schema import revisions
 
@@ -62,6 +62,7 @@ CLONE = "--reflink=always"
 #: File systems of this machine alone: all that have a file of theirs open are known to its kernel.
 _LOCAL_FILE_SYSTEMS = frozenset({"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "tmpfs"})
 _TEMPORARY = ".{name}.{unique}.publishing"
+_State = tuple[int, int, int, int]
 _log = logging.getLogger("drafthouse.ingester")
 
 
@@ -76,7 +77,9 @@ class Master:
         self._clones = True  # until the file system has refused to
         self._replaced_s = time.monotonic() - PATIENCE_S  # when the former file ceased to be the published one
         self._tried_after_s = 0.0
-        self._has_new_rows = True  # since their groups were last merged
+        self._former_state: _State | None = None  # of the former file when it ceased to be the published one
+        self._runs = -1  # at the last publication
+        self._has_new_runs = True  # since groups of rows were last merged
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -87,12 +90,15 @@ class Master:
         if not self._is_open:
             remove_leftovers(self.published)
             self.make()
-            attach_master(self._connection, self.file)
-            self._is_open = True
+            if not self._is_open:
+                attach_master(self._connection, self.file)
+                self._is_open = True
         return self._connection
 
     def make(self) -> None:
-        """Make the next master if there is none: of the former file, or else by copying the published one."""
+        """Make the next master if there is none: of the former file, which is open then, or else by copying the
+        published one.
+        """
         if self.file.exists() or not self.published.exists():
             return
         time.sleep(max(0.0, self._replaced_s + OPENING_TAKES_S - time.monotonic()))
@@ -105,8 +111,8 @@ class Master:
         """Do ahead, while nothing waits, what the next publication would have to wait for."""
         if not self.file.exists():
             self._make_ahead()
-        if self._has_new_rows and self.file.exists():
-            self._has_new_rows = False
+        if self._has_new_runs and self.file.exists():
+            self._has_new_runs = False
             if merge_groups(self.connection):
                 self.connection.execute("CHECKPOINT")
 
@@ -130,8 +136,9 @@ class Master:
         `only_grown` says that no row of a run was changed or removed since the last publication; otherwise the former
         file cannot become the master by adding rows. Raises OSError or duckdb.Error, and leaves the old file then.
         """
-        merge_groups(self.connection, only_overdue=True)
-        self._has_new_rows = True
+        if (runs := count_runs(self.connection)) != self._runs:
+            self._runs, self._has_new_runs = runs, True
+            merge_groups(self.connection, only_overdue=True)
         self.connection.execute("CHECKPOINT")
         share_with_group(self.file, self.published.parent)
         if not self._publish_copy():
@@ -163,14 +170,16 @@ class Master:
             os.link(self.published, self.former)
         self.file.rename(self.published)
         fsync(self.published.parent)
+        self._former_state = _state(self.former) if self.former.exists() else None
         self._replaced_s, self._tried_after_s = time.monotonic(), 0.0
 
     def _take_former(self) -> bool:
-        """Make the former file the master. Returns False if it is missing, in use, or lacks more than new rows."""
+        """Open the former file as the master. Returns False if it is missing, in use, or lacks more than new rows."""
         if not self.former.exists() or self.former.stat().st_nlink > 1 or not is_open_nowhere(self.former):
             return False
         try:
-            catch_up(self.former, self.published)
+            is_untouched = _state(self.former) == self._former_state
+            catch_up(self._connection, self.former, self.published, is_untouched=is_untouched)
         except (DivergedError, RevisionError, duckdb.IOException) as error:  # the last one if it is damaged
             _log.info("%s does not become the master: %s", self.former, error)
             return False
@@ -178,6 +187,7 @@ class Master:
         os.utime(self.former, ns=(published.st_atime_ns, published.st_mtime_ns))
         self.former.rename(self.file)
         fsync(self.file.parent)
+        self._is_open = True
         return True
 
     def _copy(self, source: Path, target: Path, *options: str) -> None:
@@ -190,6 +200,12 @@ class Master:
             fsync(target.parent)
         finally:
             copy.unlink(missing_ok=True)
+
+
+def _state(file: Path) -> _State:
+    """Return what changes when anybody writes to the file, or when its name is given to another one."""
+    status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def remove_leftovers(published: Path) -> None:
@@ -235,6 +251,7 @@ def migrate_master(home: Path, file: Path, published: Path) -> None:
         with only_ingester(home):
             master = Master(file, published)
             master.make()
+            master.close()
             create_master(file)
             if not master.is_published():
                 master.publish(only_grown=False)

@@ -29,6 +29,12 @@ _GROUPS = f"""
 """
 
 
+def count_runs(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return of how many runs there are rows in groups."""
+    row = connection.execute(f'SELECT count(*) FROM "{_ONE_A_RUN}"').fetchone()
+    return 0 if row is None else int(row[0])
+
+
 def merge_groups(connection: duckdb.DuckDBPyConnection, *, only_overdue: bool = False) -> bool:
     """Merge the groups of the last runs if there are enough of them. Return whether there were.
 
@@ -37,7 +43,7 @@ def merge_groups(connection: duckdb.DuckDBPyConnection, *, only_overdue: bool = 
     groups = [in_group for (in_group,) in connection.execute(_GROUPS).fetchall()]
     for size in (RUNS_A_GROUP**2, RUNS_A_GROUP):
         runs = sum(itertools.takewhile(lambda in_group: in_group < size, groups))  # noqa: B023 - consumed at once
-        if runs >= (2 * size if only_overdue else size):
+        if (2 * size if only_overdue else size) <= runs <= MOST_ROWS:
             _merge_last(connection, runs)
             return True
     return False

@@ -17,7 +17,7 @@ import pytest
 
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import request, write_run
-from warehouse.ingest import publication
+from warehouse.ingest import catch_up, publication, row_groups
 from warehouse.ingest.publication import Master, is_open_nowhere, remove_leftovers
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
@@ -274,6 +274,54 @@ def test_a_former_file_of_another_history_is_not_used(settings: Settings, change
     with closing(Master(settings.master_file, settings.warehouse_file)) as master:
         assert master.connection.execute("SELECT run_id FROM runs ORDER BY 1").fetchall() == [("run-1",), ("run-2",)]
         assert inode(settings.master_file) != changed
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_a_former_file_that_was_written_to_since_its_publication_is_not_used(settings: Settings) -> None:
+    add_run(settings, "run-1")
+    with closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        master.publish()
+        with duckdb.connect(master.former) as connection:
+            connection.execute("UPDATE telemetry SET t_s = 9")
+        changed = inode(master.former)
+        master.make()
+        assert inode(master.file) != changed
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_a_change_that_adds_no_run_looks_at_no_table_of_runs(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at any row of them, or at their groups, costs time that grows with the runs."""
+    add_run(settings, "run-1")
+    looked_at: list[str] = []
+    append, merge = catch_up._append, row_groups.merge_groups
+
+    def noted_append(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+        looked_at.append(table)
+        append(connection, table)
+
+    def noted_merge(connection: duckdb.DuckDBPyConnection, *, only_overdue: bool = False) -> bool:
+        looked_at.append("groups")
+        return merge(connection, only_overdue=only_overdue)
+
+    monkeypatch.setattr(catch_up, "_append", noted_append)
+    monkeypatch.setattr(publication, "merge_groups", noted_merge)
+    with closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        master.publish()
+        master.prepare()
+        looked_at.clear()
+        for error in ("a", "b", "c"):
+            master.connection.execute("INSERT INTO rejected_bundles VALUES ('job/run', ?, now())", [error])
+            master.publish()
+            master.prepare()
+        assert looked_at == []
+        errors = master.connection.execute("SELECT error FROM rejected_bundles ORDER BY 1").fetchall()
+        assert errors == [("a",), ("b",), ("c",)]
+        master.connection.execute("INSERT INTO verdicts VALUES ('added', true, [], [])")
+        master.publish()
+        master.prepare()
+        assert looked_at == ["groups", "verdicts", "groups"]
 
 
 @pytest.mark.usefixtures("in_turns")

@@ -78,6 +78,15 @@ def test_groups_with_many_rows_are_not_written_again(
     assert (groups(master, "verdicts"), groups(master, "histograms")) == (1, 3)
 
 
+def test_runs_too_many_to_be_merged_are_left_as_they_are(
+    master: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        add_run(master, number)
+    monkeypatch.setattr(row_groups, "MOST_ROWS", 2)
+    assert not merge_groups(master)
+
+
 def test_before_a_publication_only_what_is_overdue_is_merged(master: duckdb.DuckDBPyConnection) -> None:
     for number in range(5):
         add_run(master, number)
