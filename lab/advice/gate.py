@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from lab.comparison import spread
+from lab.comparison import looks, spread
 from lab.comparison.compare import CONFIDENCE, Comparison
 from lab.comparison.effect import Effect
 from lab.comparison.samples import Array
-from lab.comparison.verdict import holm
+from lab.comparison.verdict import holm, paid_for_looks
 
 Answer = Literal["slower", "not slower", "undecided"]
 
@@ -23,20 +23,32 @@ def gate(table: Sequence[Comparison], limit: float, confidence: float = CONFIDEN
     `slower`: in some cell the gain is certainly below 1 - limit. One false cell would be enough to stop a change, so
     the p values are corrected for the table (Holm). `not slower`: in each cell the whole interval lies at 1 - limit or
     above. That needs no correction, since the answer is false only if the very cell that is slower passes (an
-    intersection-union test, Berger 1982). Controls have no say.
+    intersection-union test, Berger 1982). Controls have no say. Both pay for the looks of a study that measured until
+    decided.
     """
     table = [cell for cell in table if not cell.control]
-    claims = [(effect, cell.better == "higher") for cell in table if (effect := cell.effect) and effect.spread]
-    if any(p <= 1 - confidence for p in holm(_p_slower(claims, math.log1p(-limit)))):
+    worst = math.log1p(-limit)
+    claims = [(cell, effect) for cell in table if (effect := cell.effect) and effect.spread]
+    p_slower = paid_for_looks(_p_slower(claims, worst), [cell for cell, _ in claims], [1] * len(claims))
+    if any(p <= 1 - confidence for p in holm(p_slower)):
         return "slower"
-    gains = [cell.gain for cell in table]
-    passed = all(gain is not None and gain.low is not None and gain.low >= 1 - limit for gain in gains)
-    return "not slower" if passed and gains else "undecided"
+    passed = all(_lowest_gain(cell, confidence) >= worst for cell in table)
+    return "not slower" if passed and table else "undecided"
 
 
-def _p_slower(claims: Sequence[tuple[Effect, bool]], worst: float) -> Array:
+def _p_slower(claims: Sequence[tuple[Comparison, Effect]], worst: float) -> Array:
     """P values for each gain's logarithm being `worst` rather than below it."""
     if not claims:
         return np.empty(0)
-    gains = np.array([effect.value if higher else -effect.value for effect, higher in claims])
-    return spread.p_values(worst - gains, spread.together([effect.spread for effect, _ in claims if effect.spread]))
+    gains = np.array([effect.value if cell.better == "higher" else -effect.value for cell, effect in claims])
+    return spread.p_values(worst - gains, spread.together([effect.spread for _, effect in claims if effect.spread]))
+
+
+def _lowest_gain(cell: Comparison, confidence: float) -> float:
+    """The lower end of the interval of a gain's logarithm; minus infinity if it is unknown."""
+    if cell.until_decided:
+        confidence = 1 - float(looks.unpaid(1 - confidence, np.array([cell.blocks]), 1)[0])
+    interval = None if cell.effect is None else cell.effect.interval(confidence)
+    if interval is None or interval.low is None or interval.high is None:
+        return -math.inf
+    return interval.low if cell.better == "higher" else -interval.high

@@ -39,6 +39,7 @@ class Comparison:
     control: bool = False
     until_decided: bool = False  # looked at after every block: verdicts pay for that (`lab.comparison.looks`)
     repeats: int = 0  # in both arms
+    moderated: bool = False  # other cells have a say in what is known of its variance
 
     @property
     def repeats_a_block(self) -> int:
@@ -148,7 +149,19 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
     basis = _basis(pairs, prompts, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
     repeats = sum(map(len, pairs.blocks))
-    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, basis, cell.control, looked, repeats)
+    return Comparison(
+        better,
+        len(pairs.blocks),
+        prompts,
+        ratio,
+        changed,
+        effect,
+        basis,
+        cell.control,
+        looked,
+        repeats,
+        moderated=scatter is not None,
+    )
 
 
 def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:

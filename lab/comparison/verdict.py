@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -73,21 +74,34 @@ def verdicts(
     rule = _Rule(math.log1p(margin), 1 - confidence, strict=strict)
     effects = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
     claims = [(place, effect) for place, effect in effects if not table[place].control]
+    like = like_claims([table[place] for place, _ in claims], strict=strict)
     differs, same = (
-        rule.adjust(_paid(p_values, [table[place] for place, _ in claims]))
+        rule.adjust(paid_for_looks(p_values, [table[place] for place, _ in claims], like))
         for p_values in _p_values([effect for _, effect in claims], rule.bound)
     )
-    intervals = rule.intervals([table[place] for place, _ in claims], differs, same)
+    intervals = rule.intervals([table[place] for place, _ in claims], like, differs, same)
     calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
     alpha = _next_level(rule.level, len(claims), 0 if strict else calls)
     table_verdicts = [_CONTROL if cell.control else UNKNOWN for cell in table]
     controls = [(place, effect) for place, effect in effects if table[place].control]
     for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
         table_verdicts[place] = replace(_CONTROL, p_differs=p)
-    for (place, effect), differing, equal, interval in zip(claims, differs, same, intervals, strict=True):
-        judged = rule.judge(table[place], effect, differing, equal, alpha)
+    every = zip(claims, like, differs, same, intervals, strict=True)
+    for (place, effect), alike, differing, equal, interval in every:
+        needed = partial(_needed, table[place], effect, rule.bound, alpha, alike)
+        judged = rule.judge(table[place], effect, differing, equal, needed)
         table_verdicts[place] = replace(judged, interval=interval, claims=len(claims))
     return tuple(table_verdicts)
+
+
+def like_claims(table: Sequence[Comparison], *, strict: bool = False) -> list[int]:
+    """Return for each comparison how many claims of the table moderate each other's variances, this one among them.
+
+    It says how much its looks cost (`lab.comparison.looks`). 1 for one that stands on its own scatter, and in the
+    strict reading, whose last steps correct for few claims however long the table is.
+    """
+    moderated = [cell.moderated and not cell.control and not strict for cell in table]
+    return [sum(moderated) if alike else 1 for alike in moderated]
 
 
 def next_level(found: Sequence[Verdict], confidence: float = CONFIDENCE) -> float:
@@ -139,7 +153,9 @@ class _Rule:
     def adjust(self, p_values: Array) -> list[float]:
         return holm(p_values) if self.strict else benjamini_hochberg(p_values)
 
-    def intervals(self, cells: Sequence[Comparison], differs: Sequence[float], same: Sequence[float]) -> list[Interval]:
+    def intervals(
+        self, cells: Sequence[Comparison], like: Sequence[int], differs: Sequence[float], same: Sequence[float]
+    ) -> list[Interval]:
         """The intervals that say what the adjusted p values say.
 
         If c of n claims are called, they stand at c / n of the level, as Benjamini & Hochberg's last call does: that
@@ -151,8 +167,10 @@ class _Rule:
         looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
         if looked.any():
             blocks = np.array([cell.blocks for cell in cells])
-            unpaid = {level: looks.unpaid(level, blocks) for level in set(levels[looked].tolist())}
-            levels = np.array([unpaid[level][at] if looked[at] else level for at, level in enumerate(levels.tolist())])
+            every_level = enumerate(zip(levels.tolist(), like, strict=True))
+            levels = np.array(
+                [looks.unpaid(level, blocks, n)[at] if looked[at] else level for at, (level, n) in every_level]
+            )
         effects = [cell.effect for cell in cells if cell.effect]
         if not effects:
             return []
@@ -167,14 +185,21 @@ class _Rule:
         calls = 1 if self.strict else max(1, sum(p <= self.level for p in adjusted))
         return self.level * calls / max(1, len(adjusted))
 
-    def judge(self, cell: Comparison, effect: Effect, differs: float, same: float, alpha: float) -> Verdict:
+    def judge(
+        self, cell: Comparison, effect: Effect, differs: float, same: float, needed: Callable[[], int | None]
+    ) -> Verdict:
         """Equivalence within the margin is tested first: two one-sided tests, Schuirmann 1987."""
         if same <= self.level:
             return Verdict("no difference", differs, same, 0)
         if differs <= self.level:
             return Verdict("faster" if (effect.value > 0) == (cell.better == "higher") else "slower", differs, same, 0)
-        needed = more_repeats(effect, cell.blocks, self.bound, alpha, until_decided=cell.until_decided)
-        return Verdict("not enough data", differs, same, None if needed is None else needed * cell.repeats_a_block)
+        return Verdict("not enough data", differs, same, needed())
+
+
+def _needed(cell: Comparison, effect: Effect, bound: float, alpha: float, like: int) -> int | None:
+    """`more_repeats` of a cell, in repeats rather than blocks."""
+    blocks = more_repeats(effect, cell.blocks, bound, alpha, like if cell.until_decided else None)
+    return None if blocks is None else blocks * cell.repeats_a_block
 
 
 def _within(value: float, half: float, limit: float) -> Interval:
@@ -185,12 +210,13 @@ def _within(value: float, half: float, limit: float) -> Interval:
     return Interval(value, max(low, 0.0), high) if value > 0 else Interval(value, low, min(high, 0.0))
 
 
-def _paid(p_values: Array, cells: Sequence[Comparison]) -> Array:
-    """Pay for the looks of the cells that were looked at after every block."""
+def paid_for_looks(p_values: Array, cells: Sequence[Comparison], like: Sequence[int]) -> Array:
+    """Return the p values, those of cells that were looked at after every block paid for. `like`: see `like_claims`."""
     looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
     paid_p_values = p_values.copy()
     if looked.any():
-        paid_p_values[looked] = looks.paid(p_values[looked], np.array([cell.blocks for cell in cells])[looked])
+        blocks = np.array([cell.blocks for cell in cells])
+        paid_p_values[looked] = looks.paid(p_values[looked], blocks[looked], np.array(like)[looked].tolist())
     return paid_p_values
 
 
@@ -228,9 +254,10 @@ def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
     return [float(p) for p in adjusted]
 
 
-def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, *, until_decided: bool = False) -> int | None:
+def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, like: int | None = None) -> int | None:
     """Return how many more blocks would make the interval exclude 0 or lie within the bound, other things equal.
 
+    `like` is that of `like_claims` if it is looked at after every block, and None in a fixed plan.
     None if the scatter is unknown, or if more repeats alone would never suffice: then it takes more prompts.
     """
     if effect.spread is None:
@@ -240,7 +267,7 @@ def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, *, unt
         counts = np.arange(first, last + 1, dtype=np.float64)
         dfs = counts - blocks + float(around.blocks_df)
         more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.prompts, around.prompts_df)
-        confidence = 1 - looks.unpaid(alpha, counts) if until_decided else 1 - alpha
+        confidence = 1 - alpha if like is None else 1 - looks.unpaid(alpha, counts, like)
         half = spread.half_width(more, confidence)
         decides = (half < abs(effect.value)) | (abs(effect.value) + half <= bound)
         if decides.any():

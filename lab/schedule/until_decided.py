@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.comparison.chances import chances
+from lab.comparison.chances import chances, likely
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.influence import follows, mean
 from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
 from lab.comparison.samples import Array, RunSample
-from lab.comparison.verdict import MARGIN, Verdict, next_level, verdicts
+from lab.comparison.verdict import MARGIN, Verdict, like_claims, next_level, verdicts
 from lab.schedule.schedule import End, Outcome, Step
 from lab.study import Arm, Load, Study
 from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
@@ -31,7 +31,7 @@ from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
 METRIC = "output_tok_per_s"
 #: A cell is worth its time while that is its chance of a verdict for the time that a cell's block usually takes.
 #: Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects, below it takes more time.
-_LEAST_WORTH = 0.016
+_LEAST_WORTH = 0.003
 #: Where nothing is known of how long something takes, it takes next to no time.
 _NO_TIME_S = 1e-9
 #: Engine starts after which a cell without a pair of valid runs is given up.
@@ -55,7 +55,7 @@ class Look:
 
     words: Mapping[Cell, str]
     needs: Mapping[Cell, int | None]
-    chances: Mapping[Cell, Array]  # of a verdict after 1, 2 ... more blocks, of each open cell
+    chances: Mapping[Cell, Array]  # of an effect and a verdict after 1, 2 ... more blocks, of each open cell
     failing: frozenset[Cell] = frozenset()
     dominated: Mapping[str, str] | None = None
 
@@ -200,10 +200,11 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
         for cell, (comparison, verdict) in undecided.items()
     }
     alpha = next_level([verdict for _, verdict in judged.values()])
+    like = dict(zip(judged, like_claims([comparison for comparison, _ in judged.values()]), strict=True))
     return Look(
         words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
         needs=needs,
-        chances={cell: _chances(comparison, alpha) for cell, (comparison, _) in undecided.items()},
+        chances={cell: _chances(comparison, alpha, like[cell]) for cell, (comparison, _) in undecided.items()},
         failing=frozenset(
             cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
         ),
@@ -215,13 +216,16 @@ def _more_blocks(comparison: Comparison, verdict: Verdict) -> int | None:
     return None if verdict.more_repeats is None else verdict.more_repeats // comparison.repeats_a_block
 
 
-def _chances(comparison: Comparison, alpha: float) -> Array:
-    """Of a cell that is too young to be judged nothing is known, so its next block is always worth its time."""
+def _chances(comparison: Comparison, alpha: float, like: int) -> Array:
+    """The chances of a verdict, as far as it is likely that there is an effect.
+
+    Of a cell that is too young to be judged nothing is known, so its next block is always worth its time.
+    """
     if comparison.blocks < FIRST_LOOK:
         return np.ones(LAST_LOOK)
     if comparison.effect is None:
         return np.zeros(LAST_LOOK)
-    return chances(comparison.effect, comparison.blocks, math.log1p(MARGIN), alpha, LAST_LOOK)
+    return likely(comparison.effect) * chances(comparison.effect, comparison.blocks, math.log1p(MARGIN), alpha, like)
 
 
 @dataclass(frozen=True)

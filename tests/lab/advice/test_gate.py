@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from lab.advice.gate import gate
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.effect import Effect, Interval
 from lab.comparison.samples import RunSample
-from lab.comparison.spread import Spread
+from lab.comparison.spread import Spread, student
 from lab.metrics.definition import Better
 
 
@@ -53,6 +54,15 @@ def test_a_cell_without_an_interval_leaves_the_gate_undecided_unless_another_is_
     alone = compare([RunSample("b", "plain", 0, 100.0)], [RunSample("c", "draft", 0, 150.0)], "higher")
     assert gate([SAME, alone], 0.05) == "undecided"
     assert gate([SLOW, alone], 0.05) == "slower"
+
+
+def test_a_study_that_was_looked_at_after_every_repeat_pays_for_that_in_both_answers() -> None:
+    """At three repeats 5 % cost as much as 0.9 % without looks."""
+    error, reached = 0.01, float(student(20.0, 0.97)) * 0.01  # beyond 5 %, short of 0.9 %
+    for value, answer in ((-0.2 - reached, "slower"), (reached - 0.2, "not slower")):
+        surely = cell(value, error)
+        assert gate([surely], 1 - math.exp(-0.2)) == answer
+        assert gate([replace(surely, until_decided=True)], 1 - math.exp(-0.2)) == "undecided"
 
 
 def test_numbers_that_are_the_same_in_every_repeat_pass_at_a_limit_of_nothing() -> None:

@@ -9,11 +9,11 @@ import pytest
 from scipy import special
 
 from lab.comparison import looks
-from lab.comparison.chances import chances
+from lab.comparison.chances import chances, likely
 from lab.comparison.effect import Effect
 from lab.comparison.spread import Spread
 
-BOUND, LEVEL, NOISE = math.log(1.02), 0.02, 0.03
+BOUND, LEVEL, NOISE, LIKE = math.log(1.02), 0.02, 0.03, 12
 
 
 def effect(value: float, blocks: int, noise: float = NOISE, prompts: float = 0.0) -> Effect:
@@ -25,19 +25,29 @@ def effect(value: float, blocks: int, noise: float = NOISE, prompts: float = 0.0
 def test_so_often_simulated_blocks_decide_it(value: float, noise: float) -> None:
     rng, blocks, draws = np.random.default_rng(1), 3, 40_000
     truth = value + noise / math.sqrt(blocks) * rng.standard_normal(draws)
-    expected = chances(effect(value, blocks, noise), blocks, BOUND, LEVEL, 6)
+    expected = chances(effect(value, blocks, noise), blocks, BOUND, LEVEL, LIKE)
     for more in (1, 3, 6):
         added = more * truth + noise * math.sqrt(more) * rng.standard_normal(draws)
         mean, count = (blocks * value + added) / (blocks + more), blocks + more
-        half = -float(special.ndtri(looks.unpaid(LEVEL, np.array([count]))[0] / 2)) * noise / math.sqrt(count)
+        half = -float(special.ndtri(looks.unpaid(LEVEL, np.array([count]), LIKE)[0] / 2)) * noise / math.sqrt(count)
         decided = (np.abs(mean) > half) | (np.abs(mean) + half <= BOUND)
         assert expected[more - 1] == pytest.approx(decided.mean(), abs=0.01)
 
 
 def test_a_large_effect_is_nearly_certain_and_one_that_only_more_prompts_would_show_is_not_waited_for() -> None:
-    assert chances(effect(0.5, 3), 3, BOUND, LEVEL, 1)[0] > 0.999
-    assert chances(effect(0.03, 3, noise=0.001, prompts=0.05**2), 3, BOUND, LEVEL, 9).max() < 0.001
+    assert chances(effect(0.5, 3), 3, BOUND, LEVEL, LIKE)[0] > 0.999
+    assert chances(effect(0.03, 3, noise=0.001, prompts=0.05**2), 3, BOUND, LEVEL, LIKE).max() < 0.001
 
 
 def test_nothing_is_expected_of_a_comparison_whose_scatter_is_unknown() -> None:
-    assert chances(Effect(0.5, None), 1, BOUND, LEVEL, 3).tolist() == [0.0, 0.0, 0.0]
+    assert not np.any(chances(Effect(0.5, None), 1, BOUND, LEVEL, LIKE))
+
+
+def test_an_effect_is_likely_by_how_far_it_lies_from_0_in_units_of_its_scatter() -> None:
+    """A spike and a slab: odds of the two densities at what was measured."""
+    slab, known = 0.2**2 + 0.02**2, 0.02**2
+    odds = math.exp(-(0.03**2) / (2 * slab)) / math.sqrt(slab) / (math.exp(-(0.03**2) / (2 * known)) / math.sqrt(known))
+    assert likely(effect(0.03, 4, noise=0.04)) == pytest.approx(odds / (1 + odds))
+    assert likely(effect(0.0, 4, noise=0.04)) < 0.1
+    assert likely(effect(-0.2, 4, noise=0.04)) > 0.999
+    assert likely(Effect(0.5, None)) == likely(effect(0.0, 4, noise=0.0)) == 1

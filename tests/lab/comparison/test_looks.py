@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from lab.comparison import looks
-from lab.comparison.looks import paid, unpaid
+from lab.comparison.looks import paid, raised, unpaid
 
 
 def test_a_level_of_five_percent_is_reached_at_about_one_percent_each_look() -> None:
     """Before the second block nothing is looked at, and after the twelfth the price stays."""
     looks._nominal_levels.cache_clear()
-    assert unpaid(0.05, np.array([float(blocks) for blocks in range(1, 14)])) == pytest.approx(
+    assert unpaid(0.05, np.array([float(blocks) for blocks in range(1, 14)]), 1) == pytest.approx(
         [
             *[0.012591615448] * 2,
             0.009155055094,
@@ -31,9 +31,20 @@ def test_a_level_of_five_percent_is_reached_at_about_one_percent_each_look() -> 
 
 
 def test_a_p_value_is_paid_for_by_the_look_at_which_it_was_found() -> None:
-    paid_p_values = paid(np.array([0.0, 1e-9, 0.01, 0.04, 0.5, 1.0]), np.array([2.0, 3.0, 4.0, 12.0, 20.0, 6.0]))
+    paid_p_values = paid(
+        np.array([0.0, 1e-9, 0.01, 0.04, 0.5, 1.0]), np.array([2.0, 3.0, 4.0, 12.0, 20.0, 6.0]), [1] * 6
+    )
     assert paid_p_values == pytest.approx(
         [0.0, 8.794100705799e-09, 0.05243544851841, 0.1261503491404, 0.7587908303402, 1.0]
     )
     blocks = np.array([2.0, 5.0, 12.0])
-    assert paid(unpaid(0.05, blocks), blocks) == pytest.approx([0.05] * 3)
+    for like in (1, 3, 9):
+        assert paid(unpaid(0.05, blocks, like), blocks, [like] * 3) == pytest.approx([0.05] * 3)
+
+
+def test_one_or_two_claims_pay_in_full_and_more_like_ones_less_but_never_nothing() -> None:
+    assert [raised(like) for like in (1, 2, 3, 6, 14, 40)] == pytest.approx([1, 1, 1.125, 1.5, 2.5, 2.5])
+    blocks = np.array([2.0, 3.0, 8.0])
+    alone, among = unpaid(0.001, blocks, 2), unpaid(0.001, blocks, 14)
+    assert among == pytest.approx(2.5 * alone)
+    assert paid(np.array([0.9]), np.array([9.0]), [14]) >= 0.9

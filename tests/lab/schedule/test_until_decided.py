@@ -70,7 +70,7 @@ def test_clear_effects_are_decided_by_two_or_three_repeats_and_the_study_ends() 
 
 def test_what_is_decided_is_measured_no_more_and_the_baseline_only_where_something_is_open() -> None:
     study = until_decided(arms=("plain", "good", "same"))
-    steps, _ = measured(schedule_of(study), world(good=1.5, turned=True))
+    steps, _ = measured(schedule_of(study), world(good=1.5, same=1.02, turned=True))
     assert repeats_of(steps, "good") < repeats_of(steps, "same")
     last = steps[-1].launch.runs[0].repeat
     open_places = {run.place[1:3] for step in steps for run in step.launch.runs if run.place[::3] == ("same", last)}
@@ -118,7 +118,7 @@ def _whole_steps(steps: list[Step], runs: int) -> int:
 def test_the_budget_is_not_exceeded_and_the_end_says_what_more_would_take(order: str, minutes: int) -> None:
     outcomes: list[Outcome] = []
     study = until_decided(f"{minutes} min", arms=("plain", "same"), order=order)
-    steps, end = measured(schedule_of(study), world(), outcomes)
+    steps, end = measured(schedule_of(study), world(same=1.02), outcomes)
     assert end.reason == "budget spent"
     assert "of 4 cells decided. The nearest of the others, 'same' at reference/" in end.sentence
     assert "more repeat" in end.sentence
@@ -188,7 +188,9 @@ def test_a_run_that_failed_once_is_made_up_for() -> None:
 
 
 def test_the_standing_and_the_most_that_follows_are_said_with_each_step() -> None:
-    steps, _ = measured(schedule_of(until_decided(arms=("plain", "good", "same"))), world(good=1.5, turned=True))
+    steps, _ = measured(
+        schedule_of(until_decided(arms=("plain", "good", "same"))), world(good=1.5, same=1.02, turned=True)
+    )
     assert steps[0].standing == ""
     assert any("of 8 cells decided" in step.standing for step in steps)
     assert not any(step.later_is_certain for step in steps)

@@ -19,7 +19,7 @@ LOOKS = np.arange(FIRST_LOOK, LAST_LOOK + 1, dtype=np.float64)
 @pytest.mark.parametrize("level", [0.05, 0.01])
 def test_of_walks_without_a_drift_that_many_ever_reach_the_level(level: float) -> None:
     walks, rng = 200_000, np.random.default_rng(5)
-    bounds = unpaid(level, LOOKS)
+    bounds = unpaid(level, LOOKS, 1)
     at, reached = rng.standard_normal(walks), np.zeros(walks, dtype=np.bool_)
     for blocks, bound in zip(LOOKS, bounds, strict=True):
         at = at + rng.standard_normal(walks)
@@ -27,24 +27,24 @@ def test_of_walks_without_a_drift_that_many_ever_reach_the_level(level: float) -
     assert reached.mean() == pytest.approx(level, rel=0.06)
 
 
-@given(st.floats(1e-12, 0.9), st.integers(FIRST_LOOK, LAST_LOOK))
-def test_a_p_value_is_never_made_smaller_and_the_inverse_gives_it_back(p: float, blocks: int) -> None:
-    (paid_p,) = paid(np.array([p]), np.array([blocks]))
+@given(st.floats(1e-12, 0.9), st.integers(FIRST_LOOK, LAST_LOOK), st.integers(1, 9))
+def test_a_p_value_is_never_made_smaller_and_the_inverse_gives_it_back(p: float, blocks: int, like: int) -> None:
+    (paid_p,) = paid(np.array([p]), np.array([blocks]), [like])
     assert paid_p >= p * (1 - 1e-9)
     if 1e-11 < paid_p < 0.9:
-        assert unpaid(float(paid_p), np.array([float(blocks)]))[0] == pytest.approx(p, rel=1e-3)
+        assert unpaid(float(paid_p), np.array([float(blocks)]), like)[0] == pytest.approx(p, rel=1e-3)
 
 
-@given(st.lists(st.floats(1e-10, 1.0), min_size=2, max_size=9), st.integers(1, 2 * LAST_LOOK))
-def test_the_order_of_p_values_stays(p_values: list[float], blocks: int) -> None:
-    paid_p = paid(np.array(sorted(p_values)), np.full(len(p_values), blocks))
+@given(st.lists(st.floats(1e-10, 1.0), min_size=2, max_size=9), st.integers(1, 2 * LAST_LOOK), st.integers(1, 9))
+def test_the_order_of_p_values_stays(p_values: list[float], blocks: int, like: int) -> None:
+    paid_p = paid(np.array(sorted(p_values)), np.full(len(p_values), blocks), [like] * len(p_values))
     assert (np.diff(paid_p) >= 0).all()
     assert ((paid_p >= 0) & (paid_p <= 1)).all()
 
 
 def test_a_p_value_of_0_stays_0_and_no_p_values_are_none() -> None:
-    assert paid(np.array([0.0]), np.array([3])).tolist() == [0.0]
-    assert paid(np.array([]), np.array([])).size == 0
+    assert paid(np.array([0.0]), np.array([3]), [1]).tolist() == [0.0]
+    assert paid(np.array([]), np.array([]), []).size == 0
 
 
 def samples(values: list[float], arm: str, *, until_decided: bool) -> list[RunSample]:
