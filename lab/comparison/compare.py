@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios
+from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios, variance_of_block
 from lab.comparison.influence import Influence, mean
 from lab.comparison.moderation import Scatter, moderated
 from lab.comparison.samples import Array, Pairs, RunSample, pair
@@ -94,7 +94,7 @@ def compare_cells(
     earlier on this hardware. Raises ValueError if an arm has two runs in a block.
     """
     pairs = [pair(cell.baseline, cell.candidate) for cell in cells]
-    scatters = _scatters(cells, [log_ratios(pairs_of_cell) for pairs_of_cell in pairs], history)
+    scatters = _scatters(cells, pairs, history)
     return [
         _comparison(pairs_of_cell, better, cell, scatter, confidence)
         for cell, pairs_of_cell, scatter in zip(cells, pairs, scatters, strict=True)
@@ -102,7 +102,7 @@ def compare_cells(
 
 
 def _scatters(
-    cells: Sequence[CellRuns], logs: Sequence[Array | None], history: Sequence[Sequence[float]]
+    cells: Sequence[CellRuns], pairs: Sequence[Pairs], history: Sequence[Sequence[float]]
 ) -> list[Scatter | None]:
     """The moderated scatter of each cell; a control's own is about its mean, as its interval is."""
     shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
@@ -110,7 +110,8 @@ def _scatters(
     controls = [cell.control for cell in cells]
     loads = [cell.concurrency for cell in cells if cell.concurrency]
     loads = loads if len(loads) == len(cells) else []
-    own = [_variance(ratios) for ratios in logs]
+    logs = [log_ratios(pairs_of_cell) for pairs_of_cell in pairs]
+    own = [_variance(pairs_of_cell, ratios) for pairs_of_cell, ratios in zip(pairs, logs, strict=True)]
     again = repetitions(
         [{(run.arm, run.launch) for run in cell.candidate if run.launch is not None} for cell in cells],
         [_deviations(ratios, control=cell.control) for ratios, cell in zip(logs, cells, strict=True)],
@@ -130,9 +131,11 @@ def _scatters(
     return [itself if control else other for control, itself, other in both]
 
 
-def _variance(ratios: Array | None) -> tuple[float, float]:
+def _variance(pairs: Pairs, ratios: Array | None) -> tuple[float, float]:
     """The variance of a cell's log ratios, with its degrees of freedom; two zeros if it is unknown."""
-    return (0.0, 0.0) if ratios is None or ratios.size < 2 else (float(ratios.var(ddof=1)), ratios.size - 1.0)
+    if ratios is None or ratios.size < 2:
+        return 0.0, 0.0
+    return variance_of_block(pairs, ratios), ratios.size - 1.0
 
 
 def _deviations(ratios: Array | None, *, control: bool) -> Array:

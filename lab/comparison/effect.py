@@ -57,7 +57,7 @@ def log_ratio(pairs: Pairs, influence: Influence = mean, scatter: Scatter | None
     requests = _relative(pairs, influence)
     moved = None if requests is None else requests[1] - requests[0]
     if len(pairs.blocks) > 1:
-        own = _over_blocks(effects, moved)
+        own = _over_blocks(effects, moved, sum(pairs.log_variances))
         return Effect(float(effects.mean()), own if scatter is None else _moderated(own, scatter, effects.size))
     if scatter is None:
         return Effect(float(effects.mean()), None)
@@ -77,10 +77,12 @@ def difference(pairs: Pairs, influence: Influence = mean, scatter: Scatter | Non
         return Effect(float(effects.mean()), None)
     requests = _relative(pairs, influence)
     moved = None if requests is None else requests[1] * pairs.candidate - requests[0] * pairs.baseline
-    own, logs = _over_blocks(effects, moved), log_ratios(pairs)
+    unknown = zip(pairs.log_variances, (pairs.baseline, pairs.candidate), strict=True)
+    least = sum(variance * float(numbers.mean()) ** 2 for variance, numbers in unknown)
+    own, logs = _over_blocks(effects, moved, least), log_ratios(pairs)
     if scatter is None or logs is None:
         return Effect(float(effects.mean()), own)
-    factor = scatter.variance / float(logs.var(ddof=1))
+    factor = scatter.variance / variance_of_block(pairs, logs)
     return Effect(float(effects.mean()), replace(own, blocks=own.blocks * factor, blocks_df=scatter.df))
 
 
@@ -101,8 +103,15 @@ def _moderated(own: Spread, scatter: Scatter, blocks: int) -> Spread:
     return replace(own, blocks=np.asarray(scatter.variance / blocks), blocks_df=scatter.df)
 
 
-def _over_blocks(effects: Array, moved: Array | None) -> Spread:
-    return spread.over_blocks(effects) if moved is None else spread.over_blocks_and_prompts(effects, moved)
+def variance_of_block(pairs: Pairs, ratios: Array) -> float:
+    """Return the variance of one block's log ratio, by two blocks or more."""
+    return max(float(ratios.var(ddof=1)), sum(pairs.log_variances))
+
+
+def _over_blocks(effects: Array, moved: Array | None, least: float) -> Spread:
+    """`least` is the variance of a block that is known anyway."""
+    own = spread.over_blocks(effects) if moved is None else spread.over_blocks_and_prompts(effects, moved)
+    return replace(own, blocks=np.maximum(own.blocks, least / effects.size))
 
 
 @functools.lru_cache(1)  # ratio and difference of the same pairs follow each other

@@ -31,6 +31,7 @@ class RunSample:
     `requests` holds what the metric summarises: the run's TTFTs for a mean TTFT, and for throughput the E2E latencies,
     whose mean it follows in a closed loop. If None, the interval does not generalise to other prompts. `launch` is the
     engine start that the run was measured on; None if unknown, and then no other run is taken to share it.
+    `log_variance` is what is not known of the value itself, as the variance of its logarithm: where a search has ended.
     """
 
     run_id: str
@@ -40,6 +41,7 @@ class RunSample:
     requests: Requests | None = None
     launch: Hashable | None = None
     until_decided: bool = False  # its study looked at the comparison after every block (`lab.comparison.looks`)
+    log_variance: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,8 @@ class Pairs:
     """Both arms block by block: `baseline` and `candidate` of shape (blocks,). Compares by identity.
 
     A block is named by its repeats, one or, if they share a launch, several. The requests are of the prompts that every
-    run has, of shape (prompts, blocks); None for fewer than two prompts.
+    run has, of shape (prompts, blocks); None for fewer than two prompts. `log_variances` of both arms' numbers: repeats
+    that agree more closely do so by luck.
     """
 
     blocks: tuple[tuple[Hashable, ...], ...]
@@ -55,6 +58,7 @@ class Pairs:
     candidate: Array
     baseline_requests: Array | None = None
     candidate_requests: Array | None = None
+    log_variances: tuple[float, float] = (0.0, 0.0)
 
 
 def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs:
@@ -72,11 +76,13 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
         ]
     )
     blocks = tuple(tuple(both[place] for place in unit) for unit in units)
-    values = [_averaged(_values(runs), units) for runs in (baselines, candidates)]
+    base, tried = (_averaged(_values(runs), units) for runs in (baselines, candidates))
+    unknown = _log_variance(baselines), _log_variance(candidates)
     prompts = _common_prompts([*baselines, *candidates])
     if len(prompts) < 2:
-        return Pairs(blocks, *values)
-    return Pairs(blocks, *values, *(_averaged(_requests(runs, prompts), units) for runs in (baselines, candidates)))
+        return Pairs(blocks, base, tried, log_variances=unknown)
+    by_base, by_tried = (_averaged(_requests(runs, prompts), units) for runs in (baselines, candidates))
+    return Pairs(blocks, base, tried, by_base, by_tried, unknown)
 
 
 def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:
@@ -118,6 +124,10 @@ def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:
 
 def _values(runs: Sequence[RunSample]) -> Array:
     return _finite(np.array([run.value for run in runs], dtype=np.float64))
+
+
+def _log_variance(runs: Sequence[RunSample]) -> float:
+    return sum(run.log_variance for run in runs) / len(runs) if runs else 0.0
 
 
 def _requests(runs: Sequence[RunSample], prompts: tuple[str, ...]) -> Array:

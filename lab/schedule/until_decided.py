@@ -31,7 +31,7 @@ from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
 METRIC = "output_tok_per_s"
 #: A cell is worth its time while that is its chance of a verdict for the time that a cell's block usually takes.
 #: Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects, below it takes more time.
-_LEAST_WORTH = 0.003
+_LEAST_WORTH = 0.0022
 #: Where nothing is known of how long something takes, it takes next to no time.
 _NO_TIME_S = 1e-9
 #: Engine starts after which a cell without a pair of valid runs is given up.

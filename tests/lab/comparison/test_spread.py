@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from lab.comparison import influence, spread
+from lab.comparison.compare import compare
 from lab.comparison.effect import request_variance
 from lab.comparison.samples import Array, Requests, RunSample, pair
 from lab.comparison.spread import Spread
@@ -66,3 +67,22 @@ def test_prompts_scatter_by_what_exceeds_the_residual_of_their_mean_square() -> 
     crossed = spread.over_blocks_and_prompts(np.array([0.1, 0.3]), influences)
     assert crossed.prompts == pytest.approx((2.0 - 0.02) / 6)
     assert crossed.prompts_df == 2
+
+
+def test_repeats_that_agree_more_closely_than_each_is_known_have_an_interval_all_the_same() -> None:
+    """Three searches that end at the same numbers, each known to 5 %: two degrees of freedom."""
+
+    def runs(arm: str, values: list[float], known: float) -> list[RunSample]:
+        return [RunSample(f"{arm}{n}", arm, n, value, log_variance=known**2) for n, value in enumerate(values)]
+
+    same = compare(runs("plain", [8.0] * 3, 0.05), runs("draft", [16.0] * 3, 0.05), "higher")
+    half = stats.t.ppf(0.975, 2) * math.sqrt(2 * 0.05**2 / 3)
+    assert same.ratio is not None
+    assert (same.ratio.low, same.ratio.high) == pytest.approx((2 * math.exp(-half), 2 * math.exp(half)))
+    assert same.difference is not None
+    assert same.difference.high is not None
+    error = math.sqrt((0.05**2 * 8**2 + 0.05**2 * 16**2) / 3)
+    assert same.difference.high - 8 == pytest.approx(stats.t.ppf(0.975, 2) * error)
+    apart = [14.0, 16.0, 19.0]
+    known, unknown = (compare(runs("plain", [8.0] * 3, of), runs("draft", apart, of), "higher") for of in (0.01, 0.0))
+    assert known.ratio == unknown.ratio

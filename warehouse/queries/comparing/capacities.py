@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -100,7 +101,7 @@ def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns
     trials_of: dict[tuple[CellKey, str], list[tuple[Row, RunSample]]] = {}
     for row, value in zip(rows, values, strict=True):
         block, launch = (row["job_id"], row["repeat"]), (row["job_id"], row["launch_index"])
-        sample = RunSample(row["run_id"], row["arm"], block, value, launch=launch)
+        sample = RunSample(row["run_id"], row["arm"], block, value, launch=launch, log_variance=_log_variance(row))
         trials_of.setdefault((_cell(row), row["arm"]), []).append((row, sample))
     return [
         ArmRuns(
@@ -116,6 +117,15 @@ def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns
         )
         for (cell, arm), trials in trials_of.items()
     ]
+
+
+def _log_variance(row: Row) -> float:
+    """Of a repeat's capacity: its 95 % interval is taken as that of a normal distribution of its logarithm.
+
+    So repeats that end at the same number of requests at once do not make a ratio without a width.
+    """
+    low, high = row["low"], row["high"]
+    return (math.log(high / low) / 3.92) ** 2 if low and high else 0.0
 
 
 def _cell(row: Row) -> CellKey:

@@ -40,6 +40,8 @@ def test_the_ratio_of_capacities_has_an_interval_and_a_verdict(searched: Setting
     assert ratio is not None
     assert ratio.value == pytest.approx(2, rel=0.15)
     assert ratio.low is not None
+    assert ratio.high is not None
+    assert ratio.low < 0.98 * ratio.value < ratio.value < 0.98 * ratio.high
     assert pair.comparison.blocks == 3
     assert draft.pair is not None
     assert draft.pair.verdict == pair.verdict
