@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -36,6 +37,25 @@ def limit_memory(limit_mib: int | None) -> None:
     if not _RESIDENT.exists():  # not Linux
         return
     threading.Thread(target=_watch, args=(most, page_bytes), name="memory", daemon=True).start()
+
+
+def do_without_pandas() -> None:
+    """Let this process, which has no data frames, never import pandas: 0.2 s of a processor and 30 MB.
+
+    PyArrow would import it at its first conversion of Python values, which may be within a measured window.
+    """
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, _WithoutPandas)
+
+
+class _WithoutPandas:
+    """Finds no module named pandas, though it is installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        del path, target
+        if name == "pandas":
+            raise ModuleNotFoundError("this process does without pandas", name=name)
 
 
 def _watch(most_bytes: int, page_bytes: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Self
 
 import pytest
@@ -94,8 +95,10 @@ def test_who_was_not_seen_for_a_month_is_forgotten(home: Home) -> None:
     assert [listed.worker for listed in worker_registry.list_workers(home.database)] == ["new"]
 
 
-def test_a_real_worker_introduces_itself_with_its_hardware_and_engines_and_takes_jobs_for_it(woken_home: Home) -> None:
-    with celery_worker(woken_home):
+def test_a_real_worker_introduces_itself_with_its_hardware_and_engines_and_takes_jobs_for_it_without_pandas(
+    woken_home: Home,
+) -> None:
+    with celery_worker(woken_home) as worker:
         until(lambda: known_engines(woken_home.database), "the worker has asked its engines")
         (listed,) = worker_registry.list_workers(woken_home.database)
         assert listed.hardware == hardware_name()
@@ -103,3 +106,4 @@ def test_a_real_worker_introduces_itself_with_its_hardware_and_engines_and_takes
         assert "vllm" in {engine.engine for engine in listed.engines}
         job_id = woken_home.submit(hardware=hardware_name()[:8].upper())
         until(lambda: woken_home.job(job_id).state == "done", "a job for this hardware is done")
+        assert "pandas" not in Path(f"/proc/{worker.pid}/maps").read_text(encoding="utf-8")

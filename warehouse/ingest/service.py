@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
-import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion: better now than while a bundle waits
 import sqlalchemy as sa
 
 from lab.errors import UserError
@@ -36,7 +35,7 @@ from warehouse.ingest.master import (
 from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.publication import Master
 from warehouse.private_files import write_for_nobody_else
-from warehouse.process_memory import limit_memory
+from warehouse.process_memory import do_without_pandas, limit_memory
 from warehouse.settings import Settings, load_settings
 
 #: Bundles are ingested for at most this long before the master is published.
@@ -333,6 +332,7 @@ def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
 
 def main() -> int:
     write_for_nobody_else()
+    do_without_pandas()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

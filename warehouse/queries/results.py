@@ -6,12 +6,14 @@ Each returns a data frame with the columns named in its docstring; null (NaN, No
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pandas as pd
 
 from lab.metrics.catalogue import METRICS
+
+if TYPE_CHECKING:
+    import pandas as pd  # the ingester reads this module and does without
 
 #: The metrics that can be compared: all that are a single number.
 COMPARABLE = tuple(metric.name for metric in METRICS if metric.name != "acceptance_per_position")

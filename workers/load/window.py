@@ -11,7 +11,6 @@ from array import array
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion, which may be within a window
 
 from lab.capacity.early_end import MissCount
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample

@@ -14,8 +14,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from lab.errors import UserError
 from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import request, write_run
+from warehouse.ingest import service
 from warehouse.settings import Settings
 
 pytestmark = pytest.mark.engine
@@ -64,14 +66,18 @@ def test_another_process_can_always_read_and_sees_each_run_once_it_is_published(
         assert reader.wait() == 0
 
 
-def test_a_second_ingester_on_a_home_is_refused_with_a_sentence(settings: Settings) -> None:
+def test_a_second_ingester_on_a_home_is_refused_with_a_sentence_and_the_first_has_no_pandas_in_memory(
+    settings: Settings,
+) -> None:
     with ingester(settings) as first:
-        until(lambda: "ingesting" in log(settings).read_text())
-        with ingester(settings) as second:
-            assert second.wait(timeout=180) == 1
-    assert f"an ingester already runs on {settings.home} (process {first.pid}): stop it first" in log(
-        settings
-    ).read_text().replace("\n", " ")
+        write_run(settings.bundles)
+        until(lambda: published_runs(settings) == 1)
+        refusal = re.escape(f"an ingester already runs on {settings.home} (process {first.pid}): stop it first")
+        with pytest.raises(UserError, match=refusal):
+            service.run(settings, threading.Event())
+        mapped = Path(f"/proc/{first.pid}/maps").read_text(encoding="utf-8")
+    assert "pyarrow" in mapped
+    assert "pandas" not in mapped
 
 
 def test_sigterm_ends_it_cleanly_with_everything_published(settings: Settings) -> None:
@@ -82,8 +88,8 @@ def test_sigterm_ends_it_cleanly_with_everything_published(settings: Settings) -
         until(lambda: published_runs(settings) > 0)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=180) == 0
-    with ingester(settings):
-        until(lambda: published_runs(settings) == 3)
+    service.ingest_all(settings)
+    assert published_runs(settings) == 3
 
 
 def test_a_home_never_migrated_is_refused_with_the_command(tmp_path: Path) -> None:
