@@ -47,6 +47,10 @@ baseline = true
 
 [[arms]]
 name = "draft k=3"
+[arms.flags]
+distributed-executor-backend = "uni"
+[arms.environment]
+VLLM_ENABLE_V1_MULTIPROCESSING = "0"
 [arms.speculation]
 method = "draft_model"
 model = "reference-draft"

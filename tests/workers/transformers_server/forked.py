@@ -1,8 +1,8 @@
-"""Servers that share the seconds of one import: `python forked.py FOLDER`, a program for the engine's environment.
+"""Programs that share the seconds of one import: `python forked.py FOLDER`, a program for the engine's environment.
 
-FOLDER is the server's. Each line of standard input is a JSON list, a log file and then the arguments of a server,
-which is forked once everything that a server needs is imported. TERM ends all of them. The exit status is 0 if that of
-each was.
+FOLDER is the server's. Each line of standard input is a JSON list of a program, a log file and the program's arguments;
+the program is forked once everything that a server needs is imported. Its exit status is written to LOG.status. TERM
+ends all of them.
 """
 
 from __future__ import annotations
@@ -13,33 +13,56 @@ import os
 import runpy
 import signal
 import sys
+import traceback
+from pathlib import Path
 
 
-def main(folder: str) -> int:
+def main(folder: str) -> None:
     sys.path.insert(0, folder)
     for name in ("loading", "routes"):
         importlib.import_module(name)
-    servers = [_forked(folder, *json.loads(line)) for line in sys.stdin]
+    children: list[int] = []
 
     def end_all(*_: object) -> None:
-        for server in servers:
-            os.kill(server, signal.SIGTERM)
+        for child in children:
+            os.kill(child, signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, end_all)
-    statuses = [os.waitpid(server, 0)[1] for server in servers]
-    return max(map(bool, statuses))
+    for line in sys.stdin:
+        _fork(children, *json.loads(line))
+    for child in children:
+        os.waitpid(child, 0)
 
 
-def _forked(folder: str, log: str, *arguments: str) -> int:
+def _fork(children: list[int], program: str, log: str, *arguments: str) -> None:
     child = os.fork()
+    children.append(child)
     if child == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         output = os.open(log, os.O_WRONLY | os.O_CREAT)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        sys.argv = [folder, *arguments]
-        runpy.run_path(folder, run_name="__main__")  # ends with SystemExit
-    return child
+        sys.argv = [program, *arguments]
+        status = _run(program)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        writing = Path(log + ".writing")
+        writing.write_text(str(status), encoding="utf-8")
+        writing.rename(log + ".status")
+        os._exit(0)
+
+
+def _run(program: str) -> object:
+    """Return its exit status."""
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except SystemExit as end:
+        return end.code or 0
+    except BaseException:  # noqa: BLE001 - it is the end of the program, as Python itself would end it
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    main(sys.argv[1])

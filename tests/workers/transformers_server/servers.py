@@ -9,7 +9,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,14 +28,54 @@ _START_S = 100.0
 
 
 @dataclass(frozen=True)
-class Server:
-    family: subprocess.Popen[str]  # lives as long as the server
-    port: int
+class Program:
+    """A program that was forked once everything a server needs was imported."""
+
     log: Path
+
+    @property
+    def status(self) -> str | None:
+        """How it ended; None while it runs."""
+        file = self.log.with_name(self.log.name + ".status")
+        return file.read_text() if file.exists() else None
+
+    def printed(self) -> str:
+        """What it wrote until its end."""
+        until_s = time.monotonic() + _START_S
+        while self.status is None:
+            assert time.monotonic() < until_s, self.log.read_text()
+            time.sleep(0.05)
+        return self.log.read_text()
+
+
+@dataclass(frozen=True)
+class Server(Program):
+    port: int
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Forks programs that share one import: each would take five seconds of a processor for its own."""
+
+    process: subprocess.Popen[str]
+
+    def fork(self, program: Path, log: Path, *arguments: str | Path) -> Program:
+        """Its output goes to the log."""
+        log.touch()
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(list(map(str, (program, log, *arguments)))) + "\n")
+        self.process.stdin.flush()
+        return Program(log)
+
+    def serve(self, log: Path, *options: str | Path) -> Server:
+        """A server that begins to load; `ready` waits for it."""
+        port = free_port()
+        self.fork(SCRIPT, log, "--port", str(port), "--served-model-name", MODEL, *options)
+        return Server(log, port)
 
 
 @dataclass(frozen=True)
@@ -75,44 +115,20 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def command(*options: str | Path) -> tuple[str, ...]:
-    return (str(ENGINE_PYTHON), str(SCRIPT), *map(str, options))
-
-
 @contextlib.contextmanager
-def started(folder: Path, **options: Sequence[str | Path]) -> Iterator[dict[str, Server]]:
-    """Servers by their names, with these options, that begin to load; `ready` waits for one. Ended as by an operator.
-
-    Several are forked after one import: of two, each would take seconds of a processor for its own.
-    """
+def family() -> Iterator[Family]:
+    """Ended as by an operator."""
     program = (str(ENGINE_PYTHON), str(Path(__file__).with_name("forked.py")), str(SCRIPT))
-    environment = {**os.environ, **_ENVIRONMENT}
-    family = subprocess.Popen(program, stdin=subprocess.PIPE, text=True, env=environment)
-    assert family.stdin is not None
-    servers = {name: Server(family, free_port(), folder / f"{name}.log") for name in options}
-    with family.stdin as asking:
-        for name, server in servers.items():
-            server.log.touch()
-            own = (server.log, "--port", server.port, "--served-model-name", MODEL, *options[name])
-            asking.write(json.dumps(list(map(str, own))) + "\n")
-    try:
-        yield servers
-    finally:
-        family.terminate()
-        assert family.wait(180) == 0, [server.log.read_text() for server in servers.values()]
-
-
-def run(*options: str | Path) -> subprocess.Popen[str]:
-    """A server that is expected to refuse; what it says comes out of `communicate`."""
-    environment = {**os.environ, **_ENVIRONMENT}
-    return subprocess.Popen(command(*options), stderr=subprocess.PIPE, text=True, env=environment)
+    with subprocess.Popen(program, stdin=subprocess.PIPE, text=True, env={**os.environ, **_ENVIRONMENT}) as process:
+        yield Family(process)
+        process.terminate()
 
 
 async def ready(server: Server) -> str:
     """The URL of a server that has loaded its models."""
     until_s = time.monotonic() + _START_S
     async with aiohttp.ClientSession() as session:
-        while time.monotonic() < until_s and server.family.poll() is None:
+        while time.monotonic() < until_s and server.status is None:
             with contextlib.suppress(aiohttp.ClientConnectorError):
                 async with session.get(server.url + "/health") as response:
                     assert response.status == 200

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.workers.transformers_server.servers import ENGINE_PYTHON, SCRIPT, TARGET
+from tests.workers.transformers_server.servers import SCRIPT, TARGET, Family
 
 pytestmark = pytest.mark.engine
 
@@ -29,5 +29,8 @@ assert cut.add(ids[:-2], last=True).endswith("\ufffd")
 """
 
 
-def test_half_a_character_waits_for_its_other_half() -> None:
-    subprocess.run([ENGINE_PYTHON, "-c", PROGRAM], check=True, timeout=180)
+def test_half_a_character_waits_for_its_other_half(forking: Family, tmp_path: Path) -> None:
+    (program := tmp_path / "program.py").write_text(PROGRAM)
+    running = forking.fork(program, tmp_path / "log")
+    printed = running.printed()
+    assert running.status == "0", printed

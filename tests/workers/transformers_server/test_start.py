@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.workers.transformers_server.servers import ENGINE_PYTHON, MODEL, TARGET, K, Pair, make_broken, run
+from tests.workers.transformers_server.servers import ENGINE_PYTHON, MODEL, SCRIPT, TARGET, Family, K, Pair, make_broken
 
 pytestmark = pytest.mark.engine
 
@@ -37,17 +37,20 @@ async def test_the_model_is_listed_by_its_served_name(assisted: str, pair: Pair)
     assert (model["id"], model["root"], model["max_model_len"]) == (MODEL, str(pair.target), 1024)
 
 
-def test_it_refuses_to_start_with_a_sentence(tmp_path: Path) -> None:
-    """All at once, because each needs seconds for its imports."""
+def test_it_refuses_to_start_with_a_sentence(forking: Family, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = {
-            "lacks weights, for example model.layers.4.": run("--model", make_broken(tmp_path)),
-            f"cannot listen on 127.0.0.1:{port}": run("--model", TARGET, "--port", port),
-            "set how many tokens to draft in each round": run("--model", TARGET, "--prompt-lookup"),
+            "lacks weights, for example model.layers.4.": ("--model", make_broken(tmp_path)),
+            f"cannot listen on 127.0.0.1:{port}": ("--model", TARGET, "--port", port),
+            "set how many tokens to draft in each round": ("--model", TARGET, "--prompt-lookup"),
         }
-        printed = {sentence: process.communicate(timeout=300)[1] for sentence, process in refused.items()}
-    for sentence, process in refused.items():
-        assert process.returncode == 2
+        programs = {
+            sentence: forking.fork(SCRIPT, tmp_path / f"{number}.log", *options)
+            for number, (sentence, options) in enumerate(refused.items())
+        }
+        printed = {sentence: program.printed() for sentence, program in programs.items()}
+    for sentence, program in programs.items():
+        assert program.status == "2"
         assert sentence in printed[sentence]
         assert "Traceback" not in printed[sentence]
