@@ -136,6 +136,7 @@ def configuration(mode: Mode) -> dict[str, Any]:
         },
         "title": {"color": ink.text, "fontSize": 13, "fontWeight": 600, "anchor": "start", "offset": 8},
         "text": {"font": FONT, "color": ink.text},
+        "rule": {"aria": False},  # whiskers and lines of reference: points say to a screen reader what they show
         "range": {"category": list(ink.arms)},
     }
 

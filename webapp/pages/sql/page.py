@@ -96,7 +96,6 @@ def _show_choices() -> None:
             key=_NAMED,
             on_change=_take_named,
             placeholder="Choose one" if saved else "None yet: save the query below under a name",
-            disabled=not saved,
         )
 
 
