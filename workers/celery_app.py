@@ -12,7 +12,7 @@ from celery import Celery, signals
 from jobs.broker import WAKE_TASK, broker_url
 from lab.errors import UserError
 from warehouse.private_files import write_for_nobody_else
-from warehouse.process_memory import do_without_pandas
+from warehouse.process_memory import do_without_pandas, keep_what_is_imported
 from warehouse.settings import load_settings
 from workers.worker import Worker
 
@@ -53,6 +53,7 @@ def wake() -> None:
 def _start(**_: Any) -> None:
     """Runs before Celery connects to the broker: leftovers are removed even while it is away."""
     do_without_pandas()
+    keep_what_is_imported()
     try:
         worker = Worker(_settings)
     except UserError as error:  # Celery would log any other exception and go on without a worker

@@ -27,3 +27,20 @@ def test_more_than_the_limit_ends_the_process_and_the_kernel_would_end_it_first(
     done = subprocess.run([sys.executable, "-c", _TRIES], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout.splitlines()) == (EXIT_STATUS, ["500", "goes on"])
     assert "and its limit is 200: it ends" in done.stderr
+
+
+_SPARES = """
+import gc
+from warehouse.process_memory import do_without_pandas, keep_what_is_imported
+do_without_pandas()
+keep_what_is_imported()
+import pyarrow
+print(pyarrow.array([1, 2.5]).to_pylist(), gc.get_freeze_count() > 5000)
+import pandas
+"""
+
+
+def test_arrow_works_in_a_process_that_does_without_pandas_and_what_was_imported_is_never_collected() -> None:
+    done = subprocess.run([sys.executable, "-c", _SPARES], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "[1.0, 2.5] True\n"
+    assert done.stderr.endswith("ModuleNotFoundError: this process does without pandas\n")

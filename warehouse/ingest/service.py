@@ -35,7 +35,7 @@ from warehouse.ingest.master import (
 from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.publication import Master
 from warehouse.private_files import write_for_nobody_else
-from warehouse.process_memory import do_without_pandas, limit_memory
+from warehouse.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
 from warehouse.settings import Settings, load_settings
 
 #: Bundles are ingested for at most this long before the master is published.
@@ -333,6 +333,7 @@ def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
 def main() -> int:
     write_for_nobody_else()
     do_without_pandas()
+    keep_what_is_imported()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

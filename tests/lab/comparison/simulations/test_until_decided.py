@@ -54,7 +54,7 @@ def test_the_promises_hold_in_spite_of_the_looks(world: str) -> None:
 
 def test_effects_are_called_early_and_what_has_none_is_not_called() -> None:
     rng = np.random.default_rng(3)
-    tables = [until_decided(simulated(rng, "a third", (12, 12), ratio=1.2, noise=0.02)) for _ in range(20)]
+    tables = [until_decided(simulated(rng, "a third", (12, 12), ratio=1.2, noise=0.02)) for _ in range(10)]
     effects = np.concatenate([table.blocks[table.real] for table in tables])
     assert np.mean([table.called[table.real].mean() for table in tables]) >= 0.97
     assert effects.mean() <= 3
