@@ -6,6 +6,7 @@ Engines and the workers that measure have no limit here: they are what the memor
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import logging
 import os
@@ -73,3 +74,13 @@ def _watch(most_bytes: int, page_bytes: int) -> None:
     mib = 2**20
     _log.critical("this process has %d MiB in memory, and its limit is %d: it ends", resident // mib, most_bytes // mib)
     os._exit(EXIT_STATUS)
+
+
+def give_back_memory() -> None:
+    """Give back to the system what this process has freed: its allocators keep it, in pieces, for what may come."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+        if trim is not None:
+            trim(0)

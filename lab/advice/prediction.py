@@ -15,12 +15,11 @@ shares the machine with the fewest requests.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 
 from lab.study.arm import LOOKUP_METHODS
 
@@ -48,7 +47,7 @@ def alpha_of(acceptance_length: float, gamma: int) -> float | None:
     """
     if gamma < 1 or not 1 <= acceptance_length <= gamma + 1:
         return None
-    return float(brentq(lambda alpha: tau(alpha, gamma) - acceptance_length, 0.0, 1.0))
+    return _root(lambda alpha: tau(alpha, gamma) - acceptance_length)
 
 
 def speedup(alpha: float, gamma: int, draft_cost: float) -> float:
@@ -68,7 +67,13 @@ def break_even_alpha(gamma: int, draft_cost: float) -> float | None:
     """The alpha above which drafting gamma tokens pays; None if it never pays (draft_cost of 1 or more)."""
     if gamma < 1 or speedup(1.0, gamma, draft_cost) <= 1:
         return None
-    return float(brentq(lambda alpha: speedup(alpha, gamma, draft_cost) - 1, 0.0, 1.0))
+    return _root(lambda alpha: speedup(alpha, gamma, draft_cost) - 1)
+
+
+def _root(function: Callable[[float], float]) -> float:
+    from scipy.optimize import brentq  # noqa: PLC0415 - a third of a second of a processor, which ingesters do without
+
+    return float(brentq(function, 0.0, 1.0))
 
 
 def best_gamma(alpha: float, draft_cost: float) -> tuple[int, float]:

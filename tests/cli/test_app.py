@@ -62,6 +62,7 @@ def test_help_imports_no_verb_and_nothing_heavy(studied: Home) -> None:
         (("jobs",), {"pydantic", "sqlalchemy"}),
         (("sql", "select 1"), {"numpy", "pyarrow", "pydantic"}),
         (("presets",), {"duckdb", "pydantic", "sqlalchemy"}),
+        (("import", "--help"), {"duckdb", "numpy", "pandas", "pyarrow", "pydantic", "sqlalchemy"}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

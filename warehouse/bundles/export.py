@@ -17,13 +17,12 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from lab.errors import UserError
+from warehouse.bundles.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.bundles.vllm_json import vllm_results
-from warehouse.queries.comparing.paired_runs import dicts, jobs_of
+from warehouse.queries.comparing.paired_runs import jobs_of
+from warehouse.queries.rows import dicts
 
-MANIFEST = "drafthouse-export.json"
-MANIFEST_FORMAT = "drafthouse export"
-MANIFEST_VERSION = 1
 #: The format by the suffix of the file's name; a name with another suffix is a folder.
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vllm"}
 #: The beginning of a text that spreadsheets take for a formula: names of arms and of imports are other people's.

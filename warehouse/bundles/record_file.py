@@ -41,7 +41,8 @@ def _name_of_floats(field: pa.Field[Any]) -> str | None:
 def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
     """Read the rows as columns. Raises BundleError."""
     try:
-        return pq.read_table(path, schema=schema, use_threads=False)  # other processors may be measuring
+        # One thread, because other processors may be measuring, and a column at a time, not the whole file ahead.
+        return pq.read_table(path, schema=schema, use_threads=False, pre_buffer=False)
     except (OSError, pa.ArrowException) as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
 

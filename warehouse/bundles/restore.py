@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lab.errors import BundleError, ForeignFileError
-from warehouse.bundles.export import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.bundles.run_bundle import (
     LOG_FILE,
@@ -30,6 +29,8 @@ from warehouse.bundles.run_bundle import (
 )
 from warehouse.importers.files import printable
 
+#: The file that lists what an export has, and its format.
+MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION = "drafthouse-export.json", "drafthouse export", 1
 #: Limits of one file of a bundle: its size, and for tables its size when decompressed.
 MAX_FILE_BYTES, MAX_TABLE_BYTES = 512 * 2**20, 2**30
 _MAX_MANIFEST_BYTES = 64 * 2**20

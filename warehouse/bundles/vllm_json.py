@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from warehouse.queries.comparing.paired_runs import Row, dicts
+from warehouse.queries.rows import Row, dicts
 
 _RUN_FIELDS = {
     "model_id": "target",

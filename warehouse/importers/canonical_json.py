@@ -7,8 +7,8 @@ chunks are most of a file, and Arrow writes fractions in half of the time that P
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,16 +41,23 @@ def canonical_json(value: object) -> Iterator[str]:
 
 def _elements(values: list[Any]) -> str:
     """Return the text of the elements of a list, without its brackets."""
-    if set(map(type, values)) == {list} and (texts := _fractions(values)) is not None:
+    kinds = set(map(type, values))
+    if kinds <= {list, array} and (texts := _fractions(values)) is not None:
         return f"[{'],['.join(texts)}]"
+    if array in kinds:
+        values = [list(value) if isinstance(value, array) else value for value in values]
     return _ENCODER.encode(values)[1:-1]
 
 
-def _fractions(lists: list[list[Any]]) -> list[str] | None:
+def _kinds(numbers: list[Any] | array[float]) -> set[type]:
+    return {float} if isinstance(numbers, array) else set(map(type, numbers))
+
+
+def _fractions(lists: list[list[Any] | array[float]]) -> list[str] | None:
     """Return the text of each list, without its brackets; None if Arrow might write one of the values otherwise."""
-    if set(map(type, chain.from_iterable(lists))) != {float}:
+    if {kind for numbers in lists for kind in _kinds(numbers)} != {float}:
         return None
-    numbers = np.fromiter(chain.from_iterable(lists), dtype=np.float64)
+    numbers = np.concatenate([np.asarray(numbers, dtype=np.float64) for numbers in lists])
     if not ((numbers >= _FROM) & (numbers < _BELOW) & (numbers != np.floor(numbers))).all():
         return None
     bounds = pa.array(np.cumsum([0, *map(len, lists)]), type=pa.int32())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lab.errors import ForeignFileError
 from warehouse.importers.files import ForeignFile, printable
+from warehouse.importers.json_pieces import read_in_pieces
 
 #: The deepest of the supported formats has about 12 levels.
 DEEPEST = 64
@@ -46,19 +47,24 @@ class _TwiceError(Exception):
 
 def documents(file: ForeignFile) -> tuple[Document, ...]:
     """Every JSON value of the file. Raises ForeignFileError."""
-    text = _text(file)
     commas = sum(file.content.count(mark) for mark in (b",", b"[", b"{"))
     if commas > MOST_VALUES:
         raise ForeignFileError(
             f"{printable(file.name)}: about {commas} values are more than the limit of {MOST_VALUES} per file: "
             "split it, or save it without its requests"
         )
-    decoded = _decoded(file, text)
+    value = read_in_pieces(file.content, json.JSONDecoder(object_pairs_hook=_unique))
+    decoded = _decoded(file, _text(file)) if value is None else [Document(file, _first_line(file), value)]
     if not decoded:
         raise ForeignFileError(f"{printable(file.name)}: the file is empty")
     for document in decoded:
         _check(document)
     return tuple(decoded)
+
+
+def _first_line(file: ForeignFile) -> int:
+    before = file.content[: file.content.index(b"{")]
+    return 1 + before.count(b"\n")
 
 
 def shown_path(path: Sequence[Step]) -> str:

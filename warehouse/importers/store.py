@@ -19,6 +19,7 @@ from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, pr
 from warehouse.importers.json_reader import Document, documents
 from warehouse.importers.model import ImportedRun
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
+from warehouse.process_memory import give_back_memory
 from warehouse.settings import Settings
 
 AUTO = "auto"
@@ -32,7 +33,8 @@ _MOST_KEYS = 6
 
 @dataclass(frozen=True)
 class Import:
-    """The outcome of an import: the jobs of its runs, the runs that were new, and the skipped files.
+    """The outcome of an import: the jobs of its runs, the runs without their requests, those that were new, and the
+    skipped files.
 
     `taken_in` are the ids of runs that another Drafthouse exported.
     """
@@ -94,6 +96,7 @@ def import_read(
         )
     read = read_runs(files, tool, labels, progress)
     progress("storing", _COMPUTED)
+    give_back_memory()
     for run in read.runs:
         _refuse_unstorable(run)
     try:
@@ -104,7 +107,7 @@ def import_read(
     jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
     new_ids = tuple(record.run.run_id for record in new)
     _record(settings, actor, ", ".join(jobs), new_ids)
-    return Import(tuple(jobs), read.runs, new_ids, read.skipped)
+    return Import(tuple(jobs), tuple(replace(run, requests=None) for run in read.runs), new_ids, read.skipped)
 
 
 def _record(settings: Settings, actor: Actor, subject: str, new_run_ids: Sequence[str]) -> None:

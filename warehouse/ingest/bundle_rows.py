@@ -18,6 +18,7 @@ from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_
 from warehouse.bundles.run_bundle import REQUESTS_FILE, read_bundle, read_log
 from warehouse.ingest import imported_rows
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
+from warehouse.process_memory import give_back_memory
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, prompt_latencies, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS
@@ -186,7 +187,10 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
 def _imported_tables(root: Path, folder: Path) -> Tables:
     bundle = read_imported(folder)
     _refuse_renamed(root, folder, bundle.record.job_id, bundle.run.run_id)
-    return imported_tables(bundle)
+    give_back_memory()  # one import may be as large as a hundred runs
+    tables = imported_tables(bundle)
+    give_back_memory()
+    return tables
 
 
 def imported_tables(bundle: ImportedBundle) -> Tables:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from lab.capacity.attainment import Observation
 from lab.capacity.result import Capacity, capacities, goodput_at, observation
 from lab.metrics.records import RunRecord
-from warehouse.queries.comparing.paired_runs import Row
+from warehouse.queries.rows import Row
 
 _Trial = tuple[RunRecord, Observation, float | None]
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lab.metrics.record_table import Floats, Ragged
 from lab.metrics.records import Circumstances, RunRecord, TelemetrySample
@@ -41,6 +43,7 @@ _NEVER_RECORDED = (
 _TELEMETRY = tuple(field.name for field in fields(TelemetrySample))
 _OF_REQUESTS = ("error", "end_s", "sent_s", "first_token_s", "chunk_s", "output_text", "completion_tokens")
 _ROUNDING_S = 1e-6
+_LISTS = 1000
 #: Columns that a request of another tool has under the same name.
 _SHARED = (
     *("index", "prompt_tokens", "completion_tokens", "error"),
@@ -55,13 +58,18 @@ class Evidence:
     """A run for the checks. `unrecorded` has the names that checks use in `looks_at`."""
 
     record: RunRecord
-    requests: RequestTable
     unrecorded: frozenset[str]
+    run: ImportedRun
+
+    @cached_property
+    def requests(self) -> RequestTable:
+        """Computed when it is asked for: checks of the runs of a job together do without."""
+        return _requests(self.run)
 
 
 def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
     """Return what the file records of the run, with placeholders for the rest. `run` has its requests."""
-    return Evidence(_record(record, run), _requests(run), frozenset(_unrecorded(run)))
+    return Evidence(_record(record, run), frozenset(_unrecorded(run)), run)
 
 
 def failure_reason(run: ImportedRun) -> str | None:
@@ -213,13 +221,25 @@ def chunk_moments_s(requests: ImportedRequests, sent_s: Floats) -> Ragged:
     is_gap[begins] = False
     moments_s[is_gap] = gaps_ms.values[np.repeat(is_known, gaps_ms.lengths)] / 1000
     moments_s[begins] = first_s[is_known]
-    for begin, end in zip(begins.tolist(), bounds[1:][is_known].tolist(), strict=True):
-        np.cumsum(moments_s[begin:end], out=moments_s[begin:end])
+    _sum_up(moments_s, begins, counts[is_known])
     found = Ragged(moments_s, bounds, is_known)
     end_s = sent_s + requests.numbers("e2e_ms") / 1000
     is_rounded = (end_s < found.lasts) & (found.lasts <= end_s + _ROUNDING_S)
     np.minimum(moments_s, np.repeat(np.where(is_rounded, end_s, np.inf), counts), out=moments_s)
     return found
+
+
+def _sum_up(values: Floats, begins: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Replace each list's values by the sums up to them, all lists of one length at once."""
+    for count in np.unique(counts).tolist():
+        for chosen in _in_parts(begins[counts == count]):
+            places = chosen[:, np.newaxis] + np.arange(count)
+            values[places] = np.cumsum(values[places], axis=1)
+
+
+def _in_parts(begins: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield so many at a time that what is computed from them is small."""
+    return (begins[start : start + _LISTS] for start in range(0, begins.size, _LISTS))
 
 
 def as_lists(ragged: Ragged, *, null_if_empty: bool = False) -> pa.Array[Any]:

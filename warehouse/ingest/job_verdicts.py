@@ -8,13 +8,13 @@ from pathlib import Path
 import duckdb
 
 from lab.errors import BundleError
+from lab.metrics.records import RunRecord
 from lab.validity import StudyRun, judge_study
 from warehouse.bundles.imported_bundle import is_imported, read_imported
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
-from warehouse.ingest.capacity_rows import capacity_rows
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
-from warehouse.queries.comparing.paired_runs import Row, dicts
+from warehouse.queries.rows import Row, dicts
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
@@ -108,7 +108,7 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen:
         "unjudged_checks": sorted({check.check for check in verdict.skipped}),
     }
     fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
-    capacities = capacity_rows([run.run for run in runs], metrics, _usable_trials(connection, job_id))
+    capacities = _capacities(connection, job_id, [run.run for run in runs], metrics)
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [job_id])
         for table in ("study_verdicts", "study_findings", "capacities"):
@@ -116,6 +116,16 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen:
         insert(connection, {"study_verdicts": rows(from_dicts(STUDY_VERDICT_COLUMNS), [judged])})
         insert(connection, {"study_findings": rows(from_dicts(STUDY_FINDING_COLUMNS), fired)})
         insert(connection, {"capacities": rows(from_dicts(CAPACITY_COLUMNS), capacities)})
+
+
+def _capacities(
+    connection: duckdb.DuckDBPyConnection, job_id: str, runs: Sequence[RunRecord], metrics: Sequence[Row]
+) -> list[Row]:
+    if all(run.trial is None for run in runs):
+        return []
+    from warehouse.ingest.capacity_rows import capacity_rows  # noqa: PLC0415 - SciPy, for the few jobs that search
+
+    return capacity_rows(runs, metrics, _usable_trials(connection, job_id))
 
 
 def _usable_trials(connection: duckdb.DuckDBPyConnection, job_id: str) -> set[str]:

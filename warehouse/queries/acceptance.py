@@ -27,7 +27,8 @@ from lab.comparison.acceptance import (
 )
 from lab.comparison.samples import Array
 from lab.errors import QueryError
-from warehouse.queries.comparing.paired_runs import CellKey, Row, dicts, jobs_of
+from warehouse.queries.comparing.paired_runs import CellKey, jobs_of
+from warehouse.queries.rows import Row, dicts
 
 Source = Literal["the server's counters", "its requests"]
 LATENCIES = ("tpot_ms", "e2e_ms")

@@ -10,7 +10,7 @@ import duckdb
 from lab.advice import Failed, Figures, Measured
 from lab.advice.prediction import SpeculatedRun
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
-from warehouse.queries.comparing.paired_runs import Row, dicts
+from warehouse.queries.rows import Row, dicts
 
 _POOLED = """
     SELECT place, drafted, sum(num_accepted_tokens) / nullif(sum(num_draft_tokens), 0) AS rate,

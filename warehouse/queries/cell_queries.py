@@ -8,8 +8,8 @@ import duckdb
 import pandas as pd
 
 from lab.comparison.acceptance import Acceptance, Counts, pooled, with_fewer_tokens
-from warehouse.queries.comparing.paired_runs import dicts
 from warehouse.queries.results import frame
+from warehouse.queries.rows import dicts
 
 RunIds = Mapping[str, Sequence[str]]  # of each arm
 

@@ -17,8 +17,9 @@ from lab.metrics.number_format import percent
 from lab.study import Slo
 from warehouse.queries.comparing.capacities import searched
 from warehouse.queries.comparing.comparisons import Pair, compare_study
-from warehouse.queries.comparing.paired_runs import CellKey, Row, dicts, jobs_of
+from warehouse.queries.comparing.paired_runs import CellKey, jobs_of
 from warehouse.queries.prices import prices
+from warehouse.queries.rows import Row, dicts
 
 #: Each window carries a share of its engine's start, in proportion to its length. Rates are harmonic means: their cost
 #: is the mean of the repeats' costs.

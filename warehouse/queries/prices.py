@@ -14,7 +14,8 @@ from lab.errors import QueryError, UnknownPriceError
 from lab.metrics.catalogue import BY_NAME
 from warehouse.app_db.price_book import price_from
 from warehouse.queries.comparing import paired_runs
-from warehouse.queries.comparing.paired_runs import ArmRuns, Row, dicts
+from warehouse.queries.comparing.paired_runs import ArmRuns
+from warehouse.queries.rows import Row, dicts
 
 _STUDY_PRICES = """
     SELECT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE AS price FROM studies WHERE price IS NOT NULL

@@ -8,8 +8,8 @@ import pandas as pd
 from lab.errors import QueryError
 from lab.published.replication import Beside, OurRun, side_by_side
 from warehouse.published import book
-from warehouse.queries.comparing.paired_runs import Row, dicts
 from warehouse.queries.results import frame
+from warehouse.queries.rows import Row, dicts
 
 
 def sources(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from lab.errors import UserError
 from warehouse.importers.store import Import, import_paths
 from warehouse.importers.store import Progress as ImportProgress
 from warehouse.ingest.service import ingest_all
+from warehouse.process_memory import give_back_memory
 from warehouse.settings import Settings
 
 Paths = Annotated[
@@ -43,6 +44,7 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     with _bar() as progress:
         imported = import_paths(settings, paths, tool, labels, progress, actor=local_actor())
         progress("adding to the warehouse", 1.0)
+        give_back_memory()
         ingested = _ingest(settings) if imported.new_run_ids else True
     if as_json:
         print_json(_as_dict(imported))

@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from lab.comparison.agreement import share
-from lab.comparison.effect import Interval
 from lab.validity.check import Fired, Missing, StudyCheck
 from lab.validity.checks.comparability import ids_of, pairs
 from lab.validity.evidence import StudyRun
 from lab.validity.words import listed, percent
+
+if TYPE_CHECKING:
+    from lab.comparison.effect import Interval
 
 #: Below this share of equal outputs an arm does not match its target, unless the target's own repeats differ as much.
 SAME_SHARE = 0.9
@@ -29,6 +31,8 @@ class _Agreed:
 
     @property
     def interval(self) -> Interval | None:
+        from lab.comparison.agreement import share  # noqa: PLC0415 - SciPy, which runs alone do without
+
         return share(self.same, self.compared)
 
 

@@ -19,8 +19,8 @@ from tests.warehouse.asking import ask
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
 from warehouse.bundles import restore
-from warehouse.bundles.export import MANIFEST, export
-from warehouse.bundles.restore import restore_bundles
+from warehouse.bundles.export import export
+from warehouse.bundles.restore import MANIFEST, restore_bundles
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.importers.files import read_paths
 from warehouse.importers.store import import_paths, read_runs

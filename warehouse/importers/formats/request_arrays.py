@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Annotated
 
 import numpy as np
@@ -17,13 +17,17 @@ from warehouse.importers.typed_json import LARGEST, Anything, Counts, Numbers, P
 
 def _unless_plain(value: object, validate: ValidatorFunctionWrapHandler) -> object:
     """Validate lists of numbers, but copy none if all are valid: they are nearly all of a file."""
-    return value if isinstance(value, list) and all(map(_is_plain, value)) else validate(value)
+    if not isinstance(value, list) or all(map(_is_plain, value)):
+        return value if isinstance(value, list) else validate(value)
+    return validate([list(values) if isinstance(values, array) else values for values in value])
 
 
 def _is_plain(values: object) -> bool:
-    if not isinstance(values, list) or set(map(type, values)) != {float}:
+    if isinstance(values, array):
+        return bool(min(values) >= 0 and max(values) <= LARGEST)
+    if not isinstance(values, list):
         return False
-    return bool(min(values) >= 0 and max(values) <= LARGEST)
+    return not values or bool(set(map(type, values)) == {float} and min(values) >= 0 and max(values) <= LARGEST)
 
 
 class RequestArrays(Record):
@@ -72,9 +76,9 @@ def read(part: Part, arrays: TimedArrays) -> ImportedRequests | None:
 
 def gaps_s(itls: Sequence[Sequence[float | None] | None]) -> list[Floats]:
     """Return the gaps of each request, none for one of which some are unknown."""
-    lists = list(map(all_known, itls))
+    lists = [np.asarray(gaps if isinstance(gaps, array) else all_known(gaps), dtype=np.float64) for gaps in itls]
     ends = list(accumulate(map(len, lists)))
-    every = np.fromiter(chain.from_iterable(lists), dtype=np.float64)
+    every = np.concatenate(lists) if lists else np.zeros(0)
     return [every[end - len(gaps) : end] for gaps, end in zip(lists, ends, strict=True)]
 
 

@@ -10,8 +10,8 @@ from lab.advice.answer import Answer, JudgedPair, OverAll, answer
 from lab.advice.report import Provenance
 from lab.comparison.verdict import verdicts
 from warehouse.queries.comparing.comparisons import StudyComparison, controls
-from warehouse.queries.comparing.paired_runs import dicts
 from warehouse.queries.comparing.ratio_tables import arm_means
+from warehouse.queries.rows import dicts
 
 _PROVENANCE = """
     SELECT any_value(study_name) AS study, any_value(target) AS target,

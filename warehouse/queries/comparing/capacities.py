@@ -15,8 +15,9 @@ from lab.comparison.samples import RunSample
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACITY
 from warehouse.queries.comparing import paired_runs
-from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey, Row, dicts
+from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey
 from warehouse.queries.prices import Prices, prices
+from warehouse.queries.rows import Row, dicts
 
 #: What a search looks for, by the metric that it gives.
 _FINDS = {CAPACITY.name: ("rate",), CAPACITY_CONCURRENCY.name: ("concurrency",)}

@@ -12,9 +12,9 @@ from lab.comparison.tables import Cell
 from lab.comparison.verdict import Word
 from lab.errors import UserError
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
-from warehouse.queries.comparing.paired_runs import Row, dicts
 from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.queries.costs import study_costs
+from warehouse.queries.rows import Row, dicts
 
 _METRIC = "output_tok_per_s"
 

@@ -20,9 +20,9 @@ from lab.comparison.samples import Requests, RunSample
 from lab.errors import QueryError, UnknownStudyError
 from lab.metrics.catalogue import METRICS
 from warehouse.queries.results import COMPARABLE
+from warehouse.queries.rows import Row, dicts
 from warehouse.schema import request_columns
 
-Row = dict[str, Any]
 _ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", "closed_loop", "arm_id")
 
 
@@ -192,13 +192,6 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
         if how and ids:
             requests |= request_columns.read_prompt_latencies(con, ids, how.column)
     return requests
-
-
-def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-    """The rows of an answer as dicts."""
-    answer = con.execute(sql, list(parameters))
-    names = [column[0] for column in answer.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
 def metric_names() -> tuple[str, ...]:

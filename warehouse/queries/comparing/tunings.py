@@ -12,7 +12,7 @@ from lab.study import Study
 from lab.study.plan import PlannedRun
 from lab.tuning.report import Measured, Report, report
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
-from warehouse.queries.comparing.paired_runs import Row, dicts
+from warehouse.queries.rows import Row, dicts
 
 #: Of attempts at the same cell the last one that counts, or else the last one, as the worker saw it.
 _RUNS = """
