@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -73,9 +74,10 @@ class Declaration:
         Files of other tools record less of a run than a measurement. A name covers its parts: load covers
         load.max_concurrency.
         """
-        unknown = tuple(unrecorded)
+        unknown = frozenset(unrecorded)
+        partly_unknown = _with_wholes_of_all(unknown)
         for name in needs or self.looks_at:
-            if any(_same_or_part(name, other) or _same_or_part(other, name) for other in unknown):
+            if name in partly_unknown or not unknown.isdisjoint(_with_wholes(name)):
                 return Skipped(self.name, f"{name}: not recorded")
         return None
 
@@ -83,8 +85,16 @@ class Declaration:
         return Finding(self.name, fired.severity or self.severity, fired.sentence, self.advice, fired.run_ids)
 
 
-def _same_or_part(name: str, whole: str) -> bool:
-    return name == whole or name.startswith(f"{whole}.")
+@functools.cache
+def _with_wholes(name: str) -> frozenset[str]:
+    """The name and all that it is a part of: of load.max_concurrency, that and load."""
+    parts = name.split(".")
+    return frozenset(".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+@functools.lru_cache(256)  # every check asks for the same few sets, one for each kind of file
+def _with_wholes_of_all(names: frozenset[str]) -> frozenset[str]:
+    return frozenset().union(*map(_with_wholes, names))
 
 
 @dataclass(frozen=True)

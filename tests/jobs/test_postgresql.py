@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -47,20 +48,44 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"postgresql+pg8000://postgres@/{{name}}?unix_sock={folder}/.s.PGSQL.5432"
 
 
+@contextlib.contextmanager
+def _administration(postgresql: str) -> Iterator[sa.Connection]:
+    admin = sa.create_engine(postgresql.format(name="postgres"), isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        yield connection
+    admin.dispose()
+
+
+def _name_for(request: pytest.FixtureRequest) -> str:
+    return f"t{abs(hash(request.node.name))}"
+
+
 @pytest.fixture
 def database_url(postgresql: str, request: pytest.FixtureRequest) -> str:
     """A database of its own for each test."""
-    name = f"t{abs(hash(request.node.name))}"
-    admin = sa.create_engine(postgresql.format(name="postgres"), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    admin.dispose()
+    name = _name_for(request)
+    with _administration(postgresql) as admin:
+        admin.execute(sa.text(f"CREATE DATABASE {name}"))
     return postgresql.format(name=name)
 
 
+@pytest.fixture(scope="module")
+def migrated_database(postgresql: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database that `drafthouse migrate` has set up, to be copied."""
+    with _administration(postgresql) as admin:
+        admin.execute(sa.text("CREATE DATABASE migrated"))
+    migrate(Settings(home=tmp_path_factory.mktemp("once"), database_url=postgresql.format(name="migrated")))
+    return "migrated"
+
+
 @pytest.fixture
-def home(tmp_path: Path, migrated: Path, database_url: str) -> Iterator[Home]:
-    migrate(Settings(home=tmp_path / "once", database_url=database_url))
+def home(
+    tmp_path: Path, migrated: Path, postgresql: str, migrated_database: str, request: pytest.FixtureRequest
+) -> Iterator[Home]:
+    name = _name_for(request)
+    with _administration(postgresql) as admin:
+        admin.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE {migrated_database}"))
+    database_url = postgresql.format(name=name)
     with new_home(tmp_path, migrated, database_url=database_url) as it:
         yield it
 
