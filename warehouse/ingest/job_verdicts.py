@@ -14,6 +14,7 @@ from warehouse.bundles.imported_bundle import is_imported, read_imported
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
+from warehouse.process_memory import give_back_memory
 from warehouse.queries.rows import Row, dicts
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
@@ -144,5 +145,6 @@ def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] |
         bundle = read_imported(folder)
     except BundleError:
         return None
+    give_back_memory()  # one import may be as large as a hundred runs
     evidence = as_evidence(bundle.record, bundle.run)
     return StudyRun(evidence.record, metrics), evidence.unrecorded

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -19,7 +20,7 @@ from lab.errors import UserError
 from warehouse.importers.store import Import, import_paths
 from warehouse.importers.store import Progress as ImportProgress
 from warehouse.ingest.service import ingest_all
-from warehouse.process_memory import give_back_memory
+from warehouse.process_memory import do_without_pandas, give_back_memory
 from warehouse.settings import Settings
 
 Paths = Annotated[
@@ -39,6 +40,8 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
 
     Runs that were imported before stay as they are.
     """
+    do_without_pandas()
+    pa.set_memory_pool(pa.system_memory_pool())  # which gives back more than Arrow's own
     settings = ready_settings()
     labels = dict(map(_label, label or []))
     with _bar() as progress:
