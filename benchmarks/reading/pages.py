@@ -26,9 +26,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.processes import own_home
+from benchmarks.reading.chromium import FLAGS, program
 from benchmarks.reading.filling import Size, fill
 from benchmarks.reading.visitors import all_at_once, new_session, open_page, staying, visitor
 from benchmarks.table import Row, show
@@ -47,14 +48,6 @@ _BARE_OPTIONS = {
 }
 #: What a link asks for beyond its page: costs need a price. And the page a reader comes from, which draws nothing.
 _QUERIES, _BEFORE = {"cost": "?price=2"}, "dashboards"
-CHROMIUM = "/usr/bin/chromium"
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
 _PATIENCE_MS = 300_000.0
 #: After a page's script has ended its charts may still be drawing.
 _DRAWING_MS = 3_000.0
@@ -95,7 +88,9 @@ def _measure(url: str, server: psutil.Process, repeats: int) -> None:
     pages = asyncio.run(_warmed(url))
     print(f"pages: {', '.join(map(_name, pages))}", file=sys.stderr)
     listed = {_name(page): page for page in pages if page != _BEFORE}
-    _show("Page to chart, by the page list", "s", AIM_CHART_S, from_page_list(url, listed, repeats, _BEFORE))
+    with _browser() as browser:
+        times = from_page_list(browser, url, listed, repeats, _BEFORE)
+    _show("Page to chart, by the page list", "s", AIM_CHART_S, times)
     _show_links(url, {_name(page): page + _QUERIES.get(page, "") for page in pages}, repeats)
     at_once = {f"{AT_ONCE} visitors, {_name(page)}": _at_once(url, page, repeats) for page in pages}
     _show(f"{AT_ONCE} new visitors at once, the median one", "s", AIM_VISITORS_S, at_once)
@@ -103,9 +98,11 @@ def _measure(url: str, server: psutil.Process, repeats: int) -> None:
 
 
 def _show_links(url: str, links: Mapping[str, str], repeats: int) -> None:
-    times = from_link(url, links, repeats)
-    with _serving(("-m", "streamlit", "run", str(_BARE)), _BARE_OPTIONS, "STREAMLIT_SERVER_PORT") as (bare_url, _):
-        (bare,) = from_link(bare_url, {"bare": ""}, repeats).values()
+    with _browser() as browser:
+        times = from_link(browser, url, links, repeats)
+    bare_page = _serving(("-m", "streamlit", "run", str(_BARE)), _BARE_OPTIONS, "STREAMLIT_SERVER_PORT")
+    with bare_page as (bare_url, _), _browser() as browser:
+        (bare,) = from_link(browser, bare_url, {"bare": ""}, repeats).values()
     rows = [Row(f"{name} s", values, bare, "none") for name, values in times.items()]
     show("Page to chart, by the page's link", "bare page", rows)
 
@@ -179,24 +176,32 @@ def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
             connection.close()
 
 
-def from_link(url: str, links: Mapping[str, str], repeats: int) -> dict[str, list[float]]:
+@contextmanager
+def _browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=program(), args=list(FLAGS))
+
+
+def from_link(browser: Browser, url: str, links: Mapping[str, str], repeats: int) -> dict[str, list[float]]:
     """Time a navigation to each page by its link, with a warm browser cache, up to its first chart; in seconds.
 
     `links`: by page. The keys of the result name what was waited for on a page without a chart.
     """
     times = {}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
-        for name, link in links.items():
-            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-            page.set_default_timeout(_PATIENCE_MS)
-            page.goto(f"{url}/{link}")
-            shown = _shown_on(page)
-            page.add_init_script(f"({_LOOKING})({json.dumps(_SHOWN[shown])})")
-            times[f"{name}, {shown}"] = [_opened_s(page, f"{url}/{link}") for _ in range(repeats + 1)][1:]
-            page.context.close()
-        browser.close()
+    for name, link in links.items():
+        page = _new_page(browser)
+        page.goto(f"{url}/{link}")
+        shown = _shown_on(page)
+        page.add_init_script(f"({_LOOKING})({json.dumps(_SHOWN[shown])})")
+        times[f"{name}, {shown}"] = [_opened_s(page, f"{url}/{link}") for _ in range(repeats + 1)][1:]
+        page.context.close()
     return times
+
+
+def _new_page(browser: Browser) -> Page:
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.set_default_timeout(_PATIENCE_MS)
+    return page
 
 
 def _opened_s(page: Page, link: str) -> float:
@@ -206,22 +211,21 @@ def _opened_s(page: Page, link: str) -> float:
     return seen_ms / 1000
 
 
-def from_page_list(url: str, pages: Mapping[str, str], repeats: int, start: str) -> dict[str, list[float]]:
+def from_page_list(
+    browser: Browser, url: str, pages: Mapping[str, str], repeats: int, start: str
+) -> dict[str, list[float]]:
     """Time a click on each page in the list of pages, with `start` open, up to its first chart; in seconds, keys as
     above.
     """
     times = {}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
-        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        page.set_default_timeout(_PATIENCE_MS)
-        page.goto(f"{url}/{start}")
-        _settle(page)
-        for name, path in pages.items():
-            _click(page, path, "heading")
-            shown = _shown_on(page)
-            times[f"{name}, {shown}"] = [_clicked_s(page, path, shown, start) for _ in range(repeats)]
-        browser.close()
+    page = _new_page(browser)
+    page.goto(f"{url}/{start}")
+    _settle(page)
+    for name, path in pages.items():
+        _click(page, path, "heading")
+        shown = _shown_on(page)
+        times[f"{name}, {shown}"] = [_clicked_s(page, path, shown, start) for _ in range(repeats)]
+    page.context.close()
     return times
 
 

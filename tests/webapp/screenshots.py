@@ -35,10 +35,13 @@ def take(
     browser: BrowserContext,
     url: str,
     folder: Path,
+    *,
     widths_px: Sequence[int] = WIDTHS_PX,
     growing_ms: int = GROWING_MS,
+    only: Sequence[str] = (),
 ) -> list[str]:
-    """Write PAGE-MODE-WIDTH.png for every page in the navigation; gives what the browser's console complained of.
+    """Write PAGE-MODE-WIDTH.png for every page in the navigation, or only for the pages of these names; gives what
+    the browser's console complained of.
 
     The light pages are opened by their address, the dark ones by the navigation.
     """
@@ -51,6 +54,8 @@ def take(
         page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
         listen(page, url, complaints)
         for name, link in _pages(page, url):
+            if only and name not in only:
+                continue
             (_by_address if mode == "light" else _by_navigation)(page, link)
             _grow(page, width_px)
             page.wait_for_timeout(growing_ms)
@@ -78,7 +83,7 @@ def listen(page: Page, url: str, complaints: list[str]) -> None:
 def _pages(page: Page, url: str) -> list[tuple[str, str]]:
     """(name for a file, address) of what the navigation offers."""
     page.goto(url)
-    _settle(page)
+    settle(page)
     links = page.locator(_LISTED).evaluate_all("all => all.map(a => [a.innerText, a.href])")
     return [(text.strip().splitlines()[-1].strip().lower().replace(" ", "-"), link) for text, link in links]
 
@@ -95,13 +100,13 @@ def _by_navigation(page: Page, link: str) -> None:
 
 def _grow(page: Page, width_px: int) -> None:
     """As high as what it shows."""
-    _settle(page)
+    settle(page)
     height_px = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
     page.set_viewport_size({"width": width_px, "height": min(max(height_px, _HEIGHT_PX), _MOST_HEIGHT_PX)})
-    _settle(page)
+    settle(page)
 
 
-def _settle(page: Page) -> None:
+def settle(page: Page) -> None:
     idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
     expect(idle).to_be_visible(timeout=_PATIENCE_MS)
     page.wait_for_function(_NOTHING_WAITS)

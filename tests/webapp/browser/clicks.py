@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 import urllib.parse
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as NotInTimeError
 
 from jobs import queue
@@ -18,7 +21,11 @@ from warehouse.app_db.engine import app_engine
 
 #: A name that must never become markup.
 HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b) -> :red[r]"
-_TRIES = 10
+#: How long a person waits for what a click shows before the next try: a page that is busy may take long.
+_TRIES_MS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
+#: A page that stands still at two looks so far apart has heard of the last click.
+_BETWEEN_LOOKS_MS = 100
+Read = TypeVar("Read")
 
 
 def open_listed(page: Page, title: str) -> None:
@@ -32,24 +39,54 @@ def heading(page: Page, name: str) -> None:
 
 
 def parameters(page: Page) -> dict[str, str]:
-    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query))
+    return query(page.url)
+
+
+def query(url: str) -> dict[str, str]:
+    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query))
+
+
+def becomes(page: Page, read: Callable[[], Read], wanted: Read) -> None:
+    """What is read may change once more after a page has shown what it was asked for: its URL follows at the end."""
+    deadline_s = time.monotonic() + PATIENCE_MS / 1000
+    while (found := read()) != wanted and time.monotonic() < deadline_s:
+        page.wait_for_timeout(_BETWEEN_LOOKS_MS)
+    assert found == wanted
+
+
+def has_parameters(page: Page, wanted: dict[str, str]) -> None:
+    becomes(page, lambda: parameters(page), wanted)
 
 
 def settled(page: Page) -> None:
     """Nothing is drawn any more: a list opened before would be closed by the drawing."""
-    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
+    idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
+    expect(idle).to_be_visible()
+    page.wait_for_timeout(_BETWEEN_LOOKS_MS)
+    expect(idle).to_be_visible()
 
 
 def choose(page: Page, label: str, option: str) -> None:
     """As a person does it who clicks again when the list was closed by a drawing."""
     wanted = page.get_by_role("option", name=option, exact=True)
-    for _ in range(_TRIES):
+    for try_ms in _TRIES_MS:
         settled(page)
         page.get_by_role("combobox", name=re.compile(label)).click()
         with contextlib.suppress(NotInTimeError):
-            wanted.click(timeout=PATIENCE_MS / _TRIES)
+            wanted.click(timeout=try_ms)
             return
     pytest.fail(f"{label} never offered {option}")
+
+
+def click_until(target: Locator, shown: Locator) -> None:
+    """For a chart's point: a chart that is drawn anew while it is clicked does not hear of it."""
+    for try_ms in _TRIES_MS:
+        settled(target.page)
+        with contextlib.suppress(NotInTimeError, AssertionError):
+            target.click(timeout=try_ms)
+            expect(shown).to_be_visible(timeout=try_ms)
+            return
+    pytest.fail(f"{target} never showed {shown}")
 
 
 def jobs(server: Server) -> list[Job]:

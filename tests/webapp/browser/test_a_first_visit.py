@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.lab.studies import study
-from tests.webapp.browser.clicks import cancel_by_hand, choose, heading, jobs, parameters, settled
+from tests.webapp.browser.clicks import cancel_by_hand, choose, has_parameters, heading, jobs, settled
 from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.screenshots import listen
@@ -38,7 +38,7 @@ def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_re
     assert complaints == []
 
 
-def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Page) -> None:
+def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Page, other: Page) -> None:
     complaints: list[str] = []
     listen(page, server.url, complaints)
     job_id = measure_study(server.settings, study(name="priced", repeats=2))
@@ -54,17 +54,13 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     expect(page.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
     choose(page, "^Cost", "Per request")
     expect(page.get_by_text("Cost per request (USD) by load")).to_be_visible()
-    settled(page)  # the URL follows at the end
     wanted = {"job": job_id, "price": "3.60", "per": "Per request"}
-    assert parameters(page) == wanted
-    other = page.context.new_page()
+    has_parameters(page, wanted)
     other.goto(page.url)
     heading(other, "Cost")
     expect(other.get_by_text("Cost per request (USD) by load")).to_be_visible()
     expect(other.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
-    settled(other)
-    assert parameters(other) == wanted
-    other.close()
+    has_parameters(other, wanted)
     price.fill("")
     price.press("Enter")
     expect(page.get_by_text("No price is recorded for AMD EPYC 7B13")).to_be_visible()

@@ -6,18 +6,22 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from playwright.sync_api import BrowserContext
 
 from benchmarks.reading.pages import from_link, from_page_list
 from benchmarks.reading.visitors import all_at_once
+from tests.chromium import without_profile
 from tests.webapp.browser.conftest import Server
 
 pytestmark = pytest.mark.browser
 
 
-def test_pages_are_timed_by_their_links_by_the_page_list_and_by_visitors_at_once(server: Server) -> None:
-    with ThreadPoolExecutor(1) as browser:  # Playwright permits one browser of this kind a thread
-        by_link = browser.submit(from_link, server.url, {"home": ""}, 1).result()
-        listed = browser.submit(from_page_list, server.url, {"jobs": "jobs"}, 1, "dashboards").result()
+def test_pages_are_timed_by_their_links_by_the_page_list_and_by_visitors_at_once(
+    server: Server, browser: BrowserContext
+) -> None:
+    chromium = without_profile(browser)
+    by_link = from_link(chromium, server.url, {"home": ""}, 1)
+    listed = from_page_list(chromium, server.url, {"jobs": "jobs"}, 1, "dashboards")
     for times in (by_link, listed):
         ((_, (seconds,)),) = times.items()
         assert 0 < seconds < 300

@@ -31,7 +31,7 @@ def menu_button(page: Page, name: str) -> None:
 
 
 def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_file(
-    server: Server, page: Page, browser: BrowserContext, tmp_path: Path
+    server: Server, page: Page, other: Page, browser: BrowserContext, tmp_path: Path
 ) -> None:
     arms = [{"name": "no draft"}, {"name": HOSTILE, "speculation": NGRAM}]
     measure_study(server.settings, study(name=HOSTILE, arms=arms))
@@ -48,7 +48,8 @@ def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_fil
     page.get_by_role("link", name="Open the dashboard").click()
     expect(page.get_by_role("heading", name=NAME)).to_be_visible()
     expect(page).to_have_url(re.compile(r"/dashboards\?dashboard=[0-9a-f]{12}$"))
-    for shown in (page, somebody_else(browser, page.url)):
+    other.goto(page.url)
+    for shown in (page, other):
         expect(shown.get_by_role("heading", name=NAME)).to_be_visible()
         expect(shown.locator(CHART)).to_have_count(2)
         expect(shown.get_by_text(f"caption {HOSTILE[:20]}")).to_be_visible()
@@ -95,15 +96,6 @@ def pin(page: Page, figure: str, dashboard: str, caption: str) -> None:
     settled(page)
     dialog.get_by_role("button", name="Pin", exact=True).click()
     expect(dialog.get_by_text("Pinned to")).to_be_visible()
-
-
-def somebody_else(browser: BrowserContext, url: str) -> Page:
-    """A browser that knows nothing but the link."""
-    context = without_profile(browser).new_context(viewport={"width": 1280, "height": 1000})
-    context.set_default_timeout(100_000)
-    fresh = context.new_page()
-    fresh.goto(url)
-    return fresh
 
 
 def opens_on_its_own(browser: BrowserContext, file: Path) -> None:
@@ -157,6 +149,7 @@ def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(ser
     expect(page.locator(f".st-key-up-{second}").get_by_role("button").first).to_be_disabled()
     key(page, f"remove-{second}")
     expect(page.get_by_text("was removed")).to_be_visible()
+    settled(page)
     page.get_by_role("button", name="Undo").press("Enter")
     expect(page.locator(f".st-key-card-{second}").first).to_be_visible()
     assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]

@@ -13,7 +13,19 @@ from playwright.sync_api import Locator, Page, expect
 from jobs import leases, queue
 from tests.actors import ADMIN
 from tests.lab.studies import study
-from tests.webapp.browser.clicks import HOSTILE, cancel_by_hand, choose, heading, jobs, open_listed, parameters, settled
+from tests.webapp import screenshots
+from tests.webapp.browser.clicks import (
+    HOSTILE,
+    becomes,
+    cancel_by_hand,
+    choose,
+    has_parameters,
+    heading,
+    jobs,
+    open_listed,
+    query,
+    settled,
+)
 from tests.webapp.browser.conftest import Server
 from tests.webapp.homes import failed_job, running_job
 from tests.webapp.measured import measure_study
@@ -28,8 +40,15 @@ LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
 HEADINGS = {"Submit": "Submit a study"}
 
 
-def test_the_chosen_study_and_each_pages_view_stay_from_every_page_to_every_other(server: Server, page: Page) -> None:
-    chosen = measure_study(server.settings, study(name="chosen", workloads=BOTH))
+def test_study_and_views_stay_from_every_page_to_every_other_all_drawn_without_an_error_or_a_request_to_elsewhere(
+    server: Server, page: Page, other: Page
+) -> None:
+    """Dark by the list of pages, light by their links."""
+    complaints: list[str] = []
+    page.emulate_media(color_scheme="dark")
+    for tab in (page, other):
+        screenshots.listen(tab, server.url, complaints)
+    chosen = measure_study(server.settings, study(name="chosen", workloads=BOTH, repeats=2))
     newest = measure_study(server.settings, study(name="newest"))
     label = f"chosen · {chosen}"
     page.goto(f"{server.url}/results")
@@ -43,35 +62,39 @@ def test_the_chosen_study_and_each_pages_view_stay_from_every_page_to_every_othe
     choose(page, "Metric", "Time per output token p50")
     expect(page).to_have_url(re.compile("metric="))
     open_listed(page, "Home")
-    names = page.locator(LISTED).evaluate_all("all => all.map(link => link.innerText.trim().split('\\n').pop())")
+    names = list(listed_links(page))
     assert len(names) == 13
     results = {"job": label, "category": "repeat", "metric": "Time per output token p50"}
     views = {key: {"job": label} for key in names} | {"Results": results, "Explore": {"job": label, "mark": "Bar"}}
     for name in names:
-        assert listed_links(page, name, label) == views
-        assert parameters(page) == views[name]
+        listed(page, name).click()
+        shows(page, name, label)
+        screenshots.settle(page)
+        becomes(page, lambda: {title: query(link) for title, link in listed_links(page).items()}, views)
+        has_parameters(page, views[name])
     for name in reversed(names[:-1]):
         page.go_back()
         shows(page, name, label)
-        assert parameters(page) == views[name]
+        has_parameters(page, views[name])
     page.go_forward()
     shows(page, names[1], label)
-    for name in names:
-        with page.context.expect_page() as opened:  # a tab has a session of its own, as a copied link and a reload have
-            listed(page, name).click(button="middle")
-        shows(opened.value, name, label)
-        settled(opened.value)
-        assert parameters(opened.value) == views[name]
-        opened.value.close()
+    for name, link in listed_links(page).items():
+        other.goto(link)  # a session of its own, as a reload has
+        shows(other, name, label)
+        screenshots.settle(other)
+        has_parameters(other, views[name])
+    with page.context.expect_page() as opened:
+        listed(page, "Explore").click(button="middle")
+    shows(opened.value, "Explore", label)
+    has_parameters(opened.value, views["Explore"])
+    opened.value.close()
+    assert complaints == []
 
 
-def listed_links(page: Page, name: str, study: str) -> dict[str, dict[str, str]]:
-    """Open the page by the list; the parameters of its links to every page."""
-    listed(page, name).click()
-    shows(page, name, study)
-    settled(page)
+def listed_links(page: Page) -> dict[str, str]:
+    """The link of each page in the list."""
     links = page.locator(LISTED).evaluate_all("all => all.map(a => [a.innerText.trim().split('\\n').pop(), a.href])")
-    return {title: dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).query)) for title, link in links}
+    return dict(links)
 
 
 def listed(page: Page, name: str) -> Locator:
@@ -87,7 +110,7 @@ def bar(page: Page) -> Locator:
     return page.locator(".st-key-study-bar").get_by_role("combobox", name="Study")
 
 
-def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Server, page: Page) -> None:
+def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Server, page: Page, other: Page) -> None:
     measure_study(server.settings, study(name="asked about"))
     page.goto(f"{server.url}/sql")
     heading(page, "SQL")
@@ -102,7 +125,7 @@ def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Serv
     before = page.url
     choose(page, "Colour", "concurrency")
     expect(page).not_to_have_url(before)
-    other = page.context.new_page()
+    settled(page)
     other.goto(page.url)
     heading(other, "SQL")
     expect(other.get_by_role("textbox", name="SQL", exact=True)).to_have_value(re.compile("^select arm, concurrency"))
@@ -118,6 +141,7 @@ def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -
     heading(page, "Submit a study")
     name = page.get_by_role("textbox", name="Name", exact=True).first
     expect(name).to_have_value("demo")
+    settled(page)
     name.fill("from the browser")
     name.press("Enter")
     expect(page).to_have_url(re.compile("edits="))
@@ -129,6 +153,7 @@ def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -
     text.fill(text.input_value().replace("repeats", "# repeats"))
     page.get_by_text("Form", exact=True).click()
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("from the browser")
+    settled(page)
     page.get_by_role("button", name="Submit study").click()
     expect(page.get_by_text("Submitted as")).to_be_visible()
     page.get_by_role("link", name=re.compile("watch it")).click()
@@ -140,18 +165,24 @@ def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -
 def test_a_double_click_on_submit_is_one_job(server: Server, page: Page) -> None:
     page.goto(f"{server.url}/submit")
     heading(page, "Submit a study")
+    before = {job.job_id for job in jobs(server)}
     name = page.get_by_role("textbox", name="Name", exact=True).first
+    expect(name).to_have_value("demo")
+    settled(page)
     name.fill("clicked twice")
     name.press("Enter")
-    expect(name).to_have_value("clicked twice")
+    expect(page).to_have_url(re.compile("edits="))
+    settled(page)
     page.get_by_role("button", name="Submit study").dblclick()
     expect(page.get_by_text("Submitted as")).to_be_visible()
-    assert len([job for job in jobs(server) if job.name == "clicked twice"]) == 1
+    settled(page)  # the second click has been answered too
+    assert [job.name for job in jobs(server) if job.job_id not in before] == ["clicked twice"]
 
 
 def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: Page) -> None:
     page.goto(f"{server.url}/submit")
     heading(page, "Submit a study")
+    settled(page)
     page.get_by_role("button", name="Add a pattern").click()
     page.get_by_text("burstiness_low: 2 requests/s").click()
     expect(page.locator("input[value=burstiness_low]")).to_be_visible()
@@ -232,6 +263,7 @@ def test_the_results_download_as_csv(server: Server, page: Page, tmp_path: Path)
     job_id = measure_study(server.settings, study(name="to download"))
     page.goto(f"{server.url}/results?job={job_id}")
     heading(page, "Results")
+    settled(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).first.click()
     download.value.save_as(tmp_path / "cells.csv")
