@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +18,14 @@ def stretched(request: RequestRecord, factor: float) -> RequestRecord:
     return replace(request, **moved, chunk_s=tuple(at * factor for at in request.chunk_s))
 
 
+@functools.lru_cache(64)  # many studies have arms of the same few paces
+def _requests(*, drafted: bool, factor: float) -> tuple[RequestRecord, ...]:
+    return tuple(stretched(request, factor) for request in healthy(drafted=drafted).requests)
+
+
 def write_arm(settings: Settings, arm: str, repeat: int, factor: float, **changes: Any) -> None:
     base = healthy(drafted=arm == "drafted")
-    requests = [stretched(request, factor) for request in base.requests]
+    requests = _requests(drafted=arm == "drafted", factor=factor)
     values = {
         "run_id": f"{arm}-{repeat}",
         "cell_key": f"{arm}-{repeat}",
