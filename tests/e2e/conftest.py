@@ -1,7 +1,8 @@
 """Real engines, started as seldom as the tests allow: a vLLM takes half a minute of processor time to be ready.
 
-`home` is a whole Drafthouse, whose one study test_the_loop submits. `real_home` is measured in by the test's own
-process: one study on vLLM (`datasets_study`) and one on transformers (`assisted_study`).
+`home` is a whole Drafthouse, whose one study test_the_loop submits: three starts, because its worker is killed once.
+What the test's own process measures are one study on vLLM (`datasets_study`, in `real_home`) and one on transformers
+(`assisted_study`, in a home of its own). One start of the four has vLLM's usual process for its worker.
 """
 
 from __future__ import annotations
