@@ -8,13 +8,13 @@ the lowest priority.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -171,8 +171,10 @@ def _run_child(
 
 
 def _import_folders() -> list[str]:
-    libraries = sysconfig.get_paths()
-    return list(dict.fromkeys([str(Path(__file__).parents[2]), libraries["purelib"], libraries["platlib"]]))
+    """Where this installation, DuckDB and Arrow are, wherever this process has them from."""
+    libraries = filter(None, (importlib.util.find_spec(name) for name in ("duckdb", "pyarrow")))
+    folders = [Path(__file__).parents[2], *(Path(library.origin or "").parents[1] for library in libraries)]
+    return list(dict.fromkeys(map(str, folders)))
 
 
 def _communicate(
