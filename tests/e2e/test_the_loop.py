@@ -44,10 +44,6 @@ dtype = "float32"
 [[arms]]
 name = "no draft"
 baseline = true
-[arms.flags]
-distributed-executor-backend = "uni"
-[arms.environment]
-VLLM_ENABLE_V1_MULTIPROCESSING = "0"
 
 [[arms]]
 name = "draft k=3"
@@ -55,6 +51,10 @@ name = "draft k=3"
 method = "draft_model"
 model = "reference-draft"
 num_speculative_tokens = 3
+[arms.flags]
+distributed-executor-backend = "uni"
+[arms.environment]
+VLLM_ENABLE_V1_MULTIPROCESSING = "0"
 
 [[workloads]]
 category = "code"
