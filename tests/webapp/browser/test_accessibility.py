@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from tests.webapp.browser.clicks import settled
+from tests.webapp.browser.clicks import heading, settled
 from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
@@ -36,6 +36,7 @@ def violations(page: Page, name: str) -> list[str]:
 def test_no_page_has_a_serious_violation_light_or_dark(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, three_arms(name="for everybody"))
     page.goto(f"{server.url}/results?job={job_id}")
+    heading(page, "Results")
     settled(page)
     listed = page.get_by_test_id("stSidebar").get_by_test_id("stPageLink-NavLink")
     assert listed.count() >= _PAGES
