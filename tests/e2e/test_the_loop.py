@@ -25,6 +25,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.cli.homes import Home
 from tests.warehouse.runs import records
+from tests.webapp.browser.clicks import settled
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import engine_processes, until
 from warehouse.bundles.run_bundle import RUN_FILE, Bundle, find_bundles, read_bundle
@@ -125,6 +126,7 @@ def submit_in_browser(page: Page, home: Home) -> str:
     expect(text).to_have_value(re.compile("target"))
     text.fill(STUDY)
     text.press("Control+Enter")
+    settled(page)
     page.get_by_text("Form", exact=True).click()
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value(tomllib.loads(STUDY)["name"])
     page.get_by_role("button", name="Submit study").click()

@@ -62,5 +62,11 @@ def left_over() -> list[psutil.Process]:
 
 def answering(parent: int | None = None) -> list[psutil.Process]:
     """The children of a process (of this one, without) that answer SQL."""
-    children = psutil.Process(parent).children(recursive=True)
-    return [child for child in children if any("sandbox import child" in part for part in child.cmdline())]
+    return [child for child in psutil.Process(parent).children(recursive=True) if _answers(child)]
+
+
+def _answers(process: psutil.Process) -> bool:
+    try:
+        return any("sandbox import child" in part for part in process.cmdline())
+    except psutil.NoSuchProcess:  # ended meanwhile, or ended and not yet waited for by a parent in between
+        return False

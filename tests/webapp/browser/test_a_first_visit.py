@@ -66,10 +66,16 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     expect(page.get_by_text("No price is recorded for AMD EPYC 7B13")).to_be_visible()
     settled(page)
     page.get_by_text("Add an entry").click()
-    page.get_by_role("textbox", name="Source").fill("a list")
-    page.get_by_role("spinbutton", name="Price per hour").fill("7.2")
+    source, an_hour = page.get_by_role("textbox", name="Source"), page.get_by_role("spinbutton", name="Price per hour")
+    expect(source).to_be_visible()
+    settled(page)
+    for field, text in ((source, "a list"), (an_hour, "7.2")):
+        field.fill(text)
+        field.press("Tab")
+        settled(page)
     page.get_by_role("button", name="Add to the price book").click()
     expect(page.get_by_text("Entry 1 was added")).to_be_visible()
+    settled(page)
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("Entry 1 was withdrawn")).to_be_visible()
     assert complaints == []

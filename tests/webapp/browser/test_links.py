@@ -151,6 +151,8 @@ def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -
     text = page.get_by_role("textbox", name="The study in TOML")
     expect(text).to_have_value(re.compile('name = "from the browser"'))
     text.fill(text.input_value().replace("repeats", "# repeats"))
+    text.press("Control+Enter")
+    settled(page)
     page.get_by_text("Form", exact=True).click()
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("from the browser")
     settled(page)

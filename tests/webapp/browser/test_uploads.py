@@ -27,6 +27,7 @@ def add_dataset(page: Page, name: str, file: Path) -> None:
     box = page.get_by_role("textbox", name="Name", exact=True).last
     box.fill(name)
     box.press("Tab")
+    settled(page)
     page.locator("[data-testid=stFileUploaderDropzoneInput]").set_input_files(file)
     expect(page.get_by_text(file.name)).to_be_visible()
     button = page.get_by_role("button", name="Check and add")

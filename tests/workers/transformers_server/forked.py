@@ -7,6 +7,7 @@ ends all of them.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -15,6 +16,8 @@ import signal
 import sys
 import traceback
 from pathlib import Path
+
+_SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
 
 
 def main(folder: str) -> None:
@@ -27,18 +30,29 @@ def main(folder: str) -> None:
         for child in children:
             os.kill(child, signal.SIGTERM)
 
+    def reap(*_: object) -> None:
+        for child in [child for child in children if os.waitpid(child, os.WNOHANG)[0]]:
+            children.remove(child)
+
     signal.signal(signal.SIGTERM, end_all)
+    signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
         _fork(children, *json.loads(line))
     for child in children:
-        os.waitpid(child, 0)
+        with contextlib.suppress(ChildProcessError):  # reaped just now
+            os.waitpid(child, 0)
 
 
 def _fork(children: list[int], program: str, log: str, *arguments: str) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until the child is known, and has handlers of its own
     child = os.fork()
-    children.append(child)
     if child == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+    else:
+        children.append(child)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    if child == 0:
         output = os.open(log, os.O_WRONLY | os.O_CREAT)
         os.dup2(output, 1)
         os.dup2(output, 2)
