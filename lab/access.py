@@ -63,6 +63,7 @@ class Change(StrEnum):
     NAMED_VIEW = "view.name"
     USERS = "user.change"
     TOKENS = "token.change"
+    SHARE = "share.change"
     AUDIT = "audit.read"
 
 
@@ -78,6 +79,7 @@ RULES: dict[Change, Rule] = {
     Change.NAMED_VIEW: Rule("change a saved query", Role.VIEWER),
     Change.USERS: Rule("manage users", Role.ADMINISTRATOR),
     Change.TOKENS: Rule("make or end a token", Role.VIEWER),
+    Change.SHARE: Rule("make or end a shared link", Role.VIEWER),
     Change.AUDIT: Rule("read the audit table", Role.ADMINISTRATOR),
 }
 

@@ -99,6 +99,12 @@ class Settings(BaseSettings):
     web_frame_ancestors: str = Field(
         default="", description="origins whose pages may show this one in a frame, separated by commas"
     )
+    web_share_days: int = Field(
+        default=90,
+        ge=0,
+        le=3650,
+        description="longest time in days for which a link may show something without a login; 0: no such link works",
+    )
     web_workarounds: str = Field(
         default="script_lock,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
         description="the page's work-arounds for Streamlit that are on, separated by commas",

@@ -25,6 +25,7 @@ ALLOWED: dict[Change, tuple[set[Role], set[Role]]] = {
     Change.NAMED_VIEW: (ALL, ADMINISTRATORS),
     Change.USERS: (ADMINISTRATORS, ADMINISTRATORS),
     Change.TOKENS: (ALL, ADMINISTRATORS),
+    Change.SHARE: (ALL, ADMINISTRATORS),
     Change.AUDIT: (ADMINISTRATORS, ADMINISTRATORS),
 }
 

@@ -220,6 +220,21 @@ api_tokens = sa.Table(
     sa.Column("revoked_at", UtcDateTime),
 )
 
+shared_links = sa.Table(
+    "shared_links",
+    APP,
+    sa.Column("link_id", sa.Text, primary_key=True),  # what people call it
+    sa.Column("token_hash", sa.Text, nullable=False, unique=True),  # SHA-256: the secrets are random and long
+    sa.Column("owner", sa.Text, nullable=False, index=True),  # no user in a lab without accounts
+    sa.Column("kind", sa.Text, nullable=False),  # jobs.access.shared_links.Kind
+    sa.Column("subject", sa.Text, nullable=False),  # the id of what it shows
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("ends_at", UtcDateTime, nullable=False),
+    sa.Column("last_used_at", UtcDateTime),
+    sa.Column("revoked_at", UtcDateTime),
+)
+
 login_failures = sa.Table(
     "login_failures",
     APP,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from jobs import leases, order, queue
+from jobs.access import shared_links
 from jobs.access.local import local_actor
+from jobs.access.shared_links import Kind
 from jobs.datasets.listing import add_dataset, remove_dataset
 from lab.access import Actor, Change, Role
 from lab.cost import Price
@@ -88,6 +90,11 @@ def _named(home: Home) -> str:
     return view
 
 
+def _share(home: Home, actor: Actor) -> str:
+    day = timedelta(days=1)
+    return shared_links.make_link(home.database, Kind.STUDY, "1", "one", lasts=day, most=day, actor=actor)[0].link_id
+
+
 _OWNERS, _ADMINS = (ADMIN, SUBMITTER), (ADMIN,)
 _SUBMITTERS = (ADMIN, SUBMITTER, OTHER_SUBMITTER)
 CASES = {
@@ -156,6 +163,13 @@ CASES = {
     ),
     "remove a name": Case(
         Change.NAMED_VIEW, lambda h, _, a: saved_views.remove_name(h.database, "sql", "mine", actor=a), _OWNERS, _named
+    ),
+    "share": Case(Change.SHARE, lambda h, _, a: _share(h, a), ALL),
+    "end a shared link": Case(
+        Change.SHARE,
+        lambda h, link, a: shared_links.revoke(h.database, link, actor=a),
+        _OWNERS,
+        lambda h: _share(h, SUBMITTER),
     ),
 }
 
