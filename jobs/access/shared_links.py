@@ -57,7 +57,7 @@ class SharedLink:
 def make_link(
     engine: sa.Engine, kind: Kind, subject: str, title: str, *, lasts: timedelta, most: timedelta, actor: Actor
 ) -> tuple[SharedLink, str]:
-    """Make a link that works for `lasts`, and return it with its secret. `most` is the longest time that the lab allows.
+    """Make a link that works for `lasts`, and return it with its secret; `most` is the longest time that is allowed.
 
     Raises AccessError for a time that is none or longer, and for more links than anybody can look after.
     """
