@@ -24,6 +24,8 @@ from webapp.access.hosts import hosts_of
 #: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
 HEALTH = ("/healthz", "/readyz")
 LOGIN, LOGOUT = "/login", "/logout"
+#: Links that show one thing without a login.
+SHARED = "/shared"
 #: Streamlit's own figures name files and functions.
 _CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check")
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -60,6 +62,7 @@ class Guard:
         if (
             (refusal := self._wrong_door(scope, Headers(scope=scope))) is not None
             or _is_login(path)
+            or _is_shared(scope)
             or self._gate.is_open
         ):
             return refusal
@@ -162,6 +165,12 @@ def local_path(target: str) -> str:
 
 def _is_login(path: str) -> bool:
     return path in (LOGIN, LOGOUT) or path.startswith(f"{LOGIN}/")
+
+
+def _is_shared(scope: Scope) -> bool:
+    """Below this address nothing but the routes of shared links answers, and they only read."""
+    path: str = scope["path"]
+    return scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and path.startswith(f"{SHARED}/")
 
 
 def _is_api(path: str) -> bool:

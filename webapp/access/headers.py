@@ -56,6 +56,30 @@ def login_headers(settings: Settings, style: str) -> Headers:
     return [*_headers(settings, policy), (b"cache-control", b"no-store")]
 
 
+def shared_headers(settings: Settings, scripts: Iterable[str], *, embed: bool) -> Headers:
+    """For what a shared link shows: one file that loads nothing.
+
+    `sandbox` takes its origin away, so that no script in it, whatever happens, acts for a visitor who has signed in.
+    Its address is a secret, so it is told to nobody.
+    """
+    policy = {
+        "default-src": "'none'",
+        "script-src": " ".join(scripts),
+        "style-src": "'unsafe-inline'",
+        "img-src": "data: blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": " ".join(["'self'", *frame_origins(settings)]) if embed else "'none'",
+        "sandbox": "allow-scripts allow-downloads allow-modals",
+    }
+    headers = dict(_headers(settings, policy)) | {
+        b"referrer-policy": b"no-referrer",
+        b"cache-control": b"private, no-cache",
+        b"x-robots-tag": b"noindex, nofollow",
+    }
+    return list(headers.items())
+
+
 def _headers(settings: Settings, policy: dict[str, str]) -> Headers:
     text = "; ".join(f"{name} {sources}" for name, sources in policy.items())
     fixed = {

@@ -17,6 +17,7 @@ from webapp.access.guard import Guard
 from webapp.access.headers import script_digests
 from webapp.access.routes import access_routes
 from webapp.api.app import PREFIX, api
+from webapp.links.routes import link_routes
 from webapp.server import workarounds
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
@@ -73,7 +74,13 @@ async def _moved(request: Request) -> RedirectResponse:
 def routes() -> list[Route | Mount]:
     """Everything besides Streamlit's own routes."""
     pages = page_routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
-    return [*access_routes(gate()), Mount(PREFIX, api()), *(Route(path, _moved) for path in MOVED), *pages]
+    return [
+        *access_routes(gate()),
+        *link_routes(gate()),
+        Mount(PREFIX, api()),
+        *(Route(path, _moved) for path in MOVED),
+        *pages,
+    ]
 
 
 def _guard() -> Middleware:

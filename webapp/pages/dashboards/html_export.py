@@ -23,6 +23,7 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode, themed
 from webapp.charts.vega_spec import plain
 from webapp.pages.dashboards import render_pins
+from webapp.pages.dashboards.render_pins import RenderedPin
 from webapp.shared.downloads import SOURCE, VEGA_LITE, About
 from webapp.shared.text import count, moment
 
@@ -64,22 +65,33 @@ def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
 
 def _sheets(pins: Sequence[Pin], link: str) -> list[Sheet]:
     light, dark = (render_pins.render(pins, mode, link) for mode in ("light", "dark"))
+    return sheets_of(light, dark)
+
+
+def sheets_of(light: Sequence[RenderedPin], dark: Sequence[RenderedPin]) -> list[Sheet]:
+    """The cards of a dashboard that was rendered in both modes."""
     return [
         Sheet(light_card.about, light_card.pin.text, light_card.problem, light_card.figure, dark_card.figure)
         for light_card, dark_card in zip(light, dark, strict=True)
     ]
 
 
-def html(about: About, sheets: Sequence[Sheet]) -> bytes:
-    """All text is escaped, and the file's content security policy forbids requests to any host."""
+def html(about: About, sheets: Sequence[Sheet], *, head: str = "", intro: str = "", line: str = "") -> bytes:
+    """All text is escaped, and the file's content security policy forbids requests to any host.
+
+    `head` and `intro` are HTML: what else its head has, and what stands above the cards. `line` stands below the title
+    instead of the number of cards.
+    """
     rows: dict[str, Any] = {}
     specs: list[dict[Mode, dict[str, Any]]] = []
     cards = "\n".join(_card(sheet, specs, rows) for sheet in sheets)
     page = Template(_PAGE.read_text(encoding="utf-8"))
     return page.substitute(
         title=escape(about.title),
-        source=escape(f"{about.source}, {count(len(sheets), 'pin')}, exported {moment(about.as_of)}"),
-        link=_link(about.link),
+        source=escape(line or f"{about.source}, {count(len(sheets), 'pin')}, exported {moment(about.as_of)}"),
+        head=head,
+        intro=intro,
+        link=f" · {_link(about.link)}" if about.link else "",
         cards=cards,
         drawing=_drawing_code(),
         plans=_script(specs),
@@ -92,9 +104,10 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     note = f' <span class="note">({escape(about.note)})</span>' if about.note else ""
     caption = f'<p class="caption">{escape(sheet.caption)}</p>' if sheet.caption else ""
     wide = " wide" if sheet.light is not None and sheet.light.is_wide else ""
-    if not about.link:
+    if sheet.light is None and not sheet.problem:  # a card of text
         return f'<article class="card"><h2>{escape(about.title)}</h2>{caption}</article>'
-    foot = f"{escape(about.source)}, data of {escape(moment(about.as_of))} · {_link(about.link)}"
+    foot = f"{escape(about.source)}, data of {escape(moment(about.as_of))}"
+    foot += f" · {_link(about.link)}" if about.link else ""
     return (
         f'<article class="card{wide}"><h2>{escape(about.title)}{note}</h2>{caption}{_body(sheet, specs, rows)}'
         f"<footer>{foot}</footer></article>"
@@ -102,8 +115,6 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
 
 
 def _body(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str, Any]) -> str:
-    if not sheet.problem and sheet.light is None:
-        return ""  # a card of text
     if sheet.light is None or sheet.dark is None:
         return f'<p class="problem">{escape(sheet.problem)}</p>'
     if not sheet.light.panels:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from jobs import queue
 from lab.advice.answer import Answer
-from lab.advice.answer_text import sentences
+from lab.advice.answer_text import Sentences, sentences
 from lab.advice.next_study import next_study
 from lab.errors import UserError
 from lab.study import Study
@@ -58,6 +58,12 @@ def show_compact(job_id: str, title: str) -> None:
         with st.container(border=True, height="stretch", gap="xsmall"):
             st.markdown(title)
             _show(job_id, asked, heading="#####")
+
+
+def text_of(job_id: str, metric: str = THROUGHPUT) -> Sentences | None:
+    """The answer in sentences; None while the study has no valid run of its baseline."""
+    asked = _asked(job_id, metric)
+    return None if asked is None else sentences(asked.answer)
 
 
 def next_study_of(study: Study, job_id: str, metric: str = THROUGHPUT) -> Study | None:

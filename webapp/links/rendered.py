@@ -1,0 +1,108 @@
+"""A shared thing as files for browsers: one HTML file that asks for nothing else, and a picture for previews.
+
+Both are made once for each publication, whoever asks and however often.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+from jobs.access.shared_links import Kind
+from warehouse.app_db import dashboards
+from webapp.access.headers import script_digests
+from webapp.links import things
+from webapp.links.things import Thing
+from webapp.pages.dashboards import html_export
+from webapp.shared import downloads, published_data
+from webapp.shared.downloads import SOURCE, About
+from webapp.shared.published_data import Publication
+from webapp.shared.text import moment
+
+#: Each page is some three hundred kilobytes.
+_MAX_PAGES = 32
+_MOST_IN_PREVIEW = 300
+#: Where the page's own address belongs: it holds the link's secret, so it is not remembered with the page.
+_ADDRESS = "https://address.invalid/of-the-link"
+#: Drawing takes the processor from those who have signed in: one at a time.
+_DRAWING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Page:
+    """`html` is compressed by gzip; `scripts` are the digests of what it may run."""
+
+    html: bytes
+    scripts: tuple[str, ...]
+
+    def at(self, address: str, *, embed: bool = False) -> bytes:
+        """The HTML for visitors of this address."""
+        text = gzip.decompress(self.html).replace(_ADDRESS.encode(), escape(address).encode())
+        return text.replace(b"<body>", b'<body class="embed">', 1) if embed else text
+
+
+def page(kind: Kind, subject: str) -> Page | None:
+    """None if there is no such thing. Raises UserError without a warehouse."""
+    with _DRAWING:
+        return _page(kind, subject, *_state(kind, subject))
+
+
+def picture(kind: Kind, subject: str) -> bytes | None:
+    """A PNG of the first chart; None if there is none."""
+    with _DRAWING:
+        return _picture(kind, subject, *_state(kind, subject))
+
+
+def _state(kind: Kind, subject: str) -> tuple[Publication, object]:
+    """What the files depend on: the published data, and the last change of a dashboard."""
+    board = dashboards.find(published_data.engine(), subject) if kind is Kind.DASHBOARD else None
+    return published_data.publication(), board
+
+
+@functools.lru_cache(_MAX_PAGES)
+def _page(kind: Kind, subject: str, _published: Publication, _board: object) -> Page | None:
+    thing = things.thing(kind, subject)
+    if thing is None:
+        return None
+    about = About(thing.title, "", SOURCE, published_data.published_at(), "")
+    line = f"{SOURCE}, data of {moment(about.as_of)}"
+    html = html_export.html(about, thing.sheets, head=_head(thing), intro=_intro(thing), line=line)
+    return Page(gzip.compress(html, 6), tuple(script_digests(html.decode())))
+
+
+@functools.lru_cache(_MAX_PAGES)
+def _picture(kind: Kind, subject: str, _published: Publication, _board: object) -> bytes | None:
+    thing = things.thing(kind, subject)
+    if thing is None or thing.picture is None:
+        return None
+    return downloads.png(*thing.picture, "light")
+
+
+def _head(thing: Thing) -> str:
+    """What chat tools and search engines read; the latter are asked to keep out."""
+    sentence = thing.sentence[:_MOST_IN_PREVIEW]
+    tags = {
+        "og:site_name": SOURCE,
+        "og:type": "article",
+        "og:title": thing.title,
+        "og:description": sentence,
+        "og:url": _ADDRESS,
+    }
+    if thing.picture is not None:
+        tags |= {"og:image": f"{_ADDRESS}/picture.png", "og:image:type": "image/png", "og:image:alt": sentence}
+    named = {"description": sentence, "robots": "noindex, nofollow", "twitter:card": "summary_large_image"}
+    lines = [*_metas("property", tags.items()), *_metas("name", named.items())]
+    return "\n".join(lines)
+
+
+def _metas(attribute: str, tags: Iterable[tuple[str, str]]) -> list[str]:
+    return [f'<meta {attribute}="{name}" content="{escape(value)}">' for name, value in tags]
+
+
+def _intro(thing: Thing) -> str:
+    lines = "".join(f"<li>{escape(line)}</li>" for line in thing.lines)
+    return f'<p class="answer">{escape(thing.sentence)}</p>' + (f'<ul class="answer">{lines}</ul>' if lines else "")

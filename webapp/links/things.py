@@ -1,0 +1,150 @@
+"""What can be shared, as cards: a dashboard, a study's answer with its figures, and a run with its numbers.
+
+Nothing here asks who looks. What is drawn depends on the thing alone, never on the address that a visitor opens it by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from jobs.access.shared_links import Kind
+from lab.errors import UserError
+from lab.metrics.catalogue import METRICS
+from warehouse.app_db import dashboards, pins
+from webapp.charts.panels import Figure
+from webapp.charts.theme import Mode
+from webapp.pages.compare import figures as compare_figures
+from webapp.pages.dashboards import render_pins
+from webapp.pages.dashboards.html_export import Sheet, sheets_of
+from webapp.pages.results import figures as results_figures
+from webapp.pages.run import figures as run_figures
+from webapp.shared import published_data, url_params
+from webapp.shared.downloads import SOURCE, About
+from webapp.shared.text import count, moment
+from webapp.shared.verdicts import answers
+
+Draw = Callable[[Mode], Sequence[Figure]]
+
+
+@dataclass(frozen=True, eq=False)
+class Thing:
+    """`sentence` says the most important in one line, `lines` the rest; `picture` is what a preview shows of it."""
+
+    title: str
+    sentence: str
+    lines: tuple[str, ...]
+    sheets: tuple[Sheet, ...]
+
+    @property
+    def picture(self) -> tuple[Figure, About] | None:
+        drawn = ((sheet.light, sheet.about) for sheet in self.sheets)
+        return next(((figure, about) for figure, about in drawn if figure is not None and figure.panels), None)
+
+
+def title_of(kind: Kind, subject: str) -> str | None:
+    """What the thing is called; None if there is none. Raises UserError without a warehouse."""
+    if kind is Kind.DASHBOARD:
+        board = dashboards.find(published_data.engine(), subject)
+        return None if board is None or board.removed_at is not None else board.name
+    if kind is Kind.STUDY:
+        studies = published_data.studies_with_results()
+        names = studies.loc[studies["job_id"] == subject, "study_name"]
+        return None if names.empty else str(names.iloc[0])
+    found = _run(subject)
+    return None if found is None else _run_title(found)
+
+
+def thing(kind: Kind, subject: str) -> Thing | None:
+    """Draw it; None if there is none (any more). Raises UserError without a warehouse."""
+    with published_data.shared_connection():
+        title = title_of(kind, subject)
+        return None if title is None else _THINGS[kind](subject, title)
+
+
+def _dashboard(dashboard_id: str, title: str) -> Thing:
+    pinned = pins.pins_on(published_data.engine(), dashboard_id)
+    light, dark = (render_pins.render(pinned, mode, "") for mode in ("light", "dark"))
+    sheets = tuple(replace(sheet, about=replace(sheet.about, link="")) for sheet in sheets_of(light, dark))
+    figures = sum(sheet.light is not None for sheet in sheets)
+    as_of = moment(published_data.published_at())
+    return Thing(title, f"A dashboard with {count(figures, 'figure')}; data of {as_of}.", (), sheets)
+
+
+def _study(job_id: str, title: str) -> Thing:
+    text = answers.text_of(job_id)
+    headline = "There is no answer yet: the study has no valid run of its baseline." if text is None else text.headline
+    lines = () if text is None else tuple(line for line in text.lines if line != headline)
+    parameters = {url_params.JOB.key: (job_id,)}
+    sheets = (
+        *_sheets(lambda mode: results_figures.figures(parameters, mode)),
+        *_sheets(lambda mode: _compared(parameters, mode)),
+    )
+    return Thing(title, headline, lines, sheets)
+
+
+def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+    """No figures where there is nothing to compare yet."""
+    try:
+        drawn = (compare_figures.figure(key, parameters, mode) for key in compare_figures.OF_ALL)
+        return [figure for figure in drawn if figure is not None]
+    except UserError:
+        return []
+
+
+def _run_of(run_id: str, title: str) -> Thing:
+    run = _run(run_id)
+    if run is None:  # it went between two looks
+        return Thing(title, "This run is no longer there.", (), ())
+    parameters = {url_params.RUN.key: (run_id,)}
+    sheets = (*_sheets(lambda _mode: [_numbers(run)]), *_sheets(lambda mode: run_figures.figures(parameters, mode)))
+    return Thing(title, _verdict(run), tuple(_findings(run_id)), sheets)
+
+
+_THINGS: Mapping[Kind, Callable[[str, str], Thing]] = {
+    Kind.DASHBOARD: _dashboard,
+    Kind.STUDY: _study,
+    Kind.RUN: _run_of,
+}
+
+
+def _run(run_id: str) -> pd.Series | None:
+    found = published_data.run(run_id)
+    return None if found.empty else found.iloc[0]
+
+
+def _run_title(run: pd.Series) -> str:
+    workload = run["workload"] if isinstance(run["workload"], str) else run["category"]
+    parts = [part for part in (run["study_name"], run["arm"], workload, run["pattern"]) if isinstance(part, str)]
+    return ", ".join(parts) or str(run["run_id"])
+
+
+def _verdict(run: pd.Series) -> str:
+    if run["status"] != "completed":
+        return f"This run failed: {run['error']}" if isinstance(run["error"], str) else "This run failed."
+    if pd.isna(run["is_valid"]):
+        return "This run was not checked."
+    return "This run is valid." if run["is_valid"] else "This run is invalid: its numbers are not to be relied on."
+
+
+def _findings(run_id: str) -> Iterator[str]:
+    for _, finding in published_data.run_findings(run_id).iterrows():
+        yield f"{finding['severity']}: {finding['sentence']}"
+
+
+def _numbers(run: pd.Series) -> Figure:
+    """Every number that is known, with its unit."""
+    known = [metric for metric in METRICS if pd.api.types.is_scalar(run[metric.name]) and pd.notna(run[metric.name])]
+    rows = [{"Number": metric.label, "Value": metric.format_with_unit(run[metric.name])} for metric in known]
+    return Figure("numbers", "Numbers", "", (), (), pd.DataFrame(rows, columns=["Number", "Value"]))
+
+
+def _sheets(draw: Draw) -> list[Sheet]:
+    """The figures in both modes, without links: whoever has the link may open nothing else."""
+    as_of = published_data.published_at()
+    return [
+        Sheet(About(light.title, light.note, SOURCE, as_of, ""), "", "", light, dark)
+        for light, dark in zip(draw("light"), draw("dark"), strict=True)
+    ]
