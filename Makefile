@@ -75,8 +75,10 @@ $(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
 	@$(RUN)/uv pip install --quiet --python $(VENV) --no-deps -e .
 	@touch $@
 
-$(VENV)/installed-test: requirements-test.lock $(VENV)/installed
+# DuckDB's extension httpfs is packaged for one version of DuckDB, not ours: it has a folder of its own.
+$(VENV)/installed-test: requirements-test.lock tests/httpfs.lock $(VENV)/installed
 	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode --require-hashes -r requirements-test.lock
+	@$(RUN)/uv pip install --quiet --python $(VENV) --target $(VENV)/httpfs --require-hashes -r tests/httpfs.lock
 	@touch $@
 
 .PHONY: browser install-test

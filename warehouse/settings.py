@@ -105,6 +105,13 @@ class Settings(BaseSettings):
         le=3650,
         description="longest time in days for which a link may show something without a login; 0: no such link works",
     )
+    web_snapshots: int = Field(
+        default=3,
+        ge=1,
+        le=100,
+        description="states of the warehouse that stay for readers elsewhere; each may take as much disk as the "
+        "warehouse",
+    )
     web_workarounds: str = Field(
         default="script_lock,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
         description="the page's work-arounds for Streamlit that are on, separated by commas",

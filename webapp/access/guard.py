@@ -26,6 +26,8 @@ HEALTH = ("/healthz", "/readyz")
 LOGIN, LOGOUT = "/login", "/logout"
 #: Links that show one thing without a login.
 SHARED = "/shared"
+#: The client for notebooks, one file of Python.
+CLIENT = "/drafthouse.py"
 #: Streamlit's own figures name files and functions.
 _CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check")
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -63,10 +65,11 @@ class Guard:
             (refusal := self._wrong_door(scope, Headers(scope=scope))) is not None
             or _is_login(path)
             or _is_shared(scope)
-            or self._gate.is_open
         ):
             return refusal
-        token = _bearer(scope) if _is_api(path) else None
+        if self._gate.is_open and not _is_for_programs(path):
+            return None
+        token = _bearer(scope) if _is_for_programs(path) else None
         try:
             if token is None:
                 actor = await run_in_threadpool(self._gate.actor_of, self._cookie(scope))
@@ -76,7 +79,7 @@ class Guard:
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
         if actor is None:
             return self._to_login(scope)
-        scope[ACTOR] = replace(actor, via="api") if _is_api(path) else actor
+        scope[ACTOR] = replace(actor, via="api") if _is_for_programs(path) else actor
         scope[GATE] = self._gate
         return None
 
@@ -101,7 +104,7 @@ class Guard:
 
     def _to_login(self, scope: Scope) -> Response:
         """A page that is opened leads to the login and back; anything else is refused."""
-        if _is_api(scope["path"]):
+        if _is_for_programs(scope["path"]):
             return _api_refusal()
         if scope["type"] == "websocket" or scope["method"] != "GET" or _is_part_of_a_page(scope):
             return _plain(401, "Sign in first.")
@@ -173,8 +176,9 @@ def _is_shared(scope: Scope) -> bool:
     return scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and path.startswith(f"{SHARED}/")
 
 
-def _is_api(path: str) -> bool:
-    return path.startswith("/api/v1/")
+def _is_for_programs(path: str) -> bool:
+    """Whether a token opens it, too."""
+    return path.startswith(("/api/v1/", "/warehouse/")) or path == CLIENT
 
 
 def _bearer(scope: Scope) -> str | None:

@@ -19,6 +19,7 @@ from webapp.access.routes import access_routes
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
 from webapp.server import workarounds
+from webapp.warehouse_files.routes import warehouse_routes
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
 _PAGES = Path(__file__).parents[1] / "pages"
@@ -78,6 +79,7 @@ def routes() -> list[Route | Mount]:
         *access_routes(gate()),
         *link_routes(gate()),
         Mount(PREFIX, api()),
+        *warehouse_routes(gate()),
         *(Route(path, _moved) for path in MOVED),
         *pages,
     ]

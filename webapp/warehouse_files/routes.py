@@ -1,0 +1,92 @@
+"""`/warehouse/<digest>.duckdb`, which never changes, and `/warehouse/latest`, which leads to the newest of them."""
+
+from __future__ import annotations
+
+import contextlib
+from email.utils import format_datetime
+from functools import partial
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from lab.errors import UnknownNameError, UserError
+from warehouse.snapshots import Snapshot, Snapshots
+from webapp.access.gate import Gate
+
+#: A new snapshot of a large warehouse takes seconds: those who wait for it leave threads to others.
+_THREADS = 4
+_A_YEAR_S = 365 * 24 * 3600
+_NEWEST = ("/warehouse/latest", "/warehouse/latest.duckdb")
+_NOT_STORED = {"Cache-Control": "no-store"}
+_MOST_READERS = 10_000
+
+
+class Readers:
+    """Which snapshot each reader of `latest` reads.
+
+    DuckDB asks for `latest` again with each range, and follows the redirect each time: it has to lead to one file from
+    its first look at the file to the next one.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[str, ...], str] = {}
+
+    def reading(self, request: Request) -> str | None:
+        """The snapshot from which a range is wanted; None at a first look."""
+        is_range = request.method == "GET" and "range" in request.headers
+        return self._digests.get(_reader(request)) if is_range else None
+
+    def begin(self, request: Request, digest: str) -> None:
+        if len(self._digests) >= _MOST_READERS:
+            self._digests.clear()
+        self._digests[_reader(request)] = digest
+
+
+def _reader(request: Request) -> tuple[str, ...]:
+    named = (request.headers.get(name, "") for name in ("authorization", "cookie", "user-agent"))
+    return (request.client.host if request.client else "", request.url.query, *named)
+
+
+def warehouse_routes(gate: Gate) -> list[Route]:
+    """Answer requests that the guard has let in."""
+    snapshots = Snapshots(gate.settings.home, gate.settings.warehouse_file, gate.settings.web_snapshots)
+    limiter, readers = CapacityLimiter(_THREADS), Readers()
+
+    def leading_to(digest: str | None) -> Snapshot:
+        if digest is not None:
+            with contextlib.suppress(UnknownNameError):
+                return snapshots.find(digest)
+        return snapshots.newest()
+
+    async def lead_to_newest(request: Request) -> Response:
+        try:
+            found = await to_thread.run_sync(leading_to, readers.reading(request), limiter=limiter)
+        except UserError as error:
+            return PlainTextResponse(str(error), 404)
+        readers.begin(request, found.digest)
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/warehouse/{found.file.name}", 307, _NOT_STORED)
+
+    async def send(request: Request) -> Response:
+        try:
+            found = await to_thread.run_sync(partial(snapshots.find, request.path_params["digest"]), limiter=limiter)
+        except UnknownNameError as error:
+            return PlainTextResponse(str(error), 404)
+        return _sent(request, found)
+
+    return [*(Route(path, lead_to_newest) for path in _NEWEST), Route("/warehouse/{digest}.duckdb", send)]
+
+
+def _sent(request: Request, found: Snapshot) -> Response:
+    etag = f'"{found.digest}"'
+    headers = {
+        "ETag": etag,
+        "Last-Modified": format_datetime(found.published_at, usegmt=True),
+        "Cache-Control": f"private, max-age={_A_YEAR_S}, immutable",
+    }
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    # Streamlit's server would compress it otherwise, and a part of it is not a part of what is compressed.
+    headers["Content-Encoding"] = "identity"
+    return FileResponse(found.file, media_type="application/vnd.duckdb.database", headers=headers)
