@@ -52,8 +52,8 @@ docs: install ## write the generated parts of docs/
 
 install: $(VENV)/installed ## create the app's environment in .venv
 install-test: $(VENV)/installed-test
-engine-vllm: install ## create vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU)
-	@$(RUN)/python -m workers.engine_runtime.install vllm
+engine-vllm: install ## create vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU; VERSION=0.31.0 puts another version beside it)
+	@$(RUN)/python -m workers.engine_runtime.install vllm $(VERSION)
 
 models: $(HOME_DIR)/models/prepared ## prepare the reference models under the home, padded to a realistic cost
 

@@ -9,6 +9,7 @@ import logging
 import os
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.kinds import KINDS
@@ -32,7 +33,7 @@ _PROBE_TIMEOUT_S = 180.0
 
 
 class Capabilities(Frozen):
-    """What a study may ask of one engine of one host. `flags` of None are unknown and therefore not checked."""
+    """What a study may ask of one engine of one host. What is None is unknown and therefore not checked."""
 
     engine: str  # its name in engines.toml
     kind: str
@@ -40,6 +41,7 @@ class Capabilities(Frozen):
     methods: tuple[str, ...]
     flags: tuple[str, ...] | None
     gpus: tuple[str, ...]  # of the host
+    speculation: tuple[str, ...] | None = None  # the keys of its settings of speculation
 
 
 def all_capabilities(settings: Settings) -> list[Capabilities]:
@@ -59,13 +61,25 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
     """Return those of one engine of this host. Raises UserError if it is not installed."""
     profile = installed_profile(settings, engine)
     kind = KINDS[profile.kind]
-    methods, flags = tuple(kind.methods), kind.flags
-    if (answer := _answer(settings, profile)) is not None:
-        methods, flags = answer
-    version = installed_version(settings, profile)
+    known = _Answer(tuple(kind.methods), kind.flags, None)
+    answer = _answer(settings, profile) or known
     return Capabilities(
-        engine=engine, kind=kind.name, version=version, methods=methods, flags=flags, gpus=nvidia_gpus()
+        engine=engine,
+        kind=kind.name,
+        version=installed_version(settings, profile),
+        methods=answer.methods,
+        flags=answer.flags,
+        gpus=nvidia_gpus(),
+        speculation=answer.speculation,
     )
+
+
+class _Answer(NamedTuple):
+    """What an engine reports of itself, or what is known of its kind."""
+
+    methods: tuple[str, ...]
+    flags: tuple[str, ...] | None
+    speculation: tuple[str, ...] | None
 
 
 def installed_version(settings: Settings, profile: Profile) -> str | None:
@@ -81,8 +95,8 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
     return printed.split()[-1] if printed and printed.strip() else None
 
 
-def _answer(settings: Settings, profile: Profile) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return the methods and flags that the engine itself reports; None if it cannot be queried (in a container)."""
+def _answer(settings: Settings, profile: Profile) -> _Answer | None:
+    """Return what the engine itself reports; None if it cannot be queried (in a container)."""
     program = profile.program(settings.engines_dir)
     if program is None or profile.kind not in _PROBES:
         return None
@@ -99,7 +113,8 @@ def _answer(settings: Settings, profile: Profile) -> tuple[tuple[str, ...], tupl
         _store(cached, printed.strip().splitlines()[-1])
     try:
         answer = json.loads(cached.read_text(encoding="utf-8"))
-        return tuple(answer["methods"]), tuple(answer["flags"])
+        keys = answer.get("speculation")
+        return _Answer(tuple(answer["methods"]), tuple(answer["flags"]), None if keys is None else tuple(keys))
     except (ValueError, LookupError):
         cached.unlink(missing_ok=True)  # damaged: the next call asks again
         return None

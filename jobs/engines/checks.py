@@ -14,6 +14,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kinds import KINDS, Kind
 from jobs.engines.profiles import MARK, has_password, is_secret
+from jobs.engines.speculation.checks import option_problems
 from lab.study import Arm, Speculation, Tune
 from lab.study.arm import METHODS
 from warehouse.settings import ENVIRONMENT_PREFIX
@@ -133,6 +134,9 @@ def _speculation_problems(field: str, speculation: Speculation, has: Capabilitie
             yield f"{field}.{bound}", f"{_called(has)} has no such bound{instead}"
     if speculation.options and not kind.takes_options:
         yield f"{field}.options", f"{_called(has)} has no further settings: remove {', '.join(speculation.options)}"
+        return
+    wrong = option_problems(kind.name, _called(has), speculation, has.speculation, has_gpu=bool(has.gpus))
+    yield from ((f"{field}.options.{name}", problem) for name, problem in wrong)
 
 
 def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:

@@ -17,6 +17,8 @@ ALGORITHMS = {
     "eagle": "EAGLE",
     "eagle3": "EAGLE3",
     "mtp": "NEXTN",
+    "dflash": "DFLASH",
+    "dspark": "DSPARK",
     "ngram": "NGRAM",
 }
 _ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")

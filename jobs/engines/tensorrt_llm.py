@@ -13,7 +13,14 @@ from jobs.engines.models import model_path
 from lab.study import Arm, Speculation, Study
 
 #: Our methods -> decoding_type. Older releases have no type Eagle3, and in later ones `Eagle` is an alias of it.
-DECODING_TYPES = {"draft_model": "DraftTarget", "eagle3": "Eagle", "mtp": "MTP", "ngram": "NGram"}
+DECODING_TYPES = {
+    "draft_model": "DraftTarget",
+    "eagle3": "Eagle",
+    "mtp": "MTP",
+    "dflash": "DFlash",
+    "ngram": "NGram",
+    "suffix": "SA",
+}
 #: Methods that the overlapping scheduler does not support.
 _WITHOUT_OVERLAP = ("draft_model", "ngram")
 

@@ -17,6 +17,8 @@ METHODS: dict[str, bool | None] = {
     "medusa": True,
     "mlp_speculator": True,
     "mtp": None,
+    "dflash": True,
+    "dspark": None,
     "ngram": False,
     "ngram_gpu": False,
     "suffix": False,
@@ -30,6 +32,8 @@ _SPOKEN = {
     "medusa": "Medusa",
     "mlp_speculator": "MLP speculator",
     "mtp": "MTP",
+    "dflash": "DFlash",
+    "dspark": "DSpark",
     "ngram": "n-gram",
     "ngram_gpu": "n-gram on the GPU",
 }

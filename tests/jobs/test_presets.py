@@ -16,7 +16,7 @@ from tests.cli.homes import Home, new_home
 
 NAMES = {
     *("friday-night", "engines", "draft-models", "datasets-by-patterns"),
-    *("assisted-generation", "moe-cost", "draft-tokens", "demo"),
+    *("assisted-generation", "moe-cost", "draft-tokens", "demo", "upgrade"),
 }
 #: Launches and runs of one repeat, counted by hand from the sources.
 SIZES = {
@@ -28,6 +28,7 @@ SIZES = {
     "moe-cost": (2, 36),
     "draft-tokens": (4, 24),
     "demo": (3, 18),
+    "upgrade": (4, 8),
 }
 REFERENCE_MODELS = {"reference", "reference-draft", "reference-eagle3"}
 
@@ -126,7 +127,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_presets_are_listed_with_their_studies(home: Home) -> None:
     listed = json.loads(home.ask("presets", "--json").stdout)
-    assert len(listed) == 8
+    assert len(listed) == 9
     by_name = {preset["name"]: preset for preset in listed}
     assert study_from_dict(by_name["moe-cost"]["study"]) == load_preset("moe-cost")
     assert "Which engine serves this model fastest" in home.ask("presets").stdout

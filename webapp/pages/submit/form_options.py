@@ -14,6 +14,8 @@ from jobs.datasets import listing
 from jobs.datasets.listing import DatasetState
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import Problem
+from jobs.engines.speculation.checks import options_of
+from jobs.engines.speculation.option import Option
 from jobs.presets import Preset, all_presets
 from jobs.submission import missing_here
 from jobs.worker_registry import known_engines
@@ -60,6 +62,15 @@ def methods(engine: str | None) -> list[str]:
     ]
     well_known = [method for method in METHODS if method in reported or not reported]
     return list(dict.fromkeys([*well_known, *reported]))
+
+
+def speculation_options(engine: str | None, method: str | None) -> list[Option]:
+    """The options of this method in the engine as a worker reported it; those of vLLM if none did."""
+    reported = next((capabilities for capabilities in engines() if capabilities.engine == engine), None)
+    options = options_of(reported.kind if reported else DEFAULT_ENGINE, method)
+    if reported is None or reported.speculation is None:
+        return list(options)
+    return [option for option in options if option.name in reported.speculation]
 
 
 @st.cache_resource(show_spinner=False, ttl=_REFRESH_S)

@@ -280,3 +280,18 @@ def test_what_was_typed_stays_while_it_is_folded_away_and_while_another_page_is_
     unfold(unfold(app, "more"), "workloads-0")
     assert field(app, "number_input", "sampling.temperature").value == 0.5
     assert field(app, "toggle", "workloads-0-ignore_eos").value is False
+
+
+def test_options_are_offered_by_method_and_the_picked_one_joins_the_text_once(open_page: OpenPage) -> None:
+    app = unfold(open_page("submit"), "arms-1")
+    for name in ("enforce_eager", "rejection_sample_method", "enforce_eager"):
+        set_value(app, "selectbox", "arms-1-add_option", name)
+    text = field(app, "text_area", "arms-1-options").value
+    assert text == 'enforce_eager = true\nrejection_sample_method = "block"'
+    assert not any("suffix" in str(option) for option in field(app, "selectbox", "arms-1-add_option").options)
+    drafted = shown_study(app).arms[1].speculation
+    assert drafted is not None
+    assert drafted.options == {"enforce_eager": True, "rejection_sample_method": "block"}
+    assert {option.name for option in form_options.speculation_options("vllm", "suffix")} > {
+        "suffix_decoding_max_cached_requests"
+    }
