@@ -33,6 +33,25 @@ _WRONG = "the name or the password is wrong"
 def sign_in(engine: sa.Engine, name: str, password: str, address: str) -> str:
     """Return the secret of a new session. Raises AccessError, with one sentence for whatever is wrong."""
     name = name[:MOST_CHARACTERS]
+    _refuse_wrong_password(engine, name, password, address)
+    return begin(engine, name, address)
+
+
+def change_password(engine: sa.Engine, name: str, old: str, new: str, address: str) -> None:
+    """Set a user's password, who shows the old one, and end all of their sessions, so that only the new one opens any.
+
+    Raises AccessError for a wrong or unusable password; wrong ones are counted as at signing in.
+    """
+    _refuse_wrong_password(engine, name, old, address)
+    hashed = passwords.hash_password(new)
+    with engine.begin() as connection:
+        user = connection.execute(sa.select(users).where(users.c.name == name)).one()
+        connection.execute(users.update().where(users.c.name == name).values(password_hash=hashed))
+        connection.execute(sessions.delete().where(sessions.c.name == name))
+        audit.record(connection, Actor(name, Role(user.role)), "password.set", name)
+
+
+def _refuse_wrong_password(engine: sa.Engine, name: str, password: str, address: str) -> None:
     pair, now = f"pair:{name}@{address}", datetime.now(UTC)
     limits = {pair: MOST_PAIR, f"name:{name}": MOST_NAME, f"address:{address}": MOST_ADDRESS}
     _count_try(engine, limits, now)
@@ -46,7 +65,6 @@ def sign_in(engine: sa.Engine, name: str, password: str, address: str) -> str:
     with engine.begin() as connection:
         this_try = sa.and_(login_failures.c.key.in_(limits), login_failures.c.at == now)
         connection.execute(login_failures.delete().where(sa.or_(login_failures.c.key == pair, this_try)))
-    return begin(engine, name, address)
 
 
 def begin(engine: sa.Engine, name: str, address: str) -> str:

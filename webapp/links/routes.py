@@ -23,9 +23,9 @@ from webapp.access.gate import Gate
 from webapp.access.guard import SHARED
 from webapp.access.headers import Headers, login_headers, shared_headers
 from webapp.links import rendered
+from webapp.links.address import PRINT, shared_address
 from webapp.links.rendered import Page
 
-PRINT = "/print"
 _GONE = "it was ended, or there is nothing behind it any more: ask whoever gave it to you for another"
 #: Who draws or waits for a drawing does not take the threads of those who have signed in.
 _AT_ONCE = 4
@@ -38,11 +38,6 @@ def link_routes(gate: Gate) -> list[Route]:
         Route(f"{SHARED}/{{rest:path}}", _nothing_here),
         Route(f"{PRINT}/{{kind}}/{{subject}}", _with(gate, _show_print)),
     ]
-
-
-def address(gate: Gate, secret: str) -> str:
-    """A link as it is given to somebody."""
-    return f"{gate.settings.public_url}{SHARED}/{secret}"
 
 
 def _with(gate: Gate, answer: Callable[[Gate, Request], Response]) -> Callable[[Request], object]:
@@ -76,7 +71,9 @@ def _show(gate: Gate, request: Request) -> Response:
     if page is None:
         return _refused(gate, _GONE, 404)
     embed = request.query_params.get("embed") == "true"
-    return _html(gate, page, page.at(address(gate, request.path_params["secret"]), embed=embed), embed=embed)
+    return _html(
+        gate, page, page.at(shared_address(gate.settings, request.path_params["secret"]), embed=embed), embed=embed
+    )
 
 
 def _show_picture(gate: Gate, request: Request) -> Response:

@@ -41,6 +41,7 @@ _WARM = (
     "webapp.pages.run.page",
     "webapp.pages.sql.page",
     "webapp.pages.external_results.page",
+    "webapp.pages.account.page",
 )
 #: An address -> the page it leads to: the root, and a former address, as links that people have saved still work.
 MOVED = {"/": "home", "/others": "external_results"}

@@ -104,6 +104,12 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 title="External results",
                 icon=":material/groups:",
             ),
+            st.Page(
+                page_file("account"),
+                url_path="account",
+                title="Account",
+                icon=":material/account_circle:",
+            ),
         ],
     }
 

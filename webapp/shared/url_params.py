@@ -105,6 +105,7 @@ COST_TAB = Param("cost_tab", "Table", "table")
 ADVICE_TAB = Param("advice_tab", "Table", "table")
 EXPLORE_TAB = Param("explore_tab", "Table", "table")
 RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
+ACCOUNT_TAB = Param("account_tab", "Part of the account", "part of the account")
 ALL = (
     *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
     *SLICED.values(),
@@ -112,7 +113,7 @@ ALL = (
     *(BASELINE, CANDIDATES, HEAT_ROWS, READING, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
     *(PER, SLO_SHARE, PRICE, UTILISATION),
     *(FOR_STUDY, FOR_METRIC, FOR_LOAD),
-    *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
+    *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB, ACCOUNT_TAB),
 )
 #: Parameters whose values depend on the study: they do not follow it to another one.
 OF_STUDY = frozenset(

@@ -1,4 +1,6 @@
-"""From `drafthouse user add` to the pages, as a new administrator and a new viewer walk it in a browser."""
+"""From `drafthouse user add` to a link that a colleague opens, as an administrator, a viewer and a stranger walk it in
+a browser.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.chromium import without_profile
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY
+from tests.lab.studies import study
 from tests.webapp.browser.conftest import PATIENCE_MS
 from tests.webapp.homes import environment, make_home
+from tests.webapp.measured import measure_study
 from tests.webapp.served import served
 
 PASSWORD = "correct horse battery"
@@ -43,10 +47,28 @@ def visitor(browser: BrowserContext) -> Page:
     return context.new_page()
 
 
-def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_sign_out(
+def shared(page: Page, url: str) -> str:
+    """A link to the newest study, made as a reader makes it."""
+    page.goto(f"{url}/results")
+    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Make a link").click()
+    made = page.get_by_text(re.compile(r"/shared/[\w-]{43}$"))
+    expect(made).to_be_visible()
+    keep(page, "share")
+    return made.inner_text().strip()
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture for whoever wants to look at the walk."""
+    if folder := os.environ.get("WALK_PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=True)
+
+
+def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_share_it(
     tmp_path: Path, browser: BrowserContext
 ) -> None:
     settings = make_home(tmp_path)
+    measure_study(settings, study(name="shared study", repeats=3))
     variables = environment(settings) | {"DRAFTHOUSE_WEB_LOGIN": "accounts"}
     ada, vera = invited(variables, "ada", "administrator"), invited(variables, "vera", "viewer")
     with served(variables) as url:
@@ -58,6 +80,10 @@ def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_sign_out(
         admin.goto(f"{url}/submit?preset=demo")
         expect(admin.get_by_role("button", name="Submit study")).to_be_visible()
 
+        admin.goto(f"{url}/account?account_tab=Users")
+        expect(admin.get_by_role("button", name="Add the user")).to_be_visible()
+        expect(admin.get_by_role("button", name="Disable")).to_be_visible()
+        keep(admin, "users")
         admin.get_by_role("link", name="Sign out").click()
         expect(admin.get_by_role("heading", name="Sign in")).to_be_visible()
         viewer = admin  # at the same desk
@@ -74,4 +100,16 @@ def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_sign_out(
         viewer.get_by_label("Password").fill(PASSWORD)
         viewer.get_by_role("button", name="Sign in").click()
         expect(viewer.get_by_text("Signed in as vera, viewer")).to_be_visible()
+        link = shared(viewer, url)
         viewer.context.close()
+
+        stranger = visitor(browser)
+        stranger.goto(link)
+        expect(stranger.get_by_role("heading", name="shared study")).to_be_visible()
+        expect(stranger.locator(".answer").first).to_contain_text("draft beats no draft")
+        expect(stranger.locator(".chart svg").first).to_be_visible()
+        expect(stranger.get_by_role("link")).to_have_count(0)
+        keep(stranger, "shared")
+        stranger.goto(f"{url}/results")
+        expect(stranger.get_by_role("heading", name="Sign in")).to_be_visible()
+        stranger.context.close()

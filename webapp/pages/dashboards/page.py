@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 
 import streamlit as st
 
+from jobs.access.shared_links import Kind
 from lab.access import Change
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
@@ -17,6 +18,7 @@ from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
 from webapp.access import visitor
 from webapp.charts.theme import Mode
+from webapp.links import dialog
 from webapp.pages.dashboards import html_export, render_pins, variables
 from webapp.pages.dashboards.pin_dialog import choose_moment
 from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
@@ -114,7 +116,7 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
             is_edited = not is_full and _show_switches(dashboard)
             _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
-                _show_share(dashboard)
+                dialog.show(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
                 _show_duplicate(dashboard)
                 html_export.show_button(dashboard, shown, _link(dashboard))
     return is_edited
@@ -147,12 +149,6 @@ def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full
     label, icon = ("Leave the full screen", "fullscreen_exit") if is_full else ("Full screen", "fullscreen")
     help_text = "The cards alone, with new data as it comes"
     st.page_link(_PAGE, label=label, icon=f":material/{icon}:", query_params=query, help=help_text)
-
-
-def _show_share(dashboard: Dashboard) -> None:
-    with st.popover("Share", icon=":material/link:"):
-        st.caption("Anyone who can open this page can open the dashboard with this link.")
-        st.code(_link(dashboard), language=None, wrap_lines=True)
 
 
 def _show_duplicate(dashboard: Dashboard) -> None:

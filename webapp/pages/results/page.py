@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from urllib.parse import urljoin
 
 import pandas as pd
 import streamlit as st
 
+from jobs.access.shared_links import Kind
 from jobs.table import Job
 from lab.comparison.verdict import READING_WORDS
 from lab.metrics.definition import Metric
@@ -14,6 +16,7 @@ from lab.study.plan import plan
 from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.charts import panels
 from webapp.charts.results import BY_LABEL
+from webapp.links import dialog
 from webapp.pages.results import figures, tables
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import show_cards
@@ -35,7 +38,7 @@ def show_page() -> None:
 
     with show_user_errors():
         job_id = study_picker.chosen_study()
-        category_column, metric_column, claim_column, _ = st.columns([1.2, 1.5, 1, 2])
+        category_column, metric_column, claim_column, share_column = st.columns([1.2, 1.5, 1, 2])
         runs = published_data.results(job_id)
         with category_column:
             category = url_widgets.choose(url_params.CATEGORY, categories(runs))
@@ -49,6 +52,9 @@ def show_page() -> None:
         state = study_picker.job_state(job_id)
 
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
+    with share_column, st.container(horizontal_alignment="right"):
+        st.space("small")
+        dialog.show(Kind.STUDY, job_id, _name(runs), urljoin(st.context.url or "", view.link))
     answers.show(job_id, measure.name)
     if claimed is not None and compared is not None:
         st.info(literal(tables.claim_sentence(claimed, _of_category(compared, category))), icon=":material/gavel:")
@@ -60,6 +66,11 @@ def show_page() -> None:
     shown = figures.of_category(runs, category)
     show_tables(cells, shown, measure=measure, view=view)
     study_picker.follow(state)
+
+
+def _name(runs: pd.DataFrame) -> str:
+    name = runs["study_name"].iloc[0] if len(runs) else None
+    return name if isinstance(name, str) else "A study"
 
 
 def _choose_claim() -> float | None:

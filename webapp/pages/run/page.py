@@ -8,14 +8,17 @@ import zipfile
 from numbers import Real
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pandas as pd
 import streamlit as st
 
+from jobs.access.shared_links import Kind
 from lab.metrics.catalogue import BY_NAME, METRICS
 from lab.metrics.number_format import number
 from warehouse.bundles.engine_log import read_tail
 from warehouse.bundles.run_bundle import LOG_FILE, bundle_folder
+from webapp.links import dialog
 from webapp.pages.run import figures
 from webapp.shared import downloads, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
@@ -56,6 +59,7 @@ def show_page() -> None:
     show_head(run)
     show_summary(run)
     view = View("run", {"job": (job_id,), "run": (run_id,)})
+    dialog.show(Kind.RUN, run_id, _what(run), urljoin(st.context.url or "", view.link))
     show_charts(view)
     show(run, view)
 

@@ -1,0 +1,72 @@
+"""The button that shares what a page shows: its address for those who sign in, a link for those who do not, paper."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from urllib.parse import urljoin
+
+import streamlit as st
+
+from jobs.access import shared_links
+from jobs.access.shared_links import Kind
+from lab.access import Change
+from lab.errors import UserError
+from webapp.access import visitor
+from webapp.access.gate import gate
+from webapp.links.address import PRINT, shared_address
+from webapp.shared import published_data
+from webapp.shared.text import count, literal, moment
+from webapp.shared.url_params import ACCOUNT_TAB, page_file
+
+_DAYS = (1, 7, 30, 90, 365)
+#: The tab of the page Account that lists them.
+LINKS_TAB = "Shared links"
+
+
+def show(kind: Kind, subject: str, title: str, link: str) -> None:
+    """A menu, filled when it is opened. `link`: the address of the page itself."""
+    menu = st.popover("Share", icon=":material/link:", key=f"share-{kind}", on_change="rerun")
+    if not menu.open:
+        return
+    with menu:
+        st.markdown("**For those who can open this lab**")
+        st.code(link, language=None, wrap_lines=True)
+        printed = urljoin(st.context.url or "", f"{PRINT.removeprefix('/')}/{kind}/{subject}")
+        st.link_button("Print or save as PDF", printed, icon=":material/print:")
+        if visitor.allowed_any(Change.SHARE) and gate().settings.web_share_days:
+            st.divider()
+            _show_without_login(kind, subject, title)
+
+
+def _show_without_login(kind: Kind, subject: str, title: str) -> None:
+    most = gate().settings.web_share_days
+    days = [day for day in _DAYS if day <= most] or [most]
+    st.markdown("**For anybody, without a login**")
+    st.caption(f"Whoever has such a link sees this {kind}, always with the newest data, and nothing else.")
+    key = f"share-{kind}-{subject}"
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        lasts = st.selectbox(
+            "It works for", days, min(1, len(days) - 1), key=f"{key}-days", format_func=lambda day: count(day, "day")
+        )
+        is_wanted = st.button("Make a link", key=f"{key}-make", type="primary", icon=":material/add_link:")
+    if is_wanted:
+        _make(kind, subject, title, timedelta(days=lasts))
+    page = page_file("account")
+    st.page_link(page, label="Links I have made", icon=":material/list:", query_params={ACCOUNT_TAB.key: LINKS_TAB})
+
+
+def _make(kind: Kind, subject: str, title: str, lasts: timedelta) -> None:
+    most = timedelta(days=gate().settings.web_share_days)
+    try:
+        made, secret = shared_links.make_link(
+            published_data.engine(), kind, subject, title, lasts=lasts, most=most, actor=visitor.actor()
+        )
+    except UserError as error:
+        st.warning(literal(error), icon=":material/info:")
+        return
+    address = shared_address(gate().settings, secret)
+    st.caption(f"Copy it now: it is shown this once. It works until {moment(made.ends_at)}.")
+    st.code(address, language=None, wrap_lines=True)
+    if gate().settings.web_frame_ancestors:
+        st.caption("In a frame of one of the sites that this lab allows:")
+        st.code(f'<iframe src="{address}?embed=true" width="100%" height="600"></iframe>', language="html")

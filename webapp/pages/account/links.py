@@ -1,0 +1,68 @@
+"""The links without a login that one has made, or that all have made, with a button that ends each."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from jobs.access import shared_links
+from jobs.access.shared_links import Kind, SharedLink
+from lab.access import Change
+from webapp.access import visitor
+from webapp.access.gate import gate
+from webapp.pages.account import changes
+from webapp.shared import published_data
+from webapp.shared.text import count, literal, moment
+from webapp.shared.url_params import DASHBOARD, JOB, RUN, page_file
+
+#: Each has a button.
+_MOST_SHOWN = 100
+
+
+def show() -> None:
+    actor = visitor.actor()
+    is_administrator = visitor.allowed(Change.SHARE, None)
+    everybodys = is_administrator and gate().has_users and st.toggle("Everybody's", key="account-all-links")
+    listed = shared_links.all_links(published_data.engine(), None if everybodys else actor.name)
+    now = datetime.now(UTC)
+    working = [link for link in listed if link.works(now)]
+    changes.show_outcome("links")
+    if not gate().settings.web_share_days:
+        st.info("This lab shares nothing without a login (`DRAFTHOUSE_WEB_SHARE_DAYS` is 0): no link works.")
+    if not working:
+        st.caption(
+            "No link works. Dashboards, Results and Run have a button *Share*, which makes a link that shows one of "
+            "them to whoever has it, without a login, until the day that you choose."
+        )
+    for link in working[:_MOST_SHOWN]:
+        _show(link, with_owner=everybodys)
+    if len(working) > _MOST_SHOWN:
+        st.caption(f"The newest {_MOST_SHOWN} of {count(len(working), 'link')} that work.")
+    if ended := len(listed) - len(working):
+        st.caption(f"{count(ended, 'more link')} have ended." if ended > 1 else "1 more link has ended.")
+
+
+def _show(link: SharedLink, *, with_owner: bool) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        page, query = _place(link)
+        with st.container(gap=None, width="stretch"):
+            st.page_link(page_file(page), label=f"**{literal(link.title)}**", query_params=query)
+            used = "not opened yet" if link.last_used_at is None else f"last opened {moment(link.last_used_at)}"
+            owner = f"{literal(link.owner)} · " if with_owner else ""
+            st.caption(
+                f"{owner}{link.kind} · made {moment(link.created_at)} · works until {moment(link.ends_at)} · {used}"
+            )
+        changes.button("End it", "link_off", f"end-link-{link.link_id}", "links", lambda: _end(link))
+
+
+def _place(link: SharedLink) -> tuple[str, dict[str, str]]:
+    """The page that shows the same to those who have signed in."""
+    if link.kind is Kind.DASHBOARD:
+        return "dashboards", {DASHBOARD: link.subject}
+    return ("results", {JOB.key: link.subject}) if link.kind is Kind.STUDY else ("run", {RUN.key: link.subject})
+
+
+def _end(link: SharedLink) -> str:
+    shared_links.revoke(published_data.engine(), link.link_id, actor=visitor.actor())
+    return f"The link to “{link.title}” shows nothing any more."

@@ -1,0 +1,81 @@
+"""One's own tokens for programs: made, listed with their last use, and ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import streamlit as st
+
+from jobs.access import tokens
+from jobs.access.tokens import Token
+from lab.access import Change, Role
+from lab.errors import UserError
+from webapp.access import visitor
+from webapp.access.gate import gate
+from webapp.pages.account import changes
+from webapp.shared import published_data
+from webapp.shared.text import count, literal, moment
+
+_DAYS = (7, 30, 90, 365)
+_MOST_SHOWN = 100
+_PART = "tokens"
+
+
+def show() -> None:
+    actor = visitor.actor()
+    changes.show_outcome(_PART)
+    _show_new()
+    everybodys = (
+        visitor.allowed(Change.TOKENS, None) and gate().has_users and st.toggle("Everybody's", key="all-tokens")
+    )
+    listed = tokens.all_tokens(published_data.engine(), None if everybodys else actor.name)
+    now = datetime.now(UTC)
+    working = [token for token in listed if token.revoked_at is None and token.ends_at > now]
+    for token in working[:_MOST_SHOWN]:
+        _show(token, with_owner=everybodys)
+    if not working:
+        st.caption("No token opens anything.")
+    if len(working) > _MOST_SHOWN:
+        st.caption(f"The newest {_MOST_SHOWN} of {count(len(working), 'token')} that open something.")
+
+
+def _show_new() -> None:
+    own = visitor.actor().role
+    scopes = [role.value for role in Role if role.rank <= own.rank]
+    with st.form("account-token", border=True):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            label = st.text_input("What it is for", max_chars=tokens.MOST_LABEL, placeholder="My notebook")
+            scope = st.selectbox("What it may do at most", scopes, help="As a user with this role may")
+            days = st.selectbox("It works for", _DAYS, 1, format_func=lambda day: count(day, "day"))
+            is_sent = st.form_submit_button("Make a token", type="primary", icon=":material/key:")
+        st.caption("Programs send it as `Authorization: Bearer ...`, and act in your name.")
+    if is_sent:
+        _make(label, Role(scope), timedelta(days=days))
+        st.rerun()
+
+
+def _make(label: str, role: Role, lasts: timedelta) -> None:
+    actor = visitor.actor()
+    try:
+        made, secret = tokens.add_token(published_data.engine(), actor.name, label, role, lasts=lasts, actor=actor)
+    except UserError as error:
+        changes.refuse(_PART, error)
+        return
+    changes.note(_PART, f"Copy the token now: it is shown this once. It works until {moment(made.ends_at)}.", secret)
+
+
+def _show(token: Token, *, with_owner: bool) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        with st.container(gap=None, width="stretch"):
+            st.markdown(f"**{literal(token.label)}**")
+            used = "not used yet" if token.last_used_at is None else f"last used {moment(token.last_used_at)}"
+            owner = f"{literal(token.name)} · " if with_owner else ""
+            st.caption(
+                f"{owner}{token.token_id} · as a {token.role.value} · works until {moment(token.ends_at)} · {used}"
+            )
+        changes.button("End it", "key_off", f"end-token-{token.token_id}", _PART, lambda: _end(token))
+
+
+def _end(token: Token) -> str:
+    tokens.revoke(published_data.engine(), token.token_id, actor=visitor.actor())
+    return f"The token “{token.label}” opens nothing any more."

@@ -1,0 +1,123 @@
+"""The users of this lab, for its administrators: added, given a role or a new link, and disabled."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from jobs.access import accounts
+from jobs.access.accounts import User
+from lab.access import Role
+from lab.errors import UserError
+from webapp.access import visitor
+from webapp.access.gate import gate
+from webapp.pages.account import changes
+from webapp.shared import published_data
+from webapp.shared.text import literal
+
+_PART = "users"
+_CHOSEN, _ROLE = "account-user", "account-role"
+_COLUMNS = {
+    "name": st.column_config.TextColumn("Name", pinned=True),
+    "role": st.column_config.TextColumn("Role"),
+    "state": st.column_config.TextColumn("State"),
+    "added": st.column_config.DateColumn("Added", format="YYYY-MM-DD"),
+}
+
+
+def show() -> None:
+    changes.show_outcome(_PART)
+    users = accounts.all_users(published_data.engine())
+    _show_new()
+    rows = [
+        {"name": user.name, "role": user.role.value, "state": _state(user), "added": user.created_at} for user in users
+    ]
+    st.dataframe(
+        pd.DataFrame(rows, columns=list(_COLUMNS)),
+        column_config=_COLUMNS,
+        hide_index=True,
+        placeholder="",
+        alt="The users of this lab",
+    )
+    if users:
+        _show_chosen(users)
+
+
+def _has_links() -> bool:
+    """Whether users choose a password with a link; else they sign in at a provider."""
+    return gate().settings.web_login == "accounts"
+
+
+def _state(user: User) -> str:
+    if user.disabled_at is not None:
+        return "disabled"
+    return "has no password yet" if _has_links() and not user.has_password else "may sign in"
+
+
+def _show_new() -> None:
+    with st.form("account-new-user", border=True), st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.text_input("Name of a new user", placeholder="ada or ada@example.org", max_chars=100)
+        role = st.selectbox("Role", [role.value for role in Role], key="account-new-role")
+        is_sent = st.form_submit_button("Add the user", type="primary", icon=":material/person_add:")
+    if is_sent:
+        _add(name.strip(), Role(role))
+        st.rerun()
+
+
+def _add(name: str, role: Role) -> None:
+    try:
+        accounts.add_user(published_data.engine(), name, role, actor=visitor.actor())
+        if _has_links():
+            _make_link(name)
+        else:
+            changes.note(_PART, f"{name} may sign in at the provider.")
+    except UserError as error:
+        changes.refuse(_PART, error)
+
+
+def _make_link(name: str) -> None:
+    secret = accounts.new_link(published_data.engine(), name, actor=visitor.actor())
+    days = accounts.LINK_LASTS.days
+    sentence = f"Send {name} this link: it sets a password, once, within {days} days, and is shown this once."
+    changes.note(_PART, sentence, f"{gate().settings.public_url}/login/link/{secret}")
+
+
+def _show_chosen(users: list[User]) -> None:
+    by_name = {user.name: user for user in users}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.selectbox("User", list(by_name), key=_CHOSEN)
+        user = by_name[name]
+        names = [role.value for role in Role]
+        role = st.selectbox("Their role", names, names.index(user.role.value), key=f"{_ROLE}-{name}-{user.role.value}")
+        changes.button("Give the role", "badge", "account-give-role", _PART, lambda: _give_role(user, Role(role)))
+        if _has_links():
+            st.button("New link", icon=":material/link:", key="account-new-link", on_click=_link_again, args=(name,))
+        if user.disabled_at is None:
+            changes.button("Disable", "person_off", "account-disable", _PART, lambda: _disable(user))
+        else:
+            changes.button("Enable", "person", "account-enable", _PART, lambda: _enable(user))
+    st.caption(
+        f"Disabling signs {literal(name)} out everywhere, and ends their tokens and shared links until they return."
+    )
+
+
+def _link_again(name: str) -> None:
+    try:
+        _make_link(name)
+    except UserError as error:
+        changes.refuse(_PART, error)
+
+
+def _give_role(user: User, role: Role) -> str:
+    accounts.set_role(published_data.engine(), user.name, role, actor=visitor.actor())
+    return f"{user.name} is {'an' if role is Role.ADMINISTRATOR else 'a'} {role.value} now."
+
+
+def _disable(user: User) -> str:
+    accounts.disable(published_data.engine(), user.name, actor=visitor.actor())
+    return f"{user.name} is signed out and may not sign in."
+
+
+def _enable(user: User) -> str:
+    accounts.enable(published_data.engine(), user.name, actor=visitor.actor())
+    return f"{user.name} may sign in again."
