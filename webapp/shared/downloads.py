@@ -58,10 +58,11 @@ def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
 
 def show_files(figure: Figure, described: About, mode: Mode) -> None:
     """A menu, filled when it is opened. `figure.key` is unique among the figures and tables of the page."""
+    name = f"Files of “{figure.title}”"
     menu = st.popover(
-        "",
+        name,
         icon=":material/download:",
-        help=f"Files of “{figure.title}”",
+        help=name,
         type="tertiary",
         key=f"files-{figure.key}",
         on_change="rerun",

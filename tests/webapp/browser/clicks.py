@@ -22,7 +22,7 @@ from warehouse.app_db.engine import app_engine
 #: A name that must never become markup.
 HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b) -> :red[r]"
 #: How long a person waits for what a click shows before the next try: a page that is busy may take long.
-_TRIES_MS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
+TRIES_MS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 #: A page that stands still at two looks so far apart has heard of the last click.
 _BETWEEN_LOOKS_MS = 100
 Read = TypeVar("Read")
@@ -69,7 +69,7 @@ def settled(page: Page) -> None:
 def choose(page: Page, label: str, option: str) -> None:
     """As a person does it who clicks again when the list was closed by a drawing."""
     wanted = page.get_by_role("option", name=option, exact=True)
-    for try_ms in _TRIES_MS:
+    for try_ms in TRIES_MS:
         settled(page)
         page.get_by_role("combobox", name=re.compile(label)).click()
         with contextlib.suppress(NotInTimeError):
@@ -80,7 +80,7 @@ def choose(page: Page, label: str, option: str) -> None:
 
 def click_until(target: Locator, shown: Locator) -> None:
     """For a chart's point: a chart that is drawn anew while it is clicked does not hear of it."""
-    for try_ms in _TRIES_MS:
+    for try_ms in TRIES_MS:
         settled(target.page)
         with contextlib.suppress(NotInTimeError, AssertionError):
             target.click(timeout=try_ms)

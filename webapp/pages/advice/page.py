@@ -32,7 +32,7 @@ _MAX_COLUMNS, _MIN_WIDTH = 3, 400
 
 
 def show_page() -> None:
-    st.title("Advice")
+    st.title("Advice", anchor=False)
     study_picker.show_empty_state()
 
     with show_user_errors():

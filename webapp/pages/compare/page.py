@@ -10,7 +10,7 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.url_params import View
 from webapp.shared.verdicts import capacities
 
-st.title("Compare")
+st.title("Compare", anchor=False)
 study_picker.show_empty_state()
 
 with show_user_errors():

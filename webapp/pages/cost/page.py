@@ -23,7 +23,7 @@ from webapp.shared.verdicts import capacities
 
 
 def show_page() -> None:
-    st.title("Cost")
+    st.title("Cost", anchor=False)
     published = published_data.publication()
     above, below = st.container(), st.container()
     with below, show_user_errors():

@@ -61,7 +61,7 @@ def show_dashboard(dashboard_id: str) -> None:
         st.page_link(_PAGE, label="All dashboards", icon=":material/arrow_back:")
     dashboard = dashboards.find(published_data.engine(), dashboard_id)
     if dashboard is None:
-        st.title("Dashboards")
+        st.title("Dashboards", anchor=False)
         st.warning(
             f"This link names the dashboard {literal(dashboard_id)}, which does not exist.", icon=":material/link_off:"
         )
@@ -72,7 +72,7 @@ def show_dashboard(dashboard_id: str) -> None:
 
 
 def _show_removed(dashboard: Dashboard) -> None:
-    st.title(literal(dashboard.name))
+    st.title(literal(dashboard.name), anchor=False)
     st.warning(f"This dashboard was removed on {moment(dashboard.removed_at)}.", icon=":material/delete:")
     if visitor.allowed(Change.DASHBOARD, dashboard.owner):
         st.button("Restore it", icon=":material/undo:", on_click=_restore, args=(dashboard.dashboard_id,))
@@ -110,7 +110,7 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
     """Name and buttons. Returns whether the dashboard is edited."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         with st.container(width="content", gap=None):
-            st.title(literal(dashboard.name))
+            st.title(literal(dashboard.name), anchor=False)
             st.caption(f"{count(len(shown), 'pin')} · changed {moment(dashboard.changed_at)}")
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
             is_edited = not is_full and _show_switches(dashboard)
@@ -209,7 +209,7 @@ def _remove(dashboard: Dashboard) -> None:
 def show_list() -> None:
     listed = dashboards.all_dashboards(published_data.engine())
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.title("Dashboards")
+        st.title("Dashboards", anchor=False)
         if listed:
             _show_new()
     undo_banner.show(UNDO)

@@ -28,7 +28,9 @@ def show_button(title: str, view: View, figure: str, label: str = "") -> None:
         return
     help_text = f"Pin “{title}” to a dashboard"
     key = f"pin-{figure}"
-    if st.button(label, icon=":material/keep:", help=help_text, key=key, type="secondary" if label else "tertiary"):
+    if st.button(
+        label or help_text, icon=":material/keep:", help=help_text, key=key, type="secondary" if label else "tertiary"
+    ):
         _show_dialog(title, view, figure)
 
 

@@ -33,7 +33,7 @@ _AXES = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS, *LATENCIES)}
 
 
 def show_page() -> None:
-    st.title("Explore")
+    st.title("Explore", anchor=False)
     with show_user_errors():
         options = begin()
         drawn = filters.choose_drawing()

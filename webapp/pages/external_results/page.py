@@ -56,7 +56,7 @@ _COLUMNS: dict[str, Any] = columns("target", "hardware", "engine_version", "data
 
 
 def show_page() -> None:
-    st.title("External results")
+    st.title("External results", anchor=False)
     with show_user_errors():
         if visitor.allowed_any(Change.IMPORT):
             show_upload()

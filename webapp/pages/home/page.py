@@ -36,7 +36,7 @@ _MOST_ANSWERS, _MIN_WIDTH = 6, 420
 
 
 def show_page() -> None:
-    st.title("Home")
+    st.title("Home", anchor=False)
     with show_user_errors():
         published = published_data.publication()
         active = queue.active(published_data.engine())

@@ -14,7 +14,7 @@ from webapp.shared.text import literal
 
 
 def show_page() -> None:
-    st.title("Jobs")
+    st.title("Jobs", anchor=False)
     with show_user_errors():
         _show(published_data.engine())
 

@@ -83,8 +83,8 @@ def show_controls(job: Job, position: int, last: int) -> None:
 
 
 def _show_move(job: Job, direction: str, icon: str, move: Callable[..., None], *, disabled: bool) -> None:
-    key = f"{direction}-{job.job_id}"
-    if st.button("", icon=f":material/{icon}:", help=f"Move {direction} in the queue", key=key, disabled=disabled):
+    words, key = f"Move {direction} in the queue", f"{direction}-{job.job_id}"
+    if st.button(words, icon=f":material/{icon}:", help=words, key=key, disabled=disabled):
         _change(lambda engine: move(engine, job.job_id, actor=visitor.actor()))
 
 

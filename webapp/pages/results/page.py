@@ -33,7 +33,7 @@ _CLAIM, _LEAST_CLAIM = "claim", 0.01
 
 
 def show_page() -> None:
-    st.title("Results")
+    st.title("Results", anchor=False)
     study_picker.show_empty_state()
 
     with show_user_errors():

@@ -47,7 +47,7 @@ _STARTED = {
 
 
 def show_page() -> None:
-    st.title("Run")
+    st.title("Run", anchor=False)
     study_picker.show_empty_state()
 
     with show_user_errors():

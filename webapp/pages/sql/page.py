@@ -34,7 +34,7 @@ _NONE = "none"
 
 def show_page() -> None:
     st.html(Path(__file__).parents[2] / "static" / "sql.css")
-    st.title("SQL")
+    st.title("SQL", anchor=False)
     with show_user_errors():
         begin()
         editor, schema = st.columns([2.6, 1], gap="medium")

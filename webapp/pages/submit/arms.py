@@ -94,10 +94,10 @@ def _row(widgets: RowWidgets) -> dict[str, Any]:
     with row_container():
         row["name"] = _name(widgets)
         row["engine"] = widgets.choice(
-            "engine", "Engine", form_options.engine_names(), accept_new_options=True, width=_ENGINE_WIDTH
+            "engine", "Engine", form_options.engine_names(), accept_new_options=True, required=True, width=_ENGINE_WIDTH
         )
         methods = [NO_SPECULATION, *form_options.methods(row["engine"])]
-        row["method"] = widgets.choice("method", "Method", methods, width=_METHOD_WIDTH)
+        row["method"] = widgets.choice("method", "Method", methods, required=True, width=_METHOD_WIDTH)
         row |= _drafting(widgets, row["method"])
         row["k"] = _tokens(widgets, row["method"])
         row |= widgets.hidden_values(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))

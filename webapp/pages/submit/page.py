@@ -31,7 +31,7 @@ _REFUSAL, _SHOWN = "submit-refusal", "submit-problems"
 def show_page() -> None:
     st.html(Path(__file__).parents[2] / "static" / "form.css")
     head = st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute")
-    head.title("Submit a study", width="content")
+    head.title("Submit a study", anchor=False, width="content")
     with show_user_errors():
         start.ensure()  # before the switch is drawn: a draft may set it
         with head:

@@ -164,13 +164,18 @@ class RowWidgets:
     def details(self, help_text: str) -> DeltaGenerator | None:
         """Where to draw the row's details, or None while they are closed: closed ones cost the browser nothing."""
         popover = st.popover(
-            "", icon=":material/tune:", help=help_text, width=_OPEN_WIDTH, key=self.key("details"), on_change="rerun"
+            help_text,
+            icon=":material/tune:",
+            help=help_text,
+            width=_OPEN_WIDTH,
+            key=self.key("details"),
+            on_change="rerun",
         )
         return popover.container(width=_DETAILS_WIDTH) if popover.open else None
 
     def show_remove_button(self, noun: str) -> None:
         st.button(
-            "",
+            f"Remove this {noun}",
             icon=":material/close:",
             help=f"Remove this {noun}",
             type="tertiary",

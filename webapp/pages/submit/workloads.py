@@ -77,6 +77,7 @@ def _dataset(widgets: RowWidgets) -> str | None:
         list(labels),
         format_func=lambda name: labels.get(name, name),
         accept_new_options=True,
+        required=True,
         on_change=_drop_lacking_category,
         args=(widgets,),
     )

@@ -18,7 +18,7 @@ from webapp.shared.url_params import View, page_file
 
 
 def show_page() -> None:
-    st.title("Tune")
+    st.title("Tune", anchor=False)
     study_picker.show_empty_state()
     with show_user_errors():
         job_id = study_picker.chosen_study()

@@ -1,0 +1,116 @@
+"""Submit and Explore without a mouse: Tab walks through the fields in their order, arrows and Enter choose."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+from playwright.sync_api import TimeoutError as NotInTimeError
+
+from tests.webapp.browser.clicks import TRIES_MS, cancel_by_hand, has_parameters, heading, jobs, settled
+from tests.webapp.browser.conftest import Server
+from tests.webapp.measured import measure_study
+from tests.webapp.screenshots import settle
+from tests.webapp.three_arms import three_arms
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+#: The name of what has the focus, as it is read out; the names of icons go before those of buttons.
+_FOCUSED = """() => {
+    const it = document.activeElement;
+    return (it.ariaLabel || it.labels?.[0]?.innerText || it.innerText || '').replace(/\\s+/g, ' ').trim();
+}"""
+_MOST_STOPS = 60
+
+
+def tab_to(page: Page, name: str) -> list[str]:
+    """Press Tab until what is so named has the focus; the names of what had it on the way, and of it."""
+    passed: list[str] = []
+    while not passed or re.search(rf"(^|\b){re.escape(name)}$", passed[-1]) is None:
+        assert len(passed) < _MOST_STOPS, f"Tab never came to {name}: {passed}"
+        page.keyboard.press("Tab")
+        passed.append(page.evaluate(_FOCUSED))
+    return passed
+
+
+def begin(page: Page, url: str, title: str) -> None:
+    """With the link that spares the list of pages."""
+    page.goto(url)
+    heading(page, title)
+    settle(page)  # fields are drawn when the browser has loaded what draws them
+    settled(page)
+    assert tab_to(page, "Skip to main content") == ["Skip to main content"]
+    page.keyboard.press("Enter")
+
+
+def leave_with(page: Page, text: str) -> None:
+    """Type over what the field has, and go on."""
+    page.keyboard.press("Control+a")
+    page.keyboard.type(text)
+    page.keyboard.press("Tab")
+    settled(page)
+
+
+def choose_with_arrows(page: Page, option: str) -> None:
+    """A list that was closed by a drawing is opened again."""
+    wanted = page.get_by_role("option", name=option, exact=True)
+    for try_ms in TRIES_MS:
+        settled(page)
+        page.keyboard.press("ArrowDown")
+        with contextlib.suppress(NotInTimeError):
+            wanted.wait_for(timeout=try_ms)
+            break
+    for _ in range(page.get_by_role("option").count()):
+        if wanted.get_attribute("data-focused") is None:
+            page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    settled(page)
+
+
+def test_a_study_is_filled_in_and_submitted_by_keyboard(server: Server, page: Page) -> None:
+    begin(page, f"{server.url}/submit", "Submit a study")
+    assert tab_to(page, "Name")[-3:] == ["Start from", "replay Start over", "Name"]
+    leave_with(page, "by keyboard")
+    to_k = tab_to(page, "k")
+    assert [name for name in to_k if name in ("Repeats", "Baseline")] == ["Repeats", "Baseline"]
+    assert to_k[-5:] == ["Name", "Engine", "Method", "Draft model", "k"]
+    leave_with(page, "5")
+    assert tab_to(page, "Category")[-2:] == ["Dataset", "Category"]
+    choose_with_arrows(page, "prose")
+    to_submit = tab_to(page, "Submit study")
+    of_sections = ("Add a workload", "Concurrency", "Add a load", "Priority", "Submit study")
+    assert list(dict.fromkeys(word for name in to_submit for word in of_sections if name.endswith(word))) == [
+        *of_sections
+    ]
+    assert "close Remove this workload" in to_submit
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Submitted")).to_be_visible()
+    (job,) = (job for job in jobs(server) if job.name == "by keyboard")
+    cancel_by_hand(server, job.job_id)
+    assert [arm.speculation and arm.speculation.num_speculative_tokens for arm in job.study.arms] == [None, 5, 3]
+    assert [workload.category for workload in job.study.workloads] == ["prose", "repeat"]
+
+
+def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> None:
+    job_id = measure_study(server.settings, three_arms(name="by keyboard"))
+    begin(page, f"{server.url}/explore?job={job_id}", "Explore")
+    assert tab_to(page, "Metric")[-2:] == ["Mark", "Metric"]
+    choose_with_arrows(page, "Acceptance rate")
+    expect(page).to_have_url(re.compile("metric=Acceptance"))
+    on_the_way = tab_to(page, "More filters")
+    assert [name for name in on_the_way if name in ("x", "Colour", "Panels", "Studies", "Validity")] == [
+        *("x", "Colour", "Panels", "Studies", "Validity")
+    ]
+    page.keyboard.press("Enter")
+    settled(page)
+    tab_to(page, "Arm")
+    choose_with_arrows(page, "draft (4)")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text(re.compile("^4 of .* Filtered by arm"))).to_be_visible()
+    has_parameters(page, {"job": job_id, "metric": "Acceptance rate", "arms": "draft"})
+    stops = tab_to(page, "Fullscreen: Runs of this slice")
+    assert any(name.startswith("keep Pin “Acceptance rate by concurrency”") for name in stops)
+    page.keyboard.press("Tab")  # into the table, which goes from cell to cell
+    page.keyboard.press("Escape")
+    assert len(tab_to(page, "Parquet")) <= 3
