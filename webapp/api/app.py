@@ -6,8 +6,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from lab.access import Role
-from webapp.api import queue_of_jobs, sql, studies
+from webapp.api import books, dashboards, imports, queue_of_jobs, sql, studies
 from webapp.api.asking import Asking
+from webapp.api.limits import BodyLimit
 from webapp.api.problems import RESPONSES, add_handlers
 
 PREFIX = "/api/v1"
@@ -36,7 +37,8 @@ def api() -> FastAPI:
         """The user behind the token or the session."""
         return Me(name=asking.actor.name, role=asking.actor.role)
 
-    for router in (studies.router, queue_of_jobs.router, sql.router):
-        made.include_router(router)
+    for subject in (studies, queue_of_jobs, sql, dashboards, books, imports):
+        made.include_router(subject.router)
+    made.add_middleware(BodyLimit)
     add_handlers(made)
     return made

@@ -21,6 +21,8 @@ _TITLES = {
     403: "Not allowed",
     404: "Not found",
     409: "Not possible now",
+    411: "The length of the body is missing",
+    413: "The body is too long",
     422: "The request is not valid",
     500: "An error of the lab",
     503: "The database does not answer",

@@ -7,21 +7,23 @@ import json
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
 
-from jobs import queue
+from jobs import order, queue
 from jobs.engine_logs import log_tail
+from jobs.forecast import repeat_seconds
 from jobs.table import FINISHED, Job, State
 from lab.errors import UnknownNameError
 from warehouse.bundles.run_bundle import bundle_folder
+from warehouse.queries.connect import open_warehouse
+from warehouse.sandbox.runner import SqlResult
 from webapp.api.asking import Asking, Question
 
 router = APIRouter(tags=["jobs"])
@@ -31,11 +33,12 @@ _LOOK_EVERY_S = 0.5
 
 
 class JobDocument(BaseModel):
-    """A job on its way through the queue."""
+    """A job on its way through the queue. Its study is there if it was asked for."""
 
     job_id: str
     study_id: str
     name: str
+    study: dict[str, Any] | None = None
     state: State
     priority: int
     submitted_at: datetime
@@ -43,9 +46,22 @@ class JobDocument(BaseModel):
     started_at: datetime | None
     finished_at: datetime | None
     worker: str | None
+    lease_expires_at: float | None
     attempt: int
     error: str | None
+    cancel_requested: bool
+    hardware: str | None
+    reuse_from_attempt: int
     progress: dict[str, Any] | None
+
+
+class SetAsideDocument(BaseModel):
+    """A job that this lab, or a worker of it, cannot read."""
+
+    job_id: str
+    name: str
+    state: State
+    reason: str
 
 
 class JobPage(BaseModel):
@@ -53,6 +69,19 @@ class JobPage(BaseModel):
 
     jobs: list[JobDocument]
     older: str | None
+    set_aside: list[SetAsideDocument] = []
+
+
+class Priority(BaseModel):
+    """Higher values run earlier; a new job has 0."""
+
+    priority: int = Field(ge=-1_000_000, le=1_000_000)
+
+
+class Repeat(BaseModel):
+    """How long one more repeat of a job's study takes here; null if that cannot be estimated."""
+
+    repeat_s: float | None
 
 
 class Again(BaseModel):
@@ -66,16 +95,23 @@ def list_jobs(
     asking: Asking,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     before: Annotated[str | None, Query(max_length=200)] = None,
+    *,
+    studies: bool = False,
 ) -> JobPage:
-    """The newest jobs, and all that are queued or running."""
+    """The newest jobs, and all that are queued or running; or those that were submitted before one."""
     page = queue.page(asking.database, limit, before)
-    return JobPage(jobs=[_document(job) for job in page.jobs], older=page.older)
+    aside = queue.set_aside(asking.database) if before is None else []
+    return JobPage(
+        jobs=[_document(job, with_study=studies) for job in page.jobs],
+        older=page.older,
+        set_aside=[SetAsideDocument.model_validate(vars(job), extra="ignore") for job in aside],
+    )
 
 
 @router.get("/jobs/{job}")
 def show_job(asking: Asking, job: JobId) -> JobDocument:
-    """One job."""
-    return _document(_job(asking, job))
+    """One job, with its study."""
+    return _document(_job(asking, job), with_study=True)
 
 
 @router.get("/jobs/{job}/study")
@@ -119,6 +155,32 @@ def retry_job(asking: Asking, job: JobId, again: Annotated[Again | None, Body()]
     return _document(queue.job(asking.database, job_id))
 
 
+@router.post("/jobs/{job}/priority")
+def reprioritise_job(asking: Asking, job: JobId, sent: Annotated[Priority, Body()]) -> JobDocument:
+    """Change a queued job's priority; of equals the oldest job runs first."""
+    job_id = queue.job_id_of(asking.database, job, ("queued",))
+    order.reprioritise(asking.database, job_id, sent.priority, actor=asking.actor)
+    return _document(queue.job(asking.database, job_id))
+
+
+@router.get("/jobs/{job}/repeat")
+def estimate_repeat(asking: Asking, job: JobId) -> Repeat:
+    """Estimate how long one more repeat of its study takes here."""
+    settings, job_id = asking.settings, queue.job_id_of(asking.database, job)
+    places = (settings.app_database_url, settings.warehouse_file, settings.models_dir)
+    return Repeat(repeat_s=repeat_seconds(*places, job_id))
+
+
+@router.get("/jobs/{job}/runs")
+def list_runs(asking: Asking, job: JobId) -> list[dict[str, Any]]:
+    """The job's runs in the warehouse, as the view `results` has them."""
+    job_id = queue.job_id_of(asking.database, job)
+    with open_warehouse(asking.settings.warehouse_file) as con:
+        found = con.execute("SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
+        answer = SqlResult(found.to_arrow_table())
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows()]
+
+
 @router.get("/jobs/{job}/log", response_class=PlainTextResponse)
 def show_log(asking: Asking, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
     """The end of the engine's log."""
@@ -154,7 +216,8 @@ def _job(asking: Question, name: str) -> Job:
     return queue.job(asking.database, queue.job_id_of(asking.database, name))
 
 
-def _document(job: Job) -> JobDocument:
-    values = asdict(job)
+def _document(job: Job, *, with_study: bool = False) -> JobDocument:
+    values = dict(vars(job))
     values["progress"] = None if job.progress is None else json.loads(job.progress.model_dump_json())
-    return JobDocument.model_validate({name: values[name] for name in JobDocument.model_fields})
+    values["study"] = job.study.model_dump(mode="json") if with_study else None
+    return JobDocument.model_validate(values)

@@ -9,11 +9,13 @@ from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, Field, JsonValue
 
 from jobs import policy, queue
-from jobs.forecast import forecast_study, repeat_seconds
-from jobs.submission import missing_here
+from jobs.forecast import repeat_seconds
+from jobs.plan_document import plan_document
+from lab.advice import advise as recommend
 from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_dict, study_from_toml
+from warehouse.queries.advice_inputs import failed_arms, measured_arms
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import agreements, compare_study
 from warehouse.queries.comparing.documents import answer_document, comparison_document, study_findings
@@ -41,14 +43,31 @@ class SentStudy(BaseModel):
         return study_from_dict(self.study) if self.study is not None else study_from_toml(self.toml or "")
 
 
-class Plan(BaseModel):
-    """What a study takes, and what is missing for it here."""
+class Missing(BaseModel):
+    """What is missing for one field of a study here."""
 
+    field: str
+    problem: str
+
+
+class Plan(BaseModel):
+    """What a study takes, what it will probably decide, and why it would be refused now."""
+
+    study: str
+    target: str
+    arms: list[str]
+    workloads: list[str]
+    loads: list[str]
+    repeats: int
     launches: int
     runs: int
     requests: int
     estimated_s: float
     estimated_by: str
+    launches_from_history: int
+    runs_from_history: int
+    verdicts: dict[str, Any] | None
+    missing: list[Missing]
     problems: list[FieldProblem]
 
 
@@ -63,16 +82,10 @@ def plan_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Plan:
     """Check a study and estimate what it takes; nothing is stored."""
     settings, study = asking.settings, sent.read()
     refused = [*policy.place_problems(settings, study), *policy.setting_problems(settings, study, asking.actor.role)]
-    missing = [] if refused else missing_here(settings, study)
-    estimate = forecast_study(settings.warehouse_file, settings.models_dir, study)
-    return Plan(
-        launches=estimate.launches,
-        runs=estimate.runs,
-        requests=estimate.requests,
-        estimated_s=estimate.seconds,
-        estimated_by=estimate.basis,
-        problems=[FieldProblem(field=field, sentence=sentence) for field, sentence in (*refused, *missing)],
-    )
+    planned = plan_document(settings, study, look=not refused)
+    missing = [(found["field"], found["problem"]) for found in planned["missing"]]
+    problems = [FieldProblem(field=field, sentence=sentence) for field, sentence in (*refused, *missing)]
+    return Plan(**planned, problems=problems)
 
 
 @router.post("/studies", status_code=201)
@@ -100,6 +113,14 @@ def answer(asking: Asking, study: str) -> dict[str, Any]:
         comparison = compare_study(con, study)
     places = (settings.app_database_url, settings.warehouse_file, settings.models_dir)
     return answer_document(study_answer(comparison, repeat_seconds(*places, comparison.jobs[-1])))
+
+
+@router.get("/studies/{study}/advice")
+def advise(asking: Asking, study: str) -> list[dict[str, Any]]:
+    """For each workload and load whether to enable speculation, with the evidence and the rules it stands on."""
+    with open_warehouse(asking.settings.warehouse_file) as con:
+        comparison = compare_study(con, study)
+        return [asdict(found) for found in recommend(measured_arms(con, comparison), failed_arms(con, comparison))]
 
 
 @router.get("/studies/{study}/costs")

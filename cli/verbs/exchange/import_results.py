@@ -17,6 +17,7 @@ from cli.home import ready_settings
 from cli.output import print_json, print_table
 from jobs.access.local import local_actor
 from lab.errors import UserError
+from warehouse.importers.documents import import_document
 from warehouse.importers.store import Import, import_paths
 from warehouse.importers.store import Progress as ImportProgress
 from warehouse.ingest.service import ingest_all
@@ -50,7 +51,7 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
         give_back_memory()
         ingested = _ingest(settings) if imported.new_run_ids else True
     if as_json:
-        print_json(_as_dict(imported))
+        print_json(import_document(imported))
         return
     _show(imported)
     if not ingested:
@@ -106,14 +107,3 @@ def _show(imported: Import) -> None:
     for skipped in imported.skipped:
         print(f"skipped {skipped}")
     print(f"{len(new)} of {len(imported.runs)} runs are new, in the jobs {', '.join(imported.jobs)}")
-
-
-def _as_dict(imported: Import) -> dict[str, object]:
-    new = set(imported.new_run_ids)
-    runs: list[dict[str, object]] = [
-        {"run_id": run.run_id, "tool": run.tool, "tool_version": run.tool_version, "new": run.run_id in new}
-        | {"file": run.source.name, "sha256": run.source.sha256, "place": run.place, "doubts": run.doubts}
-        for run in imported.runs
-    ]
-    runs += [{"run_id": run_id, "tool": "drafthouse", "new": run_id in new} for run_id in imported.taken_in]
-    return {"jobs": imported.jobs, "runs": runs, "skipped": imported.skipped}

@@ -8,25 +8,13 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lab.access import Actor, Role
+from tests.webapp.api.inside import LetIn
 from tests.webapp.homes import make_home
-from webapp.access.gate import ACTOR, GATE, Gate
+from webapp.access.gate import Gate
 from webapp.api.app import api
 
-_EXAMPLES = 8
-
-
-class LetIn:
-    """Stands where the guard does: everybody is an administrator."""
-
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
-        self._app, self._gate = app, gate
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        known = {ACTOR: Actor("somebody", Role.ADMINISTRATOR, "api"), GATE: self._gate}
-        await self._app({**scope, **known}, receive, send)
+_EXAMPLES = 6
 
 
 def test_no_request_ends_in_an_error_of_the_server(tmp_path_factory: pytest.TempPathFactory) -> None:

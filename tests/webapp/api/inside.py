@@ -1,0 +1,43 @@
+"""The API within the test's own process, behind the guard of a lab without a login, or as somebody of a role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lab.access import Actor, Role
+from warehouse.settings import Settings
+from webapp.access.gate import ACTOR, GATE, Gate
+from webapp.access.guard import Guard
+from webapp.api.app import PREFIX, api
+from webapp.warehouse_files.routes import warehouse_routes
+
+ROLE = "x-test-role"
+
+
+class LetIn:
+    """Stands where the guard does: everybody is somebody of the role that a header names, or an administrator."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self._app, self._gate = app, gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        role = dict(scope.get("headers", ())).get(ROLE.encode(), b"administrator").decode()
+        known = {ACTOR: Actor(f"a {role}", Role(role), "api"), GATE: self._gate}
+        await self._app({**scope, **known}, receive, send)
+
+
+@contextmanager
+def inside(settings: Settings, *, guarded: bool = False) -> Iterator[TestClient]:
+    gate = Gate(settings)
+    before = Middleware(Guard, gate=gate, scripts=()) if guarded else Middleware(LetIn, gate=gate)
+    app = Starlette(routes=[Mount(PREFIX, api()), *warehouse_routes(gate)], middleware=[before])
+    with TestClient(app, base_url=f"http://127.0.0.1:{settings.web_port}") as client:
+        yield client
+    gate.engine.dispose()

@@ -1,0 +1,142 @@
+"""What a lab knows beside its own runs: prices of hardware, datasets, and figures that others published."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+from fastapi import Path as InPath
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from jobs.datasets.listing import DatasetState, add_dataset, list_datasets, remove_dataset
+from lab import access
+from lab.access import Change
+from lab.errors import UnknownNameError, UserError
+from warehouse.app_db import price_book
+from warehouse.app_db.price_book import Entry
+from warehouse.queries import published as queries
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.rows import dicts
+from webapp.api.asking import Asking
+
+router = APIRouter(tags=["books"])
+Amount = Annotated[float | None, Field(gt=0, le=1e12)]
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+_FILE_NAME = re.compile(r"\w[\w. -]{0,99}")
+DatasetName = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+
+class SentPrice(BaseModel):
+    """The price of an hour of hardware: rented, or owned."""
+
+    hardware: Text
+    source: Text
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
+    rented_per_hour: Amount = None
+    purchase_price: Amount = None
+    lifetime_years: Amount = None
+    utilisation: Annotated[float | None, Field(gt=0, le=1)] = None
+    electricity_per_kwh: Amount = None
+    valid_from: date | None = Field(default=None, description="The first day of this price; today if it is missing.")
+
+
+class PriceDocument(BaseModel):
+    """An entry of the price book."""
+
+    price_id: int
+    price: dict[str, Any]
+    per_hour: float
+    added_at: datetime
+    withdrawn_at: datetime | None
+
+
+@router.get("/prices")
+def list_prices(asking: Asking) -> list[PriceDocument]:
+    """Every entry, withdrawn ones too, in the order they were added."""
+    return [_price(entry) for entry in price_book.entries(asking.database)]
+
+
+@router.post("/prices", status_code=201)
+def add_price(asking: Asking, sent: Annotated[SentPrice, Body()]) -> PriceDocument:
+    """Add a price; earlier prices stay in force for the days before it."""
+    today = datetime.now(UTC).date()
+    price = price_book.price_from(sent.model_dump() | {"valid_from": sent.valid_from or today})
+    number = price_book.add(asking.database, price, actor=asking.actor)
+    return next(_price(entry) for entry in price_book.entries(asking.database) if entry.price_id == number)
+
+
+@router.post("/prices/{number}/withdraw")
+def withdraw_price(asking: Asking, number: Annotated[int, InPath(ge=0, le=2**31 - 1)]) -> PriceDocument:
+    """Withdraw a price that was entered by mistake; it stays in the book, marked as withdrawn."""
+    if all(entry.price_id != number for entry in price_book.entries(asking.database)):
+        raise UnknownNameError(f"there is no price {number}")
+    price_book.withdraw(asking.database, number, actor=asking.actor)
+    return next(_price(entry) for entry in price_book.entries(asking.database) if entry.price_id == number)
+
+
+@router.get("/datasets")
+def list_all_datasets(asking: Asking) -> list[DatasetState]:
+    """Drafthouse's own datasets, then those that were registered."""
+    return list_datasets(asking.settings)
+
+
+@router.put(
+    "/datasets/{name}",
+    status_code=201,
+    openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+)
+async def add_one_dataset(
+    asking: Asking,
+    name: DatasetName,
+    request: Request,
+    file: Annotated[str, Query(max_length=200, description="The file's own name.")] = "",
+) -> DatasetState:
+    """Check a file, which is the request's body, and register it under this name."""
+    access.require(asking.actor, Change.DATASETS)
+    with tempfile.TemporaryDirectory() as folder:
+        sent = Path(folder) / (file if _FILE_NAME.fullmatch(file) else name)
+        with sent.open("wb") as opened:
+            async for piece in request.stream():
+                await run_in_threadpool(opened.write, piece)
+        try:
+            return await run_in_threadpool(add_dataset, asking.settings, name, sent, actor=asking.actor)
+        except UserError as error:
+            raise UserError(str(error).replace(f"{folder}/", "")) from None
+
+
+@router.delete("/datasets/{name}")
+def remove_one_dataset(asking: Asking, name: DatasetName) -> list[DatasetState]:
+    """Remove a registered dataset and delete its copy. Returns those that are left."""
+    remove_dataset(asking.settings, name, actor=asking.actor)
+    return list_datasets(asking.settings)
+
+
+@router.get("/published")
+def list_published(asking: Asking) -> list[dict[str, Any]]:
+    """The sources of published figures, with the doubts about each."""
+    with open_warehouse(asking.settings.warehouse_file) as con:
+        doubts = dicts(con, "SELECT source, sentence FROM published_doubts ORDER BY ALL")
+        sources = dicts(con, "SELECT * FROM published_sources ORDER BY date, source")
+    return [
+        source | {"doubts": [doubt["sentence"] for doubt in doubts if doubt["source"] == source["source"]]}
+        for source in sources
+    ]
+
+
+@router.get("/published/{source}")
+def show_published(asking: Asking, source: Annotated[str, InPath(max_length=200)]) -> list[dict[str, Any]]:
+    """The figures of one source, as they were printed."""
+    with open_warehouse(asking.settings.warehouse_file) as con:
+        queries.figures(con, source)  # raises QueryError for an unknown one
+        return dicts(con, "SELECT * FROM published_results WHERE source = ? ORDER BY number", [source])
+
+
+def _price(entry: Entry) -> PriceDocument:
+    values = asdict(entry) | {"price": entry.price.model_dump(mode="json"), "per_hour": entry.price.per_hour}
+    return PriceDocument.model_validate(values)

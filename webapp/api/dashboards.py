@@ -1,0 +1,165 @@
+"""Dashboards: listed, made, changed, removed and restored; and the figures pinned to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Path
+from pydantic import AwareDatetime, BaseModel, Field
+
+from lab.errors import UnknownNameError
+from warehouse.app_db import dashboards, pins
+from warehouse.app_db.dashboards import Dashboard
+from warehouse.app_db.pins import Pin, PinnedFigure
+from webapp.api.asking import Asking, Question
+from webapp.shared.url_params import PAGES
+
+router = APIRouter(tags=["dashboards"])
+Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Word = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+
+
+class DashboardDocument(BaseModel):
+    """A dashboard; `pins` is their number, `removed_at` is null unless it was removed."""
+
+    dashboard_id: str
+    name: str
+    created_at: datetime
+    changed_at: datetime
+    removed_at: datetime | None
+    owner: str | None
+    pins: int
+
+
+class Figure(BaseModel):
+    """A figure of a page: the page, the parameters of its link, and the figure's key there."""
+
+    page: Word
+    parameters: dict[Word, Annotated[list[Word], Field(max_length=200)]] = Field(default={}, max_length=100)
+    figure: Word
+    caption: str = Field(default="", max_length=pins.MAX_CAPTION_LENGTH, pattern=r"^[^\x00]*$")
+    as_of: AwareDatetime | None = Field(default=None, description="The point in time of its data; null: now.")
+
+
+class PinDocument(Figure):
+    """A figure on a dashboard."""
+
+    pin_id: str
+    parameters: Mapping[str, Sequence[str]] = {}  # type: ignore[assignment]
+    pinned_at: datetime
+
+
+class WithPins(DashboardDocument):
+    """A dashboard with its figures in their order."""
+
+    figures: list[PinDocument]
+
+
+class Named(BaseModel):
+    """The name of a dashboard."""
+
+    name: str = Field(min_length=1, max_length=dashboards.MAX_NAME_LENGTH)
+
+
+class Pinned(BaseModel):
+    """The figure that was pinned, or had been already."""
+
+    pin_id: str
+
+
+@router.get("/dashboards")
+def list_dashboards(asking: Asking) -> list[DashboardDocument]:
+    """All that were not removed, the last changed one first."""
+    return [_document(found) for found in dashboards.all_dashboards(asking.database)]
+
+
+@router.post("/dashboards", status_code=201)
+def make_dashboard(asking: Asking, named: Annotated[Named, Body()]) -> DashboardDocument:
+    """Make a dashboard unless one has this name; it is the asker's own."""
+    return _document(_found(asking, dashboards.create(asking.database, named.name, actor=asking.actor)))
+
+
+@router.get("/dashboards/{dashboard_id}")
+def show_dashboard(asking: Asking, dashboard_id: Id) -> WithPins:
+    """One dashboard and its figures; also one that was removed."""
+    found = _found(asking, dashboard_id)
+    figures = [_pin(pin) for pin in pins.pins_on(asking.database, dashboard_id)]
+    return WithPins(**vars(found), figures=figures)
+
+
+@router.patch("/dashboards/{dashboard_id}")
+def rename_dashboard(asking: Asking, dashboard_id: Id, named: Annotated[Named, Body()]) -> DashboardDocument:
+    """Give it another name; its links work on."""
+    _found(asking, dashboard_id)
+    dashboards.rename(asking.database, dashboard_id, named.name, actor=asking.actor)
+    return _document(_found(asking, dashboard_id))
+
+
+@router.delete("/dashboards/{dashboard_id}")
+def remove_dashboard(asking: Asking, dashboard_id: Id) -> DashboardDocument:
+    """Remove it; it can be restored."""
+    _found(asking, dashboard_id)
+    dashboards.remove(asking.database, dashboard_id, actor=asking.actor)
+    return _document(_found(asking, dashboard_id))
+
+
+@router.post("/dashboards/{dashboard_id}/restore")
+def restore_dashboard(asking: Asking, dashboard_id: Id) -> DashboardDocument:
+    """Restore it with its figures; if its name was taken meanwhile, a number is appended to it."""
+    _found(asking, dashboard_id)
+    dashboards.restore(asking.database, dashboard_id, actor=asking.actor)
+    return _document(_found(asking, dashboard_id))
+
+
+@router.post("/dashboards/{dashboard_id}/duplicate", status_code=201)
+def duplicate_dashboard(asking: Asking, dashboard_id: Id, named: Annotated[Named, Body()]) -> DashboardDocument:
+    """Make one of another name with the same figures; it is the asker's own."""
+    _found(asking, dashboard_id)
+    made = dashboards.duplicate(asking.database, dashboard_id, named.name, actor=asking.actor)
+    return _document(_found(asking, made))
+
+
+@router.post("/dashboards/{dashboard_id}/figures", status_code=201)
+def pin_figure(asking: Asking, dashboard_id: Id, figure: Annotated[Figure, Body()]) -> Pinned:
+    """Append a figure. One that is there already stays as it is."""
+    _found(asking, dashboard_id)
+    if figure.page != pins.TEXT and not (PAGES / figure.page / "page.py").is_file():
+        raise UnknownNameError(f"there is no page {figure.page!r} whose figures could be pinned")
+    shown = PinnedFigure(figure.page, figure.parameters, figure.figure, figure.as_of)
+    return Pinned(pin_id=pins.add(asking.database, dashboard_id, shown, figure.caption, actor=asking.actor))
+
+
+@router.delete("/dashboards/{dashboard_id}/figures/{pin_id}")
+def remove_figure(asking: Asking, dashboard_id: Id, pin_id: Id) -> WithPins:
+    """Take a figure off the dashboard."""
+    _found(asking, dashboard_id)
+    if pin_id not in {pin.pin_id for pin in pins.pins_on(asking.database, dashboard_id)}:
+        raise UnknownNameError(f"there is no figure {pin_id} on this dashboard")
+    pins.remove(asking.database, pin_id, actor=asking.actor)
+    return show_dashboard(asking, dashboard_id)
+
+
+def _found(asking: Question, dashboard_id: str) -> Dashboard:
+    found = dashboards.find(asking.database, dashboard_id)
+    if found is None:
+        raise UnknownNameError(f"there is no dashboard {dashboard_id}")
+    return found
+
+
+def _document(found: Dashboard) -> DashboardDocument:
+    return DashboardDocument(**vars(found))
+
+
+def _pin(pin: Pin) -> PinDocument:
+    shown = pin.shown
+    return PinDocument(
+        pin_id=pin.pin_id,
+        page=shown.page,
+        parameters=shown.parameters,
+        figure=shown.figure,
+        caption=pin.caption,
+        as_of=shown.as_of,
+        pinned_at=pin.pinned_at,
+    )

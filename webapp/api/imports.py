@@ -1,0 +1,80 @@
+"""`POST /imports`: result files of other tools, or runs that another Drafthouse exported; all of them or none."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData, UploadFile
+
+from lab import access
+from lab.access import Change
+from lab.errors import ForeignFileError
+from warehouse.importers.documents import import_document
+from warehouse.importers.files import MOST_FILES, ForeignFile, printable
+from warehouse.importers.store import AUTO, Import, import_paths, import_read
+from webapp.api.asking import Asking, Question
+
+router = APIRouter(tags=["imports"])
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "file": _FILES | {"description": "Result files."},
+        "found": _FILES | {"description": "Files of a folder, of which those that are no results are skipped."},
+        "exported": _FILES | {"description": "The files of a folder that `drafthouse export` wrote, by their paths."},
+        "tool": {"type": "string", "description": "Accept only this format."},
+        "label": {"type": "array", "items": {"type": "string"}, "description": "KEY=VALUE, added to every run."},
+    },
+}
+
+
+@router.post(
+    "/imports",
+    status_code=201,
+    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _SCHEMA}}}},
+)
+async def import_files(asking: Asking, request: Request) -> dict[str, Any]:
+    """Import result files. Runs that were imported before stay as they are."""
+    access.require(asking.actor, Change.IMPORT, is_new=True)
+    async with request.form(max_files=MOST_FILES, max_fields=1000) as form:
+        return import_document(await run_in_threadpool(_import, asking, form))
+
+
+def _import(asking: Question, form: FormData) -> Import:
+    if exported := _sent(form, "exported"):
+        return _restore(asking, exported)
+    named = [ForeignFile(upload.filename or "file", upload.file.read()) for upload in _sent(form, "file")]
+    found = [ForeignFile(upload.filename or "file", upload.file.read(), False) for upload in _sent(form, "found")]
+    tool = form.get("tool", AUTO)
+    labels = dict(_label(label) for label in form.getlist("label"))
+    return import_read(asking.settings, (*named, *found), str(tool), labels, actor=asking.actor)
+
+
+def _restore(asking: Question, exported: list[UploadFile]) -> Import:
+    with tempfile.TemporaryDirectory() as folder:
+        for upload in exported:
+            path = PurePosixPath(upload.filename or "")
+            if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(path):
+                raise ForeignFileError(f"{printable(str(path))} is not a path inside an exported folder")
+            file = Path(folder, *path.parts)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(upload.file.read())
+        try:
+            return import_paths(asking.settings, [Path(folder)], actor=asking.actor)
+        except ForeignFileError as error:
+            raise ForeignFileError(str(error).replace(folder, "the folder")) from None
+
+
+def _sent(form: FormData, field: str) -> list[UploadFile]:
+    return [value for value in form.getlist(field) if isinstance(value, UploadFile)]
+
+
+def _label(text: object) -> tuple[str, str]:
+    key, _, value = str(text).partition("=")
+    if not (key.strip() and value.strip()):
+        raise ForeignFileError(f"the label {printable(str(text))!r} is not one: write KEY=VALUE")
+    return key.strip(), value.strip()
