@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.datasets import formats, synthetic
+from jobs.datasets import formats, synthetic, traces
 from jobs.datasets.formats import RowReader
 from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
@@ -68,7 +68,8 @@ CUSTOM = Dataset(
     source="you",
     licence="yours",
     how_to_get="write one JSON object a line, then `drafthouse datasets add NAME FILE`",
-    columns="JSONL: prompt, or messages [{role, content}]; perhaps category, output_tokens, arrival_s",
+    columns="JSONL: prompt, or messages [{role, content}], each perhaps with wait_s; perhaps category, output_tokens, "
+    "arrival_s",
     read_row=formats.custom_row,
 )
 _SHAREGPT = Dataset(
@@ -90,6 +91,35 @@ _SPEC_BENCH = Dataset(
     how_to_get="download data/spec_bench/question.jsonl from there (its raw form)",
     columns="JSONL: category, turns. MT-bench's eight categories are together multi_turn",
     read_row=formats.spec_bench_row,
+)
+_MT_BENCH = Dataset(
+    "mt_bench",
+    "80 questions of two turns in eight categories; the first turn, or both as a session",
+    source="https://github.com/lm-sys/FastChat (fastchat/llm_judge/data/mt_bench/question.jsonl)",
+    licence="Apache-2.0 by its repository",
+    how_to_get="download question.jsonl from there (its raw form)",
+    columns="JSONL: category, turns",
+    read_row=formats.mt_bench_row,
+)
+_MOONCAKE = Dataset(
+    "mooncake",
+    "traces of AIPerf and Mooncake: sessions with messages, or lengths and hashes alone: their load, not their text",
+    source="https://github.com/kvcache-ai/Mooncake (FAST25-release/traces), or a trace of your own in AIPerf's format",
+    licence="Apache-2.0 by its repository",
+    how_to_get="download a trace from there, like conversation_trace.jsonl",
+    columns="JSONL: timestamp (ms), output_length, and messages, text_input or input_length with perhaps hash_ids (of "
+    "blocks of 512 tokens); session_id, delay (ms) and message_mode as AIPerf has them",
+    read_row=traces.mooncake_row,
+)
+_OTEL = Dataset(
+    "otel",
+    "your own traffic as OpenTelemetry recorded it: GenAI spans with their messages, replayed as sessions",
+    source="you: the file exporter of an OpenTelemetry collector, with content capture enabled",
+    licence="yours",
+    how_to_get="export the spans as OTLP JSON, one request or one span a line",
+    columns="JSONL: resourceSpans, or one span with attributes gen_ai.input.messages, gen_ai.output.messages, "
+    "gen_ai.conversation.id and startTimeUnixNano, endTimeUnixNano",
+    read_row=traces.otel_rows,
 )
 _BURSTGPT = Dataset(
     "burstgpt",
@@ -123,6 +153,8 @@ _MLPERF = Dataset(
     read_row=formats.mlperf_row,
 )
 _READ = (_SHAREGPT, _SPEC_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF)
+#: Read like these, but without a sample that ships.
+_READ_ALONE = (_MT_BENCH, _MOONCAKE, _OTEL)
 _SAMPLES = {
     "sharegpt": "sharegpt_sample.json",
     "spec_bench": "spec_bench_sample.jsonl",
@@ -198,6 +230,7 @@ _ALL = (
     ),
     *_READ,
     *map(_sample, _READ),
+    *_READ_ALONE,
 )
 #: By name, in the order in which they are listed.
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from jobs.datasets.formats import Row, RowError, RowReader
+from jobs.datasets.traces import sessions_of
 from lab.errors import UserError
 from lab.study.model_base import Frozen
 
@@ -46,6 +47,9 @@ class Stock(Frozen):
     has_replies: bool  # some of these lengths have to be counted
     has_times: bool  # every row has one
     has_lengths_only: bool  # rows give the length of a prompt, not its text
+    sessions: int = 0  # rows of several turns
+    most_turns: int = 1
+    has_recorded_answers: bool = False  # some of these sessions record the answers that their later turns follow
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,9 @@ class DatasetFile:
             has_replies=any(row.reply is not None for row in self.rows),
             has_times=all(row.time_s is not None for row in self.rows),
             has_lengths_only=all(row.input_tokens is not None for row in self.rows),
+            sessions=sum(len(row.turns) > 1 for row in self.rows),
+            most_turns=max((len(row.turns) for row in self.rows), default=1) or 1,
+            has_recorded_answers=any(len(row.turns) > 1 and row.turns[0].reply is not None for row in self.rows),
         )
 
 
@@ -88,25 +95,30 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
 
 def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, called: str) -> DatasetFile:
     content = path.read_bytes()
-    rows, left_out, room = [], 0, _MOST_CHARACTERS
+    rows: list[Row] = []
+    left_out, room = 0, _MOST_CHARACTERS
     for place, record in _records(content, called):
         try:
-            row = read_row(record)
+            read = read_row(record)
         except RowError as error:
             raise UserError(f"{called}, {place}: {error}") from None
-        room -= 0 if row is None else len(row.text) + len(row.reply or "")
+        found = read if isinstance(read, tuple) else () if read is None else (read,)
+        room -= sum(map(_characters, found))
         if room < 0:
             raise UserError(
                 f"{called}, {place}: its texts have more than {_MOST_CHARACTERS:,} characters so far, the limit of a "
                 "dataset: keep fewer rows"
             )
-        if row is None:
-            left_out += 1
-        else:
-            rows.append(row)
+        left_out += not found
+        rows += found
     if not rows:
         raise UserError(f"{called} has no usable row" + (f" ({left_out} were left out)" if left_out else ""))
-    return DatasetFile(tuple(rows), left_out, hashlib.sha256(content).hexdigest())
+    return DatasetFile(sessions_of(rows), left_out, hashlib.sha256(content).hexdigest())
+
+
+def _characters(row: Row) -> int:
+    turns = sum(len(turn.reply or "") + sum(len(said.content) for said in turn.messages) for turn in row.turns[1:])
+    return len(row.text) + len(row.reply or "") + turns
 
 
 _read_small = functools.lru_cache(_REMEMBERED_SMALL)(_read_file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 
 from jobs.datasets.prompt import Message, text_of
+from jobs.datasets.sessions import RowTurn, turns_of
 
 #: Text that is not blank.
 Words = Annotated[str, Field(min_length=1, pattern=r"\S")]
@@ -43,7 +44,8 @@ class Row:
     """One row. `text` or `messages` is sent, or instead `input_tokens` random token ids.
 
     The recorded length of the answer is `output_tokens`, or that of `reply` in the target's own tokens. `time_s` is the
-    arrival of the request, on the clock of the file.
+    arrival of the request, on the clock of the file. `turns` is the conversation as a session, the first turn included.
+    `session` names the session of a record that is a single request of it; `ended_s` is when its answer ended.
     """
 
     text: str = ""
@@ -53,14 +55,19 @@ class Row:
     output_tokens: int | None = None
     input_tokens: int | None = None
     time_s: float | None = None
+    turns: tuple[RowTurn, ...] = ()
+    session: str | None = None
+    ended_s: float | None = None
+    adds: bool = False  # of a record of a session: its messages are new ones, and not the whole conversation
 
     @property
     def has_output_length(self) -> bool:
         return self.output_tokens is not None or self.reply is not None
 
 
-#: Parses a record of the file; returns None if the dataset's own rule excludes it. Raises RowError.
-RowReader = Callable[[Mapping[str, Any]], Row | None]
+#: Parses a record of the file; returns None if the dataset's own rule excludes it, and several rows for a record that
+#: holds several. Raises RowError.
+RowReader = Callable[[Mapping[str, Any]], Row | tuple[Row, ...] | None]
 
 
 class RowError(ValueError):
@@ -104,8 +111,9 @@ def _shortened(value: object) -> str:
 
 
 class _Message(Record):
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: Words
+    wait_s: Annotated[float, Field(ge=0, le=86_400)] = 0.0
 
 
 class _Custom(Record):
@@ -128,12 +136,14 @@ def custom_row(record: Mapping[str, Any]) -> Row:
     """A dataset of the user's own: one JSON object a line, with a prompt or messages. Raises RowError."""
     read = checked(_Custom, record, CUSTOM_EXAMPLE)
     messages = tuple(Message(message.role, message.content) for message in read.messages or ()) or None
+    waits_s = [message.wait_s for message in read.messages or ()]
     return Row(
         text=text_of(messages) if messages else read.prompt or "",
         category=read.category,
         messages=messages,
         output_tokens=read.output_tokens,
         time_s=read.arrival_s,
+        turns=turns_of(messages or (Message("user", read.prompt or ""),), waits_s or None),
     )
 
 
@@ -149,6 +159,8 @@ class _Conversation(Record):
 def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
     """ShareGPT: conversations with ChatGPT. The first human turn is the prompt, the reply gives the answer's length.
 
+    As a session the conversation goes on from there, to its last turn that has text.
+
     None for a conversation without a human turn that is followed by a reply. Raises RowError.
     """
     turns = checked(_Conversation, record, _SHAREGPT_EXAMPLE).conversations
@@ -158,7 +170,18 @@ def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
     prompt, reply = (checked(_Turn, turn, _SHAREGPT_EXAMPLE) for turn in turns[first : first + 2])
     if reply.speaker in (*_HUMAN, "system") or not prompt.value.strip() or not reply.value.strip():
         return None
-    return Row(text=prompt.value, reply=reply.value)
+    return Row(text=prompt.value, reply=reply.value, turns=turns_of(_conversation(turns[first:])))
+
+
+def _conversation(turns: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """The messages up to the first that is no text."""
+    messages: list[Message] = []
+    for turn in turns:
+        speaker, value = turn.get("from"), turn.get("value")
+        if not isinstance(value, str) or not value.strip() or speaker == "system":
+            break
+        messages.append(Message("user" if speaker in _HUMAN else "assistant", value))
+    return messages
 
 
 def fits_sharegpt(prompt_tokens: int, output_tokens: int) -> bool:
@@ -174,11 +197,22 @@ class _Question(Record):
 def spec_bench_row(record: Mapping[str, Any]) -> Row:
     """Spec-Bench: six kinds of tasks for measuring speculative decoding. The first turn of each is the prompt.
 
-    Raises RowError.
+    As a session all of its turns are sent; the file records no answers. Raises RowError.
     """
     question = checked(_Question, record, _SPEC_BENCH_EXAMPLE)
     category = "multi_turn" if question.category in _MULTI_TURN else question.category
-    return Row(text=question.turns[0], category=category)
+    return Row(text=question.turns[0], category=category, turns=asked(question.turns))
+
+
+def mt_bench_row(record: Mapping[str, Any]) -> Row:
+    """MT-bench: questions of two turns in eight categories. The first turn is the prompt. Raises RowError."""
+    question = checked(_Question, record, _SPEC_BENCH_EXAMPLE)
+    return Row(text=question.turns[0], category=question.category, turns=asked(question.turns))
+
+
+def asked(turns: Sequence[str]) -> tuple[RowTurn, ...]:
+    """The turns of a file that records what was asked, without answers."""
+    return tuple(RowTurn((Message("user", turn),)) for turn in turns)
 
 
 class _Request(Record):

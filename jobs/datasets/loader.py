@@ -15,8 +15,9 @@ from jobs.datasets import synthetic
 from jobs.datasets.catalogue import Dataset
 from jobs.datasets.files import Stock
 from jobs.datasets.formats import Row
-from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text
+from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text, text_of, turn_id
 from jobs.datasets.registry import resolve
+from jobs.datasets.sessions import replayed, without_text
 from jobs.datasets.tokenizer import TargetTokenizer, check_tokenizer, target_tokenizer
 from lab.errors import UserError
 from lab.study import Workload
@@ -48,7 +49,13 @@ def load_prompts(
     file = resolved.read()
     check_stock(workload, file.stock, count)
     rows = [row for row in file.rows if workload.category in (None, row.category)]
+    if workload.sessions is not None:
+        rows = [row for row in rows if row.turns]
+        return _sessions(settings, list(itertools.islice(_in_order(rows, seed), count)), workload, seed, target)
     picks = _in_order(rows, seed)
+    if any(row.turns and row.input_tokens is not None for row in rows):
+        chosen = list(itertools.islice(picks, count))
+        return _sessions(settings, chosen, workload, seed, target)
     if file.stock.has_lengths_only:
         return _of_lengths(
             list(itertools.islice(picks, count)), workload, seed, _tokenizer(settings.models_dir, target)
@@ -86,6 +93,46 @@ def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
     for place in range(start, start + len(rows)):
         turn, at = divmod(place, len(rows))
         yield _Pick(rows[at], times_s[at] - times_s[start] + turn * length_s)
+
+
+def _sessions(
+    settings: Settings, picks: Sequence[_Pick], workload: Workload, seed: int, target: str | None
+) -> tuple[Prompt, ...]:
+    """Return sessions with all their turns; of a trace without texts random tokens."""
+    own = workload.own_output_lengths
+    has_replies = own and any(turn.reply is not None for pick in picks for turn in pick.row.turns)
+    lengths_only = any(pick.row.input_tokens is not None for pick in picks)
+    tokenizer = _tokenizer(settings.models_dir, target) if lengths_only or has_replies else None
+    return tuple(_session(pick, place, workload, seed, tokenizer) for place, pick in enumerate(picks))
+
+
+def _session(pick: _Pick, place: int, workload: Workload, seed: int, tokenizer: TargetTokenizer | None) -> Prompt:
+    row, sessions, own = pick.row, workload.sessions, workload.own_output_lengths
+    waits = int(np.random.default_rng((seed, place)).integers(2**31))
+    if row.input_tokens is not None and tokenizer is not None:
+        return without_text(row.turns, sessions, waits, tokenizer, own_lengths=own, arrival_s=pick.arrival_s)
+    if sessions is None:
+        return _prompt(pick, workload, row.output_tokens)
+    lengths = _lengths(row, tokenizer) if own else [None] * len(row.turns)
+    first, later = row.turns[0], replayed(row.turns, sessions, lengths, waits)
+    session_id = id_of_messages([message for turn in row.turns for message in turn.messages])
+    return Prompt(
+        prompt_id=turn_id(session_id, 1),
+        category=row.category,
+        text=text_of(first.messages),
+        messages=first.messages,
+        output_tokens=lengths[0],
+        arrival_s=pick.arrival_s,
+        session_id=session_id,
+        turn=1,
+        later=later,
+    )
+
+
+def _lengths(row: Row, tokenizer: TargetTokenizer | None) -> list[int | None]:
+    """The recorded length of each turn's answer, counted where the file has the answer itself; None if unknown."""
+    counted = [0] * len(row.turns) if tokenizer is None else tokenizer.count([turn.reply or "" for turn in row.turns])
+    return [turn.output_tokens or (tokens or None) for turn, tokens in zip(row.turns, counted, strict=True)]
 
 
 def _of_lengths(
@@ -153,6 +200,8 @@ def check_workload(
 
 def check_fields(dataset: Dataset, workload: Workload) -> None:
     """Raise UserError for a field that does not apply to this dataset, or that it needs and that is missing."""
+    if workload.sessions is not None and dataset.make is not None:
+        raise UserError(f"dataset {dataset.name} has no conversations to replay: leave sessions out")
     if dataset.make is None:
         if wrong := [name for name in _SYNTHETIC_FIELDS if getattr(workload, name) is not None]:
             raise UserError(f"{' and '.join(wrong)} only apply to random and prefix_repetition, not {workload.dataset}")
@@ -178,9 +227,21 @@ def check_stock(workload: Workload, stock: Stock, count: int) -> None:
         raise UserError(
             f"dataset {workload.dataset} does not record an output length for each prompt: leave own_output_lengths out"
         )
+    if workload.sessions is not None and not stock.sessions:
+        raise UserError(
+            f"dataset {workload.dataset} has no conversation of several turns: leave sessions out, or use one like "
+            "mt_bench, sharegpt, or messages of your own"
+        )
+    if workload.sessions is not None and workload.sessions.answers == "recorded" and not _replays(stock):
+        raise UserError(f'dataset {workload.dataset} records no answers to replay: use sessions with answers = "own"')
     prompts = stock.rows if workload.category is None else stock.categories[workload.category]
     if count > prompts:
         raise UserError(too_few(workload, prompts, count))
+
+
+def _replays(stock: Stock) -> bool:
+    """Whether recorded answers can be replayed; a trace without texts stands for them with random tokens."""
+    return stock.has_recorded_answers or stock.has_lengths_only
 
 
 def too_few(workload: Workload, available: int, count: int) -> str:

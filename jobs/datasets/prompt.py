@@ -13,8 +13,25 @@ from typing import Literal
 class Message:
     """One turn of a conversation, for the chat endpoint."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A later turn of a session: the new `messages` that follow the answer before them.
+
+    That answer is what the model itself said, or `answer` where the recorded one is replayed. `wait_s` passes between
+    its end and this turn. With `anew` the messages are the whole conversation and not what is added to it. Turns of a
+    trace without texts have `token_ids`, the whole prompt.
+    """
+
+    messages: tuple[Message, ...]
+    answer: str | None = None
+    wait_s: float = 0.0
+    output_tokens: int | None = None
+    anew: bool = False
+    token_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,9 @@ class Prompt:
     `output_tokens` is the length that the dataset records, None if the workload does not use it. `arrival_s` is the
     request's time in the recorded trace, in seconds after the first of these prompts. `text_tokens` is the number of
     the target's tokens in the text, where it was counted.
+
+    A prompt with a `session_id` is a turn of that session, and its id is that of the session with the number of the
+    turn: in different arms a later turn may contain different answers. `later` are the turns that follow the first.
     """
 
     prompt_id: str
@@ -36,6 +56,42 @@ class Prompt:
     output_tokens: int | None = None
     arrival_s: float | None = None
     text_tokens: int | None = None
+    session_id: str | None = None
+    turn: int | None = None
+    later: tuple[Turn, ...] = ()
+
+    @property
+    def requests(self) -> int:
+        """How many requests are sent for it: one for each turn."""
+        return 1 + len(self.later)
+
+
+def turn_id(session_id: str, turn: int) -> str:
+    """Return the id of the prompt of a turn, which is the same in every arm whatever the model answered before."""
+    return f"{session_id}.{turn}"
+
+
+def next_turn(before: Prompt, place: int, turn: Turn, output_text: str) -> Prompt:
+    """Return the prompt of a later turn: the conversation `before`, its answer, and the turn's new messages.
+
+    `output_text` is what the model answered. On the completions endpoint the conversation is the contents of its
+    messages separated by blank lines, so that each turn begins with the whole prompt and answer before it.
+    """
+    said = Message("assistant", output_text if turn.answer is None else turn.answer)
+    earlier = () if turn.anew else (*(before.messages or (Message("user", before.text),)), said)
+    messages = (*earlier, *turn.messages)
+    number = place + 1
+    return replace(
+        before,
+        prompt_id=turn_id(before.session_id or before.prompt_id, number),
+        text=text_of(messages),
+        messages=None if turn.token_ids else messages,
+        token_ids=turn.token_ids,
+        output_tokens=turn.output_tokens,
+        text_tokens=None,
+        turn=number,
+        later=(),
+    )
 
 
 def id_of_text(text: str) -> str:
@@ -70,6 +126,7 @@ def warm_up_prompts(prompts: Sequence[Prompt], count: int) -> tuple[Prompt, ...]
 def _disguised(prompt: Prompt, place: int) -> Prompt:
     """Put a mark before the text; read token ids backwards, starting at a different position for each."""
     disguised = replace(prompt, prompt_id=f"warm-up-{place}", text=_marked(prompt.text, place), text_tokens=None)
+    disguised = replace(disguised, session_id=None, turn=None, later=())
     if prompt.messages:
         first, *others = prompt.messages
         messages = (replace(first, content=_marked(first.content, place)), *others)

@@ -16,6 +16,7 @@ from lab.metrics.percentiles import percentiles
 from lab.metrics.record_table import Floats, Mask, Ragged
 from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
 from lab.metrics.request_table import RequestTable
+from lab.study.workload import NO_TEXT
 
 Value = float | int | tuple[float, ...] | None
 #: A stream is busy while it has a request in flight; from this share of busy streams on, the load counts as full.
@@ -23,6 +24,8 @@ BUSY_SHARE = 0.5
 Window = tuple[float, float]  # seconds of the run's measured window
 #: NVML's clock event reasons that are not throttling: an idle GPU, or clocks set on purpose.
 _NO_THROTTLING = {"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"}
+#: What means nothing where a trace had no texts and random tokens were sent instead.
+_OF_TEXT = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
 _MEANS = {
     "gpu_power_mean_w": "gpu_power_w",
     "gpu_utilisation_mean_percent": "gpu_utilisation_percent",
@@ -54,6 +57,8 @@ def measure(run: RunRecord, requests: RequestTable, samples: Sequence[TelemetryS
         values |= _within_slo(run, completed, values["duration_s"])
         values |= _steady(run, requests)
         values |= _speculation(run.counters_before, run.counters_after)
+        if requests.equals("category", NO_TEXT).any():
+            values |= dict.fromkeys(_OF_TEXT)
         values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
         for name, samples_ms in latency.samples_ms(completed).items():

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 #: 5 added the order of the study's runs, the idle engines, and whether it measures until decided to the run.
 #: 6 added the trial of a search for a capacity to the run, and why it was ended early.
 #: 7 added the work of ours that ran beside the window to the run.
-BUNDLE_FORMAT_VERSION = 7
+#: 8 added sessions to the workload, and the session and turn to the request.
+BUNDLE_FORMAT_VERSION = 8
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,17 @@ class RequestRecord:
             "report them",
             since=4,
         ),
+    )
+    session_id: str | None = field(
+        default=None,
+        metadata=_info(
+            "identifies the session (conversation): the same session has the same id in every arm; null if the prompts "
+            "were not replayed as sessions",
+            since=8,
+        ),
+    )
+    turn: int | None = field(
+        default=None, metadata=_info("number of the turn within its session, from 1; null without sessions", since=8)
     )
 
 

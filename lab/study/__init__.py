@@ -6,7 +6,7 @@ from lab.study.model_base import FlagValue, Frozen, Name
 from lab.study.study import Sampling, Slo, Study
 from lab.study.trial import Trial
 from lab.study.tune import Tune
-from lab.study.workload import Workload
+from lab.study.workload import Sessions, Workload
 
 __all__ = [
     "Arm",
@@ -16,6 +16,7 @@ __all__ = [
     "Name",
     "Sampling",
     "Server",
+    "Sessions",
     "Slo",
     "Speculation",
     "Study",

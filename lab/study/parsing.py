@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Tune, Workload
+from lab.study import Arm, Load, Sampling, Server, Sessions, Slo, Speculation, Study, Tune, Workload
 from lab.study.duration import duration_text, parse_duration_s
 from lab.study.load import PATTERN_KEYS, expand_pattern
 from lab.study.plan import repeats_of_a_launch
@@ -28,6 +28,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "speculation": Speculation,
     "server": Server,
     "workloads": Workload,
+    "sessions": Sessions,
     "loads": Load,
     "sampling": Sampling,
     "slo": Slo,

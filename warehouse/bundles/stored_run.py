@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from lab.metrics import records
-from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Trial, Workload
+from lab.study import Arm, Load, Sampling, Server, Sessions, Slo, Speculation, Trial, Workload
 from lab.study.model_base import FlagValue
 
 
@@ -64,6 +64,18 @@ class _Workload(_Stored):
     output_tokens: int = 64
     own_output_lengths: bool = False
     ignore_eos: bool = True
+
+
+class _Sessions8(_Stored):
+    record = Sessions
+    answers: str = "own"
+    max_turns: int | None = None
+    think: str = "recorded"
+    think_s: float | None = None
+
+
+class _Workload8(_Workload):
+    sessions: _Sessions8 | None = None
 
 
 class _Load1(_Stored):
@@ -244,8 +256,21 @@ class _Run7(_Run6):
     beside: tuple[_WorkBeside7, ...] | None = None
 
 
+class _Run8(_Run7):
+    workload: _Workload8
+
+
 #: The form of `run.json` by the version of the bundle format.
-STORED_RUNS: dict[int, type[_Run1]] = {1: _Run1, 2: _Run2, 3: _Run3, 4: _Run4, 5: _Run5, 6: _Run6, 7: _Run7}
+STORED_RUNS: dict[int, type[_Run1]] = {
+    1: _Run1,
+    2: _Run2,
+    3: _Run3,
+    4: _Run4,
+    5: _Run5,
+    6: _Run6,
+    7: _Run7,
+    8: _Run8,
+}
 READABLE_FORMAT_VERSIONS = tuple(STORED_RUNS)
 
 

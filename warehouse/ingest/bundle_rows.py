@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from lab.errors import BundleError
+from lab.metrics.groups import groups
 from lab.metrics.measure import histograms, measure
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported
@@ -22,11 +23,19 @@ from warehouse.process_memory import give_back_memory
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, prompt_latencies, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS
-from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS, WAREHOUSE
+from warehouse.schema.tables import (
+    FINDING_COLUMNS,
+    METRIC_COLUMNS,
+    REQUEST_GROUP_COLUMNS,
+    VERDICT_COLUMNS,
+    WAREHOUSE,
+)
 
 #: At most so many bundles are ingested together, of together at most so many bytes unless it is a single one: all of
 #: their rows are in memory at once.
 _MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 16 * 2**20
+#: A group of requests of which nothing is known.
+_GROUP: dict[str, Any] = dict.fromkeys(column.name for column in REQUEST_GROUP_COLUMNS)
 #: Errors for values that no column can hold.
 UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 
@@ -179,6 +188,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
         "telemetry": rows(TELEMETRY_COLUMNS, bundle.telemetry),
         "run_metrics": rows(METRIC_COLUMNS, [measured]),
         "histograms": _histogram_rows(histograms(run, bundle.requests)),
+        "request_groups": rows(REQUEST_GROUP_COLUMNS, [_GROUP | group for group in groups(run, bundle.requests)]),
     }
     of_run |= _verdict_rows(verdict)
     return {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts, **_of_run(run.run_id, of_run)}

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lab.comparison.samples import Requests
 from lab.metrics import latency
+from lab.metrics.groups import context_steps
 from lab.metrics.record_table import Floats
 from lab.metrics.records import FieldInfo, RequestRecord, TelemetrySample, field_infos
 from lab.metrics.request_table import RequestTable
@@ -40,6 +41,11 @@ _COMPUTED: dict[str, tuple[str, Callable[[RequestTable], Floats]]] = {
     ),
     "e2e_ms": ("end-to-end latency: end_s - sent_s, in ms", latency.e2e_ms),
 }
+_CONTEXT = column(
+    "context_tokens",
+    "int?",
+    "length of the context in steps: the smallest power of two, from 256 on, that prompt_tokens does not exceed",
+)
 _LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
 _PROMPTS_ID = column("prompts_id", "text", "SHA-256 of the list of prompt_ids, one per line")
 PROMPT_LIST_COLUMNS = (
@@ -75,6 +81,7 @@ REQUEST_COLUMNS: tuple[Column, ...] = (
     *(of_record if of_record.name == "index" else of_record.or_null() for of_record in _recorded(RequestRecord)),
     _IS_COMPLETED,
     *(column(name, "double?", comment) for name, (comment, _) in _COMPUTED.items()),
+    _CONTEXT,
 )
 TELEMETRY_COLUMNS: tuple[Column, ...] = _recorded(TelemetrySample)
 
@@ -84,7 +91,8 @@ def request_rows(requests: RequestTable) -> pa.Table:
     rows = requests.arrow.append_column("is_completed", pa.array(requests.is_completed))
     for name, (_, latency_ms) in _COMPUTED.items():
         rows = rows.append_column(name, pa.array(latency_ms(requests), from_pandas=True))
-    return rows
+    context = pa.array(context_steps(requests), from_pandas=True).cast(_CONTEXT.types[1])
+    return rows.append_column(_CONTEXT.name, context)
 
 
 def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:

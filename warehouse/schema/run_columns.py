@@ -105,6 +105,13 @@ _WORKLOAD = (
         "whether each request asked for the output length recorded in the dataset",
         "workload.own_output_lengths",
     ),
+    column(
+        "session_answers",
+        "text?",
+        "what later turns of a session follow: the model's own answers (own) or the recorded ones; null if the prompts "
+        "were not replayed as sessions",
+        "workload.sessions.answers",
+    ),
     column("workload_json", "text?", "the workload, as JSON", _json(lambda run: run.workload)),
     column("workload_id", "text?", "SHA-256 of the workload, its dataset and its seed", "identity.workload_id"),
     column(
@@ -117,9 +124,17 @@ _WORKLOAD = (
         "prompts_seed", "bigint?", "the study's seed, which determines the prompts, their order and their arrival times"
     ),
     column("pattern", "text?", "short name of the load (access pattern)", "load.name"),
-    column("concurrency", "int?", "most requests in flight at the same time", "load.max_concurrency"),
     column(
-        "num_prompts", "int?", "number of requests in the measured window, as the load specifies", "load.num_prompts"
+        "concurrency",
+        "int?",
+        "most requests in flight at the same time; with sessions, most sessions",
+        "load.max_concurrency",
+    ),
+    column(
+        "num_prompts",
+        "int?",
+        "number of requests, or of sessions, in the measured window, as the load specifies",
+        "load.num_prompts",
     ),
     column("request_rate_rps", "double?", "arrivals per second; null in a closed loop", "load.request_rate_rps"),
     column(

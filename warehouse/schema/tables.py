@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lab.metrics import histogram
-from lab.metrics.catalogue import METRICS
+from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.definition import Metric
 from warehouse.app_db import schema as app_schema
 from warehouse.published.columns import (
@@ -22,7 +22,7 @@ from warehouse.published.columns import (
     SOURCE_COLUMNS,
 )
 from warehouse.schema import request_columns
-from warehouse.schema.column import Column, column, table
+from warehouse.schema.column import Column, column, from_dicts, table
 from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 
@@ -116,6 +116,34 @@ _HISTOGRAM_COLUMNS = (
     column("metric", "text", "ttft, tpot, itl, icl or e2e, in ms"),
     column("bucket", "int", f"number of the bucket; its values in ms are about {histogram.VALUE_FORMULA}"),
     column("count", "bigint", "number of values in the bucket"),
+)
+#: Latencies by turn and context have the statistics, and the names, of those of whole runs.
+_GROUPED = tuple(f"{name}_{statistic}_ms" for name in ("ttft", "tpot", "e2e") for statistic in STATISTICS)
+REQUEST_GROUP_COLUMNS: tuple[Column, ...] = tuple(
+    from_dicts(
+        [
+            column(
+                "grain", "text", "what the row is of: a turn, a context, or a turn and context; do not add up several"
+            ),
+            column(
+                "turn", "int?", "number of the turn within its session; 9 stands for 9 to 16, 17 for 17 to 32 and so on"
+            ),
+            column("context_tokens", "int?", "longest context of the step: powers of two, from 256 tokens on"),
+            column("requests", "bigint", "completed requests"),
+            column("completion_tokens", "bigint?", "their output tokens"),
+            column("prompt_tokens_mean", "double?", "mean length of their contexts, in tokens"),
+            *(column(metric.name, "double?", metric.comment) for metric in METRICS if metric.name in _GROUPED),
+            column("num_drafts", "bigint?", "verification rounds, as the server reports them for each request"),
+            column("num_draft_tokens", "bigint?", "tokens drafted"),
+            column("num_accepted_tokens", "bigint?", "drafted tokens accepted"),
+            column(
+                "acceptance_rate", "double?", "num_accepted_tokens / num_draft_tokens; null for a trace without texts"
+            ),
+            column(
+                "acceptance_length", "double?", "1 + num_accepted_tokens / num_drafts; null for a trace without texts"
+            ),
+        ]
+    )
 )
 IMPORTED_FIGURE_COLUMNS: tuple[Column, ...] = (
     column("field", "text", "the tool's own name of the figure; docs/importing.md lists the column each became"),
@@ -227,6 +255,12 @@ histograms = table(
     "Latencies of each run as counts on a logarithmic scale. Add the counts of several runs to pool them: percentiles "
     f"of the sum are those of all their values together, to {histogram.RELATIVE_ERROR:.1%}",
     _HISTOGRAM_COLUMNS,
+)
+request_groups = table(
+    WAREHOUSE,
+    "request_groups",
+    "The numbers of each measured run by turn of its sessions and by length of context, computed once from its bundle",
+    (RUN_ID, *REQUEST_GROUP_COLUMNS),
 )
 imported_figures = table(
     WAREHOUSE,

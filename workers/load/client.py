@@ -177,6 +177,8 @@ def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s
     return RequestRecord(
         index=index,
         prompt_id=prompt.prompt_id,
+        session_id=prompt.session_id,
+        turn=prompt.turn,
         category=prompt.category,
         prompt=prompt.text,
         requested_output_tokens=params.output_tokens_for(prompt),

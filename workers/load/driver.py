@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.datasets.prompt import Prompt
+from jobs.datasets.prompt import Prompt, next_turn
 from lab.capacity.early_end import MissCount
 from lab.errors import CancelledError, UserError
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
@@ -37,11 +37,12 @@ _SWITCH_INTERVAL_S = 0.0005
 NO_TRACE = "its dataset records no arrival times: use burstgpt, or other arrivals"
 _NO_SERVER = "not sent: the server had ended before its turn came"
 _ENOUGH = "not sent: the trial had ended early"
+_NO_ANSWER = "not sent: an earlier turn of its session failed"
 _NO_STREAM = "not sent: no stream was free before the {:g} s of the load were over"
 
 
 def intended_send_s(load: Load, seed: int, trace_s: Sequence[float] | None = None) -> Offsets:
-    """Return each request's offset in seconds from the start of the window, never decreasing.
+    """Return each prompt's offset in seconds from the start of the window, never decreasing.
 
     There are `num_prompts` of them, or fewer if the load's duration ends before: a request that is not due by then is
     no part of the run. Without a rate (closed loop) every offset is 0: a request leaves as soon as a stream is free.
@@ -144,6 +145,10 @@ async def drive(
 ) -> LoadResult:
     """Send `prompts` (as many as `load.num_prompts`) and return when the last answer has ended.
 
+    A session occupies its stream until its last turn is answered. It is the session that arrives at a rate; its later
+    turns are due when the answer before them has ended and their wait is over. After a failed turn the rest of the
+    session is recorded as failed, and never sent.
+
     A duration ends the sending, not the reading: requests in flight are read to their end, and those that were due but
     found no free stream are recorded as failed. Too many failed requests end the window too, with a problem in the
     result. Raises UserError for a trace load whose prompts have no arrival times.
@@ -158,20 +163,21 @@ async def drive(
     if len(prompts) != load.num_prompts:
         raise ValueError(f"{len(prompts)} prompts for a load of {load.num_prompts}")
     plan = _planned(prompts, load, seed)
-    window = Window(load, len(plan), None if trial is None else MissCount(*trial, len(plan)))
+    requests = sum(prompt.requests for prompt, _ in plan)
+    window = Window(load, requests, None if trial is None else MissCount(*trial, requests))
     cpu_before_s = time.thread_time()
     over = asyncio.Event()
-    sending = Sending(connections, target, params, load, enumerate(plan), window, over)
+    sending = Sending(connections, target, params, load, _numbered(plan), window, over)
     tell = _one_at_a_time(on_progress)
     watchers = (window.lag.watch(), _sample(window), _report(window, tell), _cancelled(cancel), _pass_on(end, over))
     with _undisturbed():
         await _until_done(sending.run(), *watchers)
     cpu_s = time.thread_time() - cpu_before_s
     await asyncio.to_thread(tell, window.progress())
-    requests = tuple(sorted(window.records, key=lambda record: record.index))
-    last_end_s = max((request.end_s or 0.0 for request in requests), default=0.0)
+    records = tuple(sorted(window.records, key=lambda record: record.index))
+    last_end_s = max((record.end_s or 0.0 for record in records), default=0.0)
     telemetry, health = window.telemetry(), window.health(cpu_s)
-    return LoadResult(requests, telemetry, health, last_end_s, _problem(window, load), window.ended_early)
+    return LoadResult(records, telemetry, health, last_end_s, _problem(window, load), window.ended_early)
 
 
 async def warm_up(
@@ -200,6 +206,14 @@ def _planned(prompts: Sequence[Prompt], load: Load, seed: int) -> list[tuple[Pro
         raise UserError(f"load {load.name} replays a trace, but {NO_TRACE}")
     in_order = [prompts[place] for place in np.argsort(times_s, kind="stable")]
     return list(zip(in_order, intended_send_s(load, seed, sorted(times_s)).tolist(), strict=False))
+
+
+def _numbered(plan: Sequence[tuple[Prompt, float]]) -> Iterator[tuple[int, tuple[Prompt, float]]]:
+    """Yield each prompt with the index of its first request; the turns of a session have consecutive ones."""
+    index = 0
+    for prompt, offset_s in plan:
+        yield index, (prompt, offset_s)
+        index += prompt.requests
 
 
 def _problem(window: Window, load: Load) -> str | None:
@@ -274,7 +288,7 @@ async def _cancelled(cancel: asyncio.Event | None) -> None:
 
 @dataclass(frozen=True)
 class Sending:
-    """Takes the `waiting` requests (index, prompt, offset in s) in order, on `max_concurrency` streams.
+    """Takes the `waiting` prompts (index, prompt, offset in s) in order, on `max_concurrency` streams.
 
     Once `over` is set nothing more is sent.
     """
@@ -294,7 +308,7 @@ class Sending:
                 streams.create_task(self._stream())
 
     async def _stream(self) -> None:
-        """Take the next request, wait for its time, send it and read the answer."""
+        """Take the next prompt, wait for its time, send it and read the answer; then the turns that follow."""
         window, until_s = self.window, self.load.duration_s
         for index, (prompt, offset_s) in self.waiting:
             free_s = window.clock()
@@ -305,13 +319,40 @@ class Sending:
             if late or not await _reached(due_s - free_s, self.over):
                 if not window.problem:
                     why = _ENOUGH if window.ended_early else _NO_STREAM.format(until_s) if late else _NO_SERVER
-                    window.add(
-                        replace(unsent(prompt, self.params, index=index, intended_send_s=due_s), error=why), due_s
-                    )
+                    self._leave_out(prompt, 0, index, due_s, why)
                 continue
-            await self._send(index, prompt, due_s, free_s)
+            record = await self._send(index, prompt, due_s, free_s)
+            if prompt.later:
+                await self._go_on(index, prompt, record)
 
-    async def _send(self, index: int, prompt: Prompt, due_s: float, free_s: float) -> None:
+    async def _go_on(self, index: int, first: Prompt, record: RequestRecord) -> None:
+        """Send the later turns of a session, each after the answer before it and its wait."""
+        window, until_s, prompt = self.window, self.load.duration_s, first
+        for place, turn in enumerate(first.later, start=1):
+            if window.problem:
+                return
+            ended_s = window.clock()
+            due_s = ended_s + turn.wait_s
+            if record.error is not None:
+                self._leave_out(first, place, index + place, due_s, _NO_ANSWER)
+                return
+            if until_s is not None and due_s > until_s:
+                return
+            if not await _reached(turn.wait_s, self.over):
+                why = _ENOUGH if window.ended_early else _NO_SERVER
+                self._leave_out(first, place, index + place, due_s, why)
+                return
+            prompt = next_turn(prompt, place, turn, record.output_text)
+            record = await self._send(index + place, prompt, due_s, ended_s)
+
+    def _leave_out(self, first: Prompt, place: int, index: int, due_s: float, why: str) -> None:
+        """Record the turns of a session from this place on as failed and never sent."""
+        for number in range(place, first.requests):
+            prompt = first if number == 0 else next_turn(first, number, first.later[number - 1], "")
+            blank = unsent(prompt, self.params, index=index + number - place, intended_send_s=due_s)
+            self.window.add(replace(blank, error=why), due_s)
+
+    async def _send(self, index: int, prompt: Prompt, due_s: float, free_s: float) -> RequestRecord:
         window, answer = self.window, Answer()
         window.answering[answer] = window.clock()
         record = await send(
@@ -328,6 +369,7 @@ class Sending:
         window.add(record, due_s=max(due_s, free_s))
         if window.problem or window.ended_early:
             self.over.set()
+        return record
 
 
 async def _reached(delay_s: float, end: asyncio.Event) -> bool:

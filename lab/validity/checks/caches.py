@@ -26,6 +26,8 @@ def _prefix_cache(evidence: Evidence) -> Answer:
     rate = evidence.number("prefix_cache_hit_rate")
     if rate is None:
         return Missing("the prefix cache's hits and queries")
+    if evidence.run.workload.sessions is not None:
+        return None
     own = _shared_share(evidence) if rate > HITS_WARNING else 0.0
     if rate <= own + HITS_WARNING:
         return None
@@ -33,6 +35,19 @@ def _prefix_cache(evidence: Evidence) -> Answer:
         f"{percent(rate)} of the prompt tokens came from the prefix cache, though the prompts of this run share only "
         f"{percent(own)} among themselves: the server had seen them before.",
         "invalid" if rate > own + HITS_INVALID else "warning",
+    )
+
+
+def _session_cache(evidence: Evidence) -> Answer:
+    """A turn repeats the one before it, and a server that keeps it need not read it again."""
+    if evidence.run.workload.sessions is None or evidence.grown("prefix_cache_queries") == 0:
+        return None
+    rate = evidence.number("prefix_cache_hit_rate")
+    if rate is None:
+        return Missing("the prefix cache's hits and queries")
+    return Fired(
+        f"{percent(rate)} of the prompt tokens of these sessions came from the prefix cache: TTFT and throughput are "
+        "those of a server that keeps earlier turns."
     )
 
 
@@ -91,11 +106,22 @@ CHECKS = (
         looks_at=("prefix_cache_hit_rate", "prompt", "prompt_tokens", "endpoint"),
         threshold=f"hits above what the prompts share among themselves by {percent(HITS_WARNING)} of the tokens, "
         f"invalid by {percent(HITS_INVALID)}. On the chat endpoint up to {TEMPLATE_TOKENS} tokens of a template are "
-        "allowed. Does not apply to prefix_repetition, where hits are intended",
+        "allowed. Does not apply to prefix_repetition and to sessions, where hits are intended",
         why="The same prompts sent twice to a warm server inflated results by up to 86 %.",
         advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
         "runs.",
         look=_prefix_cache,
+    ),
+    Check(
+        name="prefix_cache_of_sessions",
+        traps=(13,),
+        severity="note",
+        looks_at=("prefix_cache_hit_rate", "workload.sessions"),
+        threshold="any run of sessions on a server whose prefix cache was asked",
+        why="In a session every turn repeats the turns before it. A cache of prefixes is part of how sessions are "
+        "served, so hits are no trap here, but a circumstance: without it the same figures are others.",
+        advice="Compare only with runs that have the cache in the same state; both arms of a study have.",
+        look=_session_cache,
     ),
     Check(
         name="answers_from_cache",

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lab.metrics.record_table import Floats
 from lab.metrics.request_table import RequestTable
 from lab.repetition import degenerate
-from lab.study.workload import RANDOM_LENGTHS
+from lab.study.workload import NO_TEXT, RANDOM_LENGTHS
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import of_requests, percent
@@ -37,6 +37,16 @@ def _synthetic(evidence: Evidence) -> Answer:
         return None
     return Fired(
         f"Synthetic prompts: {evidence.run.workload.dataset} is random tokens, so acceptance is not that of text."
+    )
+
+
+def _without_text(evidence: Evidence) -> Answer:
+    without = int(evidence.requests.equals("category", NO_TEXT).sum())
+    if not without:
+        return None
+    return Fired(
+        f"{of_requests(without, len(evidence.requests))} come from a trace without texts, so random tokens were sent: "
+        "the load is that of the trace, the acceptance would mean nothing and is left empty."
     )
 
 
@@ -124,6 +134,17 @@ CHECKS = (
         "them, but labelled wherever acceptance or speed-up is shown.",
         advice="Use your own prompts, or a dataset of real text, for conclusions about acceptance.",
         look=_synthetic,
+    ),
+    Check(
+        name="trace_without_text",
+        traps=(1,),
+        severity="warning",
+        looks_at=("category",),
+        threshold="any request of a trace that records lengths or hashes of blocks instead of texts",
+        why="A draft predicts text. On the random tokens that stand for a missing text its acceptance, and with it any "
+        "speed-up, is not that of the recorded traffic; only the load of the baseline is.",
+        advice="Use a trace with messages for acceptance, or compare only what does not depend on it.",
+        look=_without_text,
     ),
     Check(
         name="prompts_without_category",

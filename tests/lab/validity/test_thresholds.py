@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab.metrics.measure import Value
-from lab.study import Load, Workload
+from lab.study import Load, Sessions, Workload
 from lab.validity import Finding, Severity, Skipped
 from tests.lab.validity.healthy import STREAMS, Measured
 from tests.lab.validity.one_check import answer, few, samples, severity_of
@@ -235,6 +235,12 @@ CASES: tuple[Case, ...] = (
     case("short_warm_up", None, lambda: plain().with_run(warmup_requests=4)),
     case("short_warm_up", "warning", lambda: plain().with_run(warmup_requests=3)),
     case("warm_prefix_cache", None, lambda: few(1), prefix_cache_hit_rate=0.05),
+    case(
+        "warm_prefix_cache",
+        None,
+        lambda: few(1).with_run(workload=Workload(dataset="prose.jsonl", sessions=Sessions())),
+        prefix_cache_hit_rate=0.9,
+    ),
     case("warm_prefix_cache", "warning", lambda: few(1), prefix_cache_hit_rate=0.051),
     case("warm_prefix_cache", "warning", lambda: few(1), prefix_cache_hit_rate=0.2),
     case("warm_prefix_cache", "invalid", lambda: few(1), prefix_cache_hit_rate=0.201),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.study import Workload
+from lab.study import Sessions, Workload
 from lab.validity import CHECKS, Severity
 from tests.lab.validity.healthy import Measured
 from tests.lab.validity.trapped import (
@@ -105,6 +105,24 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "note",
         "Synthetic prompts: prose.jsonl is random tokens, so acceptance is not that of text.",
         lambda: plain().with_requests(first=1, category="synthetic"),
+    ),
+    (
+        "trace_without_text",
+        "warning",
+        (
+            "512 of 512 requests come from a trace without texts, so random tokens were sent: the load is that of the "
+            "trace, the acceptance would mean nothing and is left empty."
+        ),
+        lambda: drafted().with_requests(category="no_text"),
+    ),
+    (
+        "prefix_cache_of_sessions",
+        "note",
+        (
+            "90 % of the prompt tokens of these sessions came from the prefix cache: TTFT and throughput are those of "
+            "a server that keeps earlier turns."
+        ),
+        lambda: cached_prompts(0.9).with_run(workload=Workload(dataset="prose.jsonl", sessions=Sessions())),
     ),
     (
         "prompts_without_category",

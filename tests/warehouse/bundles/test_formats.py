@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from lab.errors import BundleError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine, WorkBeside
-from lab.study import Arm, Load, Slo, Speculation, Trial, Workload
+from lab.study import Arm, Load, Sessions, Slo, Speculation, Trial, Workload
 from tests.warehouse.asking import ask
 from tests.warehouse.importers import samples_read
 from tests.warehouse.runs import FORMATS, bundle_of_format, records, write_run
@@ -46,7 +46,9 @@ def test_a_bundle_of_each_format_is_read_and_what_it_lacks_is_unknown(version: i
         *(f"run-of-format-{version}", f"format {version}", 1),
         Slo(ttft_ms=500.0),
     )
-    assert run.workload == Workload(category="code", output_tokens=16)
+    sessions = Sessions(answers="recorded", max_turns=2, think="fixed", think_s=0.5) if version >= 8 else None
+    assert run.workload == Workload(category="code", output_tokens=16, sessions=sessions)
+    assert (answered.session_id, answered.turn) == (("s", 1) if version >= 8 else (None, None))
     assert run.arm.model_copy(update={"config": {}, "environment": {}, "speculation": speculation}) == arm
     assert around.command == ("vllm", "serve", "target")
     assert run.counters_after is not None
@@ -160,7 +162,7 @@ def forms_in(annotation: Any) -> set[type[BaseModel]]:
 def test_the_newest_form_has_every_field_that_is_written_and_no_other() -> None:
     """Who adds a field to a record in a bundle, or to a part of a study in it, adds a format."""
     forms = forms_in(STORED_RUNS[NEWEST])
-    assert len(forms) == 15
+    assert len(forms) == 16
     for form in forms:
         record: type[BaseModel] = form.record  # type: ignore[attr-defined]  # of _Stored
         assert set(form.model_fields) == set(record.model_fields), record

@@ -105,6 +105,8 @@ spec_draft_tokens: int32
 spec_accepted_tokens: int32""",
     3: "sent_prompt_tokens: int32",
     4: "output_token_ids: list<element: int32>",
+    8: """session_id: string
+turn: int32""",
 }
 _TELEMETRY = {
     1: """t_s: double not null
