@@ -19,6 +19,7 @@ from webapp.access.routes import access_routes
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
 from webapp.server import workarounds
+from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
@@ -81,6 +82,7 @@ def routes() -> list[Route | Mount]:
         *link_routes(gate()),
         Mount(PREFIX, api()),
         *warehouse_routes(gate()),
+        client_route(),
         *(Route(path, _moved) for path in MOVED),
         *pages,
     ]

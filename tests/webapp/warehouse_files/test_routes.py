@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
 import pytest
-import uvicorn
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
 
 from jobs.access import accounts, tokens
 from lab.access import Role
 from tests.actors import ADMIN
 from tests.cli.homes import REPOSITORY
+from tests.client.serving import serving
 from tests.migrated import copy_migrated
 from warehouse import snapshots
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest import publication
 from warehouse.ingest.publication import Master
 from warehouse.settings import Settings
-from webapp.access.gate import Gate
-from webapp.access.guard import Guard
-from webapp.warehouse_files.routes import warehouse_routes
 
 PUBLISHES = 100
 #: DuckDB with its extension httpfs, which exists as a package for this version only: `make install-test` installs it.
@@ -83,20 +75,6 @@ class Served:
                 return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.headers, error.read()
-
-
-@contextmanager
-def serving(settings: Settings) -> Iterator[str]:
-    gate = Gate(settings)
-    app = Starlette(routes=warehouse_routes(gate), middleware=[Middleware(Guard, gate=gate, scripts=())])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
-    gate.engine.dispose()
 
 
 @pytest.fixture

@@ -1,0 +1,336 @@
+"""A client for a Drafthouse lab: one file that needs nothing but Python 3.11 or newer.
+
+    import drafthouse
+
+    lab = drafthouse.connect("https://lab.example.org", "drafthouse_...")
+    lab.sql("from valid_latest_runs")      # a pandas data frame; an Arrow table with as_="arrow"
+    lab.submit("study.toml")               # a file, TOML as text, or a dictionary
+
+Data frames need pandas and pyarrow, Arrow tables pyarrow; `as_="rows"` needs neither. Without arguments, `connect`
+takes DRAFTHOUSE_SERVER and DRAFTHOUSE_TOKEN from the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["Lab", "LabError", "Snapshot", "connect"]
+SERVER, TOKEN = "DRAFTHOUSE_SERVER", "DRAFTHOUSE_TOKEN"
+Form = Literal["pandas", "arrow", "rows"]
+#: Gets how much of a file is there, and how large it is.
+Progress = Callable[[int, int], None]
+_FINISHED = ("done", "failed", "cancelled")
+_TIMEOUT_S = 120.0
+_PIECE_BYTES = 1 << 20
+_MOST_ROWS = 1_000_000
+
+
+class LabError(Exception):
+    """The lab refused, in a sentence, or could not be reached. `status` is 0 then; `problems` are those of a study."""
+
+    def __init__(self, sentence: str, status: int = 0, problems: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(sentence)
+        self.status, self.problems = status, tuple(problems)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state of the lab's warehouse: where it is, the SHA-256 of its content, its size and when it was published."""
+
+    url: str
+    digest: str
+    bytes: int
+    published_at: datetime
+
+
+def connect(url: str | None = None, token: str | None = None) -> Lab:
+    """Connect to the lab at this address. Nothing is asked of it yet."""
+    url = url or os.environ.get(SERVER)
+    if not url:
+        raise LabError(f"name the lab: drafthouse.connect('https://lab.example.org', token), or set {SERVER}")
+    return Lab(url, token or os.environ.get(TOKEN) or None)
+
+
+class Lab:
+    """A lab, asked over its API. Every method raises LabError."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        parts = urllib.parse.urlsplit(url if "//" in url else f"https://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            raise LabError(f"{url!r} is not the address of a lab: write https://lab.example.org")
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._token = token
+        self._opener = urllib.request.build_opener(_OnlyHere())
+
+    def __repr__(self) -> str:
+        return f"Lab({self.url!r})"
+
+    def me(self) -> dict[str, str]:
+        """The user that the token is of, and what it may do at most."""
+        return self.ask("/me")  # type: ignore[no-any-return]
+
+    def sql(self, query: str, *, as_: Form = "pandas", max_rows: int = _MOST_ROWS) -> Any:
+        """Ask the warehouse one question in DuckDB's SQL. A warning says if rows were left out."""
+        wanted = {"sql": query, "max_rows": max_rows, "format": "json" if as_ == "rows" else "arrow"}
+        with self.open("/api/v1/sql", "POST", body=wanted) as answer:
+            left_out, body = answer.headers.get("X-Drafthouse-Left-Out"), answer.read()
+        if left_out:
+            warnings.warn(f"{left_out}: add a limit or aggregate", stacklevel=2)
+        if as_ == "rows":
+            found = json.loads(body)
+            return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+        return _arrow(body) if as_ == "arrow" else _arrow(body).to_pandas()
+
+    def results(self, study: str | None = None, *, valid_only: bool = True, as_: Form = "pandas") -> Any:
+        """One row for each run: of one study or job, or of all; only those that count, unless all are wanted."""
+        view = "valid_latest_runs" if valid_only else "results"
+        quoted = "" if study is None else "'" + study.replace("'", "''") + "'"
+        which = f" WHERE job_id = {quoted} OR study_name = {quoted}" if study is not None else ""
+        return self.sql(f"SELECT * FROM {view}{which} ORDER BY started_at, run_id", as_=as_)  # noqa: S608 - quoted
+
+    def plan(self, study: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+        """What a study takes, and what would be refused; nothing is stored."""
+        return self.ask("/studies/plan", "POST", body=_study(study))  # type: ignore[no-any-return]
+
+    def submit(self, study: str | Path | Mapping[str, Any], *, priority: int = 0) -> str:
+        """Queue a study, which is a TOML file, TOML as text or a dictionary. Returns the job's id."""
+        sent = {**_study(study), "priority": priority}
+        return str(self.ask("/studies", "POST", body=sent)["job_id"])
+
+    def jobs(self, limit: int = 200) -> list[dict[str, Any]]:
+        """The newest jobs, and all that are queued or running."""
+        return self.ask("/jobs", query={"limit": limit})["jobs"]  # type: ignore[no-any-return]
+
+    def job(self, name: str) -> dict[str, Any]:
+        """One job, by its id or its study's name."""
+        return self.ask(f"/jobs/{_quoted(name)}")  # type: ignore[no-any-return]
+
+    def watch(self, name: str) -> Iterator[dict[str, Any]]:
+        """The job whenever it changes, until it has ended. A connection that breaks is made anew."""
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                for state in self._events(name):
+                    yield state
+                    if state["state"] in _FINISHED:
+                        return
+            time.sleep(1)
+
+    def wait(self, name: str) -> dict[str, Any]:
+        """Wait until the job has ended, and return it."""
+        *_, last = self.watch(name)
+        return last
+
+    def cancel(self, name: str) -> dict[str, Any]:
+        return self.ask(f"/jobs/{_quoted(name)}/cancel", "POST")  # type: ignore[no-any-return]
+
+    def retry(self, name: str, *, everything: bool = False) -> dict[str, Any]:
+        """Queue an ended job again: its missing and failed runs, or all of them."""
+        return self.ask(f"/jobs/{_quoted(name)}/retry", "POST", body={"everything": everything})  # type: ignore[no-any-return]
+
+    def log(self, name: str, lines: int = 200) -> str:
+        """The end of the engine's log."""
+        with self.open(f"/api/v1/jobs/{_quoted(name)}/log", query={"lines": lines}) as answer:
+            return str(answer.read().decode("utf-8", "replace"))
+
+    def compare(self, study: str, **options: Any) -> dict[str, Any]:
+        """Each arm's ratio to the baseline, with interval and verdict. Options: metric, baseline, strict."""
+        return self.ask(f"/studies/{_quoted(study)}/comparison", query=options)  # type: ignore[no-any-return]
+
+    def answer(self, study: str) -> dict[str, Any]:
+        """What to enable where, how sure that is, and what is open."""
+        return self.ask(f"/studies/{_quoted(study)}/answer")  # type: ignore[no-any-return]
+
+    def costs(self, study: str, **options: Any) -> list[dict[str, Any]]:
+        """What a million tokens cost with each arm. Options: price_per_hour, utilisation."""
+        return self.ask(f"/studies/{_quoted(study)}/costs", query=options)  # type: ignore[no-any-return]
+
+    def import_files(
+        self, files: Sequence[tuple[str, str, bytes]], *, tool: str = "auto", labels: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Import result files of other tools: (field of the form, name, content) of each, as docs/api.md has them."""
+        fields = [("tool", tool), *(("label", f"{key}={value}") for key, value in (labels or {}).items())]
+        body, media_type = _form(fields, files)
+        with self.open("/api/v1/imports", "POST", data=body, headers={"Content-Type": media_type}) as answer:
+            return json.loads(answer.read())  # type: ignore[no-any-return]
+
+    def snapshot(self) -> Snapshot:
+        """The newest state of the lab's warehouse. `.url` stays the same file; any DuckDB can attach it."""
+        with self.open("/warehouse/latest", "HEAD") as answer:
+            return Snapshot(
+                url=answer.url,
+                digest=answer.headers["ETag"].strip('"'),
+                bytes=int(answer.headers["Content-Length"]),
+                published_at=parsedate_to_datetime(answer.headers["Last-Modified"]),
+            )
+
+    def pull(self, to: str | Path = "warehouse.duckdb", *, progress: Progress = lambda _has, _of: None) -> bool:
+        """Fetch the warehouse's file if it changed. Returns whether it did.
+
+        The file that is there is replaced in one step, once all of the new one is there and has its digest. A fetch
+        that was interrupted is continued.
+        """
+        to, newest = Path(to), self.snapshot()
+        if to.is_file() and to.stat().st_size == newest.bytes and _sha256(to) == newest.digest:
+            return False
+        part = to.with_name(f".{to.name}.{newest.digest[:12]}.part")
+        try:
+            self._fetch(newest, part, progress)
+            if _sha256(part) != newest.digest:
+                part.unlink()
+                raise LabError("what was fetched is not what the lab has: try again")
+            when = newest.published_at.timestamp()
+            os.utime(part, (when, when))
+            part.replace(to)
+        except OSError as error:
+            raise LabError(f"{to} cannot be written: {error.strerror or error}") from None
+        return True
+
+    def ask(self, path: str, method: str = "GET", *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """One operation of the API, below /api/v1: JSON to JSON."""
+        with self.open(f"/api/v1{path}", method, query=query, body=body) as answer:
+            return json.loads(answer.read())
+
+    def open(
+        self,
+        path: str,
+        method: str = "GET",
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The lab's answer as a file that is open. `body` is sent as JSON, `data` as it is."""
+        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        url = f"{self.url}{path}?{urllib.parse.urlencode(given)}" if given else f"{self.url}{path}"
+        sent = dict(headers or {})
+        if body is not None:
+            data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+        elif method == "POST" and data is None:
+            data = b""
+        if self._token:
+            sent["Authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(url, data, sent, method=method)  # noqa: S310 - http or https
+        try:
+            return self._opener.open(request, timeout=_TIMEOUT_S)
+        except urllib.error.HTTPError as error:
+            raise _refusal(error, self.url) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise LabError(f"the lab at {self.url} cannot be reached: {getattr(error, 'reason', error)}") from None
+
+    def _events(self, name: str) -> Iterator[dict[str, Any]]:
+        with self.open(f"/api/v1/jobs/{_quoted(name)}/events") as answer:
+            for line in answer:
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+
+    def _fetch(self, newest: Snapshot, part: Path, progress: Progress) -> None:
+        has = part.stat().st_size if part.exists() else 0
+        if has >= newest.bytes:
+            part.unlink(missing_ok=has > newest.bytes)
+            return
+        headers = {"Range": f"bytes={has}-"} if has else {}
+        with self.open(newest.url.removeprefix(self.url), headers=headers) as answer, part.open("ab") as file:
+            if has and answer.status != http.client.PARTIAL_CONTENT:
+                file.truncate(has := 0)
+            while piece := answer.read(_PIECE_BYTES):
+                file.write(piece)
+                progress(has := has + len(piece), newest.bytes)
+            file.flush()
+            os.fsync(file.fileno())
+        if has != newest.bytes:
+            raise LabError(f"the connection to {self.url} ended early: ask again, and it goes on from there")
+
+
+class _OnlyHere(urllib.request.HTTPRedirectHandler):
+    """Follows the lab's own redirects only: the token is for nobody else."""
+
+    def redirect_request(self, req: Any, *answer: Any) -> Any:
+        newurl = str(answer[-1])
+        if _origin(newurl) != _origin(req.full_url):
+            raise LabError(f"{_origin(req.full_url)} leads to {_origin(newurl)}, which is not the lab")
+        request = super().redirect_request(req, *answer)
+        if request is not None:
+            request.method = req.get_method()
+        return request
+
+
+def _origin(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _refusal(error: urllib.error.HTTPError, url: str) -> LabError:
+    """The lab's own sentence, or its status where something else answers."""
+    body = error.read(1 << 20)
+    try:
+        problem = json.loads(body)
+        return LabError(str(problem["detail"]), error.code, problem.get("problems", ()))
+    except (ValueError, KeyError, TypeError):
+        is_short = len(body) < 500 and "text/plain" in error.headers.get("Content-Type", "")
+        said = body.decode("utf-8", "replace").strip() if is_short else ""
+        return LabError(said or f"{url} answers {error.code} {error.reason}: is it a Drafthouse?", error.code)
+
+
+def _study(study: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(study, Mapping):
+        return {"study": dict(study)}
+    if isinstance(study, Path) or re.fullmatch(r"[^\n]+\.(toml|json)", study):
+        try:
+            text = Path(study).read_text("utf-8")
+        except OSError as error:
+            raise LabError(f"{study} cannot be read: {error.strerror}") from None
+        return {"study": json.loads(text)} if str(study).endswith(".json") else {"toml": text}
+    return {"toml": study}
+
+
+def _form(fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, str, bytes]]) -> tuple[bytes, str]:
+    """The body of a form, and its media type."""
+    boundary = uuid.uuid4().hex
+    parts = [(f'name="{field}"', value.encode()) for field, value in fields]
+    parts += [(f'name="{field}"; filename="{_in_quotes(name)}"', content) for field, name, content in files]
+    begin = f"--{boundary}\r\nContent-Disposition: form-data; "
+    pieces = [f"{begin}{about}\r\n\r\n".encode() + content + b"\r\n" for about, content in parts]
+    return b"".join([*pieces, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
+
+
+def _in_quotes(name: str) -> str:
+    return name.replace("\\", "/").replace('"', "%22").replace("\r", "").replace("\n", " ")
+
+
+def _arrow(body: bytes) -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - those who want rows do without
+    except ImportError:
+        raise LabError('this needs pyarrow (pip install pyarrow pandas); as_="rows" does without') from None
+    return pa.ipc.open_stream(body).read_all()
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _quoted(name: str) -> str:
+    return urllib.parse.quote(name, safe="")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

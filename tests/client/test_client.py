@@ -1,0 +1,208 @@
+"""`drafthouse.py`, the client for notebooks, asking a real server."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import http.server
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import drafthouse
+from jobs import queue
+from lab.access import Role
+from lab.study.parsing import study_to_toml
+from tests.actors import ADMIN
+from tests.cli.homes import REPOSITORY
+from tests.client.serving import Served, lab_elsewhere
+from tests.lab.studies import study
+from tests.warehouse.importers.sample_files import SAMPLES
+from tests.webapp.measured import measure_study
+from warehouse import snapshots
+from warehouse.app_db.engine import app_engine
+from warehouse.ingest.publication import Master
+
+CLIENT = REPOSITORY / "drafthouse.py"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with lab_elsewhere(tmp_path_factory.mktemp("elsewhere")) as it:
+        measure_study(it.settings, study(name="measured", repeats=2))
+        yield it
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "REST", 0)
+
+
+def test_it_imports_the_standard_library_alone() -> None:
+    tree = ast.parse(CLIENT.read_text("utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in imports if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} - sys.stdlib_module_names == {"pyarrow"}
+    at_the_top = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    assert "pyarrow" not in at_the_top
+
+
+def test_the_lab_hands_out_its_own_client(lab: Served, tmp_path: Path) -> None:
+    bearer = {"Authorization": f"Bearer {lab.tokens[Role.VIEWER]}"}
+    request = urllib.request.Request(f"{lab.url}/drafthouse.py", headers=bearer)  # noqa: S310 - our own server
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
+        assert answer.read() == CLIENT.read_bytes()
+    with pytest.raises(drafthouse.LabError, match="drafthouse token add"):
+        drafthouse.connect(lab.url, "made-up").open("/drafthouse.py")
+
+
+def test_sql_is_a_data_frame_an_arrow_table_or_rows(lab: Served) -> None:
+    client = lab.client()
+    query = "SELECT arm, count(*) AS runs FROM results GROUP BY ALL ORDER BY ALL"
+    rows = client.sql(query, as_="rows")
+    assert rows == client.sql(query, as_="arrow").to_pylist() == client.sql(query).to_dict("records")
+    assert isinstance(client.sql(query), pd.DataFrame)
+    assert isinstance(client.sql(query, as_="arrow"), pa.Table)
+    with pytest.warns(UserWarning, match="add a limit or aggregate"):
+        assert len(client.sql("FROM results", max_rows=1)) == 1
+    with pytest.raises(drafthouse.LabError, match="no_such_table"):
+        client.sql("FROM no_such_table")
+
+
+def test_results_are_those_of_a_study_or_of_all(lab: Served) -> None:
+    client = lab.client()
+    assert set(client.results("measured")["study_name"]) == {"measured"}
+    every = client.results(valid_only=False)
+    assert len(client.results("measured", valid_only=False)) == sum(every["study_name"] == "measured") == 8
+    assert client.results("it's another", as_="rows") == []
+    assert client.compare("measured")["metric"] == "output_tok_per_s"
+    assert client.answer("measured")["sentences"]
+    assert client.costs("measured", price_per_hour=3.6)
+    assert client.plan(study().model_dump(mode="json"))["launches"] > 0
+
+
+def test_a_study_is_submitted_watched_cancelled_and_run_again(lab: Served, tmp_path: Path) -> None:
+    wanted, client = study(name="from a notebook"), lab.client(Role.SUBMITTER)
+    file = tmp_path / "study.toml"
+    file.write_text(study_to_toml(wanted))
+    job_id = client.submit(file)
+    assert client.job("from a notebook")["job_id"] == job_id
+    assert [job["state"] for job in client.jobs() if job["job_id"] == job_id] == ["queued"]
+    assert client.submit(study_to_toml(wanted)) != job_id != client.submit(wanted.model_dump(mode="json"))
+    client.cancel(job_id)
+    assert [seen["state"] for seen in client.watch(job_id)] == ["cancelled"]
+    assert client.wait(job_id)["submitted_by"] == "submitter"
+    assert client.retry(job_id)["state"] == "queued"
+    assert client.log(job_id) == ""
+    with pytest.raises(drafthouse.LabError, match="you may not submit a study: viewer is a viewer") as refused:
+        lab.client().submit(file)
+    assert refused.value.status == 403
+    with pytest.raises(drafthouse.LabError) as wrong:
+        client.submit({"name": "x"})
+    assert wrong.value.problems
+
+
+def test_files_are_imported(lab: Served) -> None:
+    file = next(file for file in sorted((SAMPLES / "vllm-bench").iterdir()) if file.suffix == ".json")
+    done = lab.client(Role.SUBMITTER).import_files([("file", file.name, file.read_bytes())], labels={"study": "theirs"})
+    assert [run["file"] for run in done["runs"]] == [file.name] * len(done["runs"])
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_the_warehouse_is_pulled_when_it_changed_and_checked(lab: Served, tmp_path: Path) -> None:
+    client, file = lab.client(), tmp_path / "warehouse.duckdb"
+    assert client.pull(file)
+    assert file.read_bytes() == lab.settings.warehouse_file.read_bytes()
+    assert int(file.stat().st_mtime) == int(lab.settings.warehouse_file.stat().st_mtime)
+    assert not client.pull(file)
+    with closing(Master(lab.settings.master_file, lab.settings.warehouse_file)) as master:
+        master.connection.execute("INSERT INTO rejected_bundles VALUES ('job/run', 'x', now())")
+        master.publish()
+    seen: list[int] = []
+    assert client.pull(file, progress=lambda has, of: seen.append(of - has))
+    assert (seen[-1], list(tmp_path.iterdir())) == (0, [file])
+    assert file.read_bytes() == lab.settings.warehouse_file.read_bytes()
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_fetch_that_was_interrupted_goes_on_and_a_damaged_one_is_refused(lab: Served, tmp_path: Path) -> None:
+    client, file = lab.client(), tmp_path / "warehouse.duckdb"
+    newest, whole = client.snapshot(), lab.settings.warehouse_file.read_bytes()
+    assert (newest.digest, newest.bytes) == (hashlib.sha256(whole).hexdigest(), len(whole))
+    part = tmp_path / f".warehouse.duckdb.{newest.digest[:12]}.part"
+    part.write_bytes(whole[:100_000])
+    seen: list[int] = []
+    assert client.pull(file, progress=lambda has, _of: seen.append(has))
+    assert (min(seen) > 100_000, file.read_bytes() == whole) == (True, True)
+    file.write_bytes(b"older")
+    part.write_bytes(b"x" * 100_000)
+    with pytest.raises(drafthouse.LabError, match="not what the lab has"):
+        client.pull(file)
+    assert file.read_bytes() == b"older"
+    assert client.pull(file)
+
+
+@contextmanager
+def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[tuple[str, list[str]]]:
+    """A server of somebody else; and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} {self.headers.get('Authorization')}")
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_the_token_goes_to_nobody_but_the_lab() -> None:
+    with (
+        answering(200, {}, b"{}") as (elsewhere, asked),
+        answering(307, {"Location": f"{elsewhere}/api/v1/me"}, b"") as (url, _),
+    ):
+        with pytest.raises(drafthouse.LabError, match="which is not the lab"):
+            drafthouse.connect(url, "secret").me()
+        assert asked == []
+
+
+def test_an_address_where_no_lab_is_gives_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        answering(404, {"Content-Type": "text/html"}, b"<html>no</html>") as (url, _),
+        pytest.raises(drafthouse.LabError, match="answers 404 Not Found: is it a Drafthouse"),
+    ):
+        drafthouse.connect(url).me()
+    with pytest.raises(drafthouse.LabError, match="cannot be reached"):
+        drafthouse.connect(url).me()
+    for wrong in ("ftp://lab", "https://", "https://user@lab"):
+        with pytest.raises(drafthouse.LabError, match="is not the address of a lab"):
+            drafthouse.connect(wrong)
+    monkeypatch.delenv("DRAFTHOUSE_SERVER", raising=False)
+    with pytest.raises(drafthouse.LabError, match="DRAFTHOUSE_SERVER"):
+        drafthouse.connect()
+
+
+def test_a_job_of_another_name_with_signs_in_it_is_found(lab: Served) -> None:
+    database = app_engine(lab.settings.app_database_url)
+    job_id = queue._insert(database, study(name="50 % of 1+1?"), 0, ADMIN)
+    database.dispose()
+    assert lab.client().job("50 % of 1+1?")["job_id"] == job_id
