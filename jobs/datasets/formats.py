@@ -46,6 +46,7 @@ class Row:
     The recorded length of the answer is `output_tokens`, or that of `reply` in the target's own tokens. `time_s` is the
     arrival of the request, on the clock of the file. `turns` is the conversation as a session, the first turn included.
     `session` names the session of a record that is a single request of it; `ended_s` is when its answer ended.
+    `expected` is the answer that a score compares with.
     """
 
     text: str = ""
@@ -59,6 +60,7 @@ class Row:
     session: str | None = None
     ended_s: float | None = None
     adds: bool = False  # of a record of a session: its messages are new ones, and not the whole conversation
+    expected: str | None = None
 
     @property
     def has_output_length(self) -> bool:
@@ -122,6 +124,7 @@ class _Custom(Record):
     category: Category | None = None
     output_tokens: Tokens | None = None
     arrival_s: Annotated[float, Field(ge=0)] | None = None
+    expected: Words | None = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -144,6 +147,7 @@ def custom_row(record: Mapping[str, Any]) -> Row:
         output_tokens=read.output_tokens,
         time_s=read.arrival_s,
         turns=turns_of(messages or (Message("user", read.prompt or ""),), waits_s or None),
+        expected=read.expected,
     )
 
 

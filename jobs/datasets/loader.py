@@ -173,6 +173,7 @@ def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None, text_tok
         output_tokens=output_tokens if workload.own_output_lengths else None,
         arrival_s=pick.arrival_s,
         text_tokens=text_tokens,
+        expected=row.expected,
     )
 
 

@@ -42,7 +42,7 @@ class Prompt:
     text); the chat endpoint gets it as one user's message, unless there are `messages` (then it is their contents).
     `output_tokens` is the length that the dataset records, None if the workload does not use it. `arrival_s` is the
     request's time in the recorded trace, in seconds after the first of these prompts. `text_tokens` is the number of
-    the target's tokens in the text, where it was counted.
+    the target's tokens in the text, where it was counted. `expected` is the answer that the dataset expects.
 
     A prompt with a `session_id` is a turn of that session, and its id is that of the session with the number of the
     turn: in different arms a later turn may contain different answers. `later` are the turns that follow the first.
@@ -56,6 +56,7 @@ class Prompt:
     output_tokens: int | None = None
     arrival_s: float | None = None
     text_tokens: int | None = None
+    expected: str | None = None
     session_id: str | None = None
     turn: int | None = None
     later: tuple[Turn, ...] = ()
@@ -89,6 +90,7 @@ def next_turn(before: Prompt, place: int, turn: Turn, output_text: str) -> Promp
         token_ids=turn.token_ids,
         output_tokens=turn.output_tokens,
         text_tokens=None,
+        expected=None,
         turn=number,
         later=(),
     )

@@ -42,7 +42,7 @@ def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
 def _speculation(models_dir: Path, speculation: Speculation) -> tuple[str, ...]:
     """Ask for the per-request figures here, because vLLM refuses that flag without speculation."""
     config = json.dumps(speculative_config(models_dir, speculation))
-    return ("--speculative-config", config, "--per-request-spec-decode-metrics", "summary")
+    return ("--speculative-config", config, "--per-request-spec-decode-metrics", "detailed")
 
 
 def speculative_config(models_dir: Path, speculation: Speculation) -> dict[str, JsonValue]:

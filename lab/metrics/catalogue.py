@@ -12,6 +12,7 @@ from lab.metrics.definition import Better, Metric
 
 _END, _PROMPTS, _TOKENS = ("end_s", "error"), ("prompt_tokens",), ("completion_tokens",)
 _COUNTERS = ("counters_before", "counters_after")
+_ROUNDS = ("rounds_drafted", "rounds_accepted", "rounds_count")
 _RUN_METRICS = (
     Metric(
         "requests_completed", "Requests completed", "requests", "requests without an error", _END, short="Completed"
@@ -122,6 +123,103 @@ _RUN_METRICS = (
         "element i: share of rounds whose first i drafted tokens were all accepted (not conditional on i - 1)",
         _COUNTERS,
         better="higher",
+    ),
+    Metric(
+        "draft_length_mean",
+        "Drafted tokens per round",
+        "tokens/round",
+        "num_draft_tokens / num_drafts: below k where drafts differ in length",
+        _COUNTERS,
+        short="Drafted per round",
+    ),
+    Metric(
+        "num_verified_tokens",
+        "Verified tokens",
+        "tokens",
+        "num_draft_tokens + num_drafts: what the target computed to check the drafts, its own token of each round "
+        "included",
+        _COUNTERS,
+    ),
+    Metric(
+        "num_wasted_tokens",
+        "Wasted tokens",
+        "tokens",
+        "num_draft_tokens - num_accepted_tokens: drafted, verified and thrown away",
+        _COUNTERS,
+        better="lower",
+    ),
+    Metric(
+        "wasted_share",
+        "Wasted share",
+        "fraction",
+        "num_wasted_tokens / num_draft_tokens",
+        _COUNTERS,
+        better="lower",
+        short="Wasted",
+    ),
+    Metric(
+        "rounds_by_draft_length",
+        "Rounds by draft length",
+        "fraction",
+        "element i: share of the completed requests' rounds that drafted i - 1 tokens",
+        _ROUNDS,
+    ),
+    Metric(
+        "acceptance_of_drafted_position",
+        "Acceptance by position that was drafted",
+        "fraction",
+        "element i: of the completed requests' rounds that drafted i tokens or more, the share whose first i were all "
+        "accepted; unlike acceptance_per_position it does not fall because drafts were shorter",
+        _ROUNDS,
+        better="higher",
+    ),
+    Metric(
+        "reasoning_tokens",
+        "Reasoning tokens",
+        "tokens",
+        "sum of the tokens before the answer, over completed requests; null if one cannot be told",
+        ("reasoning_tokens",),
+    ),
+    Metric(
+        "answer_tokens",
+        "Answer tokens",
+        "tokens",
+        "completion_tokens - reasoning_tokens",
+        (*_TOKENS, "reasoning_tokens"),
+    ),
+    Metric(
+        "answer_tok_per_s",
+        "Answer throughput",
+        "tok/s",
+        "answer_tokens / duration_s",
+        (*_TOKENS, "reasoning_tokens", *_END),
+        better="higher",
+        short="Answer",
+    ),
+    *(
+        Metric(
+            f"ttfa_p{percentile}_ms",
+            f"Time to first answer token p{percentile}",
+            "ms",
+            f"{percentile}th percentile (linear) of the time to the first output that is not reasoning: "
+            "first_answer - sent, one value per completed request that came to its answer",
+            ("sent_s", "first_answer_s"),
+            better="lower",
+            short=f"TTFA p{percentile}",
+        )
+        for percentile in (50, 95)
+    ),
+    Metric(
+        "requests_scored", "Requests scored", "requests", "completed requests whose answer has a score", ("workload",)
+    ),
+    Metric(
+        "task_score",
+        "Task score",
+        "fraction",
+        "mean score of the answers: 1 right, 0 wrong, by the workload's `score`",
+        ("workload", "output_text", "expected"),
+        better="higher",
+        short="Score",
     ),
     Metric(
         "prefix_cache_hit_rate",
@@ -401,6 +499,14 @@ COST_WITH_START_UP = Metric(
     better="lower",
     short="With start-up",
 )
+COST_OF_ANSWER = Metric(
+    "cost_per_million_answer_tokens",
+    "Cost per million answer tokens",
+    "currency/10^6 answer tokens",
+    f"{_HOUR} / answer_tok_per_s x 10^6: reasoning is paid for but not read",
+    better="lower",
+    short="Per 10⁶ answer tokens",
+)
 COST_OF_ALL_TOKENS = Metric(
     "cost_per_million_tokens",
     "Cost per million tokens, input and output",
@@ -454,6 +560,7 @@ WITHIN_SLO = Metric(
 COSTS: tuple[Metric, ...] = (
     COST,
     COST_WITH_START_UP,
+    COST_OF_ANSWER,
     COST_OF_ALL_TOKENS,
     COST_WITHIN_SLO,
     COST_PER_REQUEST,

@@ -10,6 +10,8 @@ from typing import Literal
 from lab.metrics.number_format import number
 
 Better = Literal["higher", "lower"]
+#: Metrics of a run that are lists of numbers, which no axis and no comparison takes.
+SEVERAL_VALUES = frozenset(("acceptance_per_position", "acceptance_of_drafted_position", "rounds_by_draft_length"))
 
 
 @dataclass(frozen=True)

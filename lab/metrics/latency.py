@@ -20,6 +20,11 @@ def ttft_from_intended_ms(requests: RequestTable) -> Floats:
     return _between_ms(requests.numbers("intended_send_s"), requests.numbers("first_token_s"))
 
 
+def ttfa_ms(requests: RequestTable) -> Floats:
+    """Time to the first output that is not reasoning."""
+    return _between_ms(requests.numbers("sent_s"), requests.numbers("first_answer_s"))
+
+
 def send_delay_ms(requests: RequestTable) -> Floats:
     return _between_ms(requests.numbers("intended_send_s"), requests.numbers("sent_s"))
 

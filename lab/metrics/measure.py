@@ -16,6 +16,7 @@ from lab.metrics.percentiles import percentiles
 from lab.metrics.record_table import Floats, Mask, Ragged
 from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
 from lab.metrics.request_table import RequestTable
+from lab.quality.scores import scores
 from lab.study.workload import NO_TEXT
 
 Value = float | int | tuple[float, ...] | None
@@ -25,7 +26,14 @@ Window = tuple[float, float]  # seconds of the run's measured window
 #: NVML's clock event reasons that are not throttling: an idle GPU, or clocks set on purpose.
 _NO_THROTTLING = {"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"}
 #: What means nothing where a trace had no texts and random tokens were sent instead.
-_OF_TEXT = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
+_OF_TEXT = (
+    "acceptance_rate",
+    "acceptance_length",
+    "acceptance_per_position",
+    "acceptance_of_drafted_position",
+    "num_wasted_tokens",
+    "wasted_share",
+)
 _MEANS = {
     "gpu_power_mean_w": "gpu_power_w",
     "gpu_utilisation_mean_percent": "gpu_utilisation_percent",
@@ -57,8 +65,11 @@ def measure(run: RunRecord, requests: RequestTable, samples: Sequence[TelemetryS
         values |= _within_slo(run, completed, values["duration_s"])
         values |= _steady(run, requests)
         values |= _speculation(run.counters_before, run.counters_after)
+        values |= _rounds(completed)
         if requests.equals("category", NO_TEXT).any():
             values |= dict.fromkeys(_OF_TEXT)
+        values |= _reasoning(completed, values["duration_s"])
+        values |= _scored(run, completed)
         values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
         for name, samples_ms in latency.samples_ms(completed).items():
@@ -116,6 +127,7 @@ def _speculation(before: ServerCounters | None, after: ServerCounters | None) ->
     delta = _differences(before, after)
     drafts, drafted, accepted = (delta.get(f"num_{name}") for name in ("drafts", "draft_tokens", "accepted_tokens"))
     per_round = _ratio(accepted, drafts)
+    wasted = None if drafted is None or accepted is None else drafted - accepted
     return {
         "num_drafts": drafts,
         "num_draft_tokens": drafted,
@@ -123,9 +135,53 @@ def _speculation(before: ServerCounters | None, after: ServerCounters | None) ->
         "acceptance_rate": _ratio(accepted, drafted),
         "acceptance_length": None if per_round is None else 1 + per_round,
         "acceptance_per_position": _per_position(before, after, drafts),
+        "draft_length_mean": _ratio(drafted, drafts),
+        "num_verified_tokens": None if drafted is None or drafts is None else drafted + drafts,
+        "num_wasted_tokens": wasted,
+        "wasted_share": _ratio(wasted, drafted),
         "prefix_cache_hit_rate": _ratio(delta.get("prefix_cache_hits"), delta.get("prefix_cache_queries")),
         "server_generation_tokens": delta.get("generation_tokens"),
     }
+
+
+def _rounds(completed: RequestTable) -> dict[str, Value]:
+    """Figures of the whole histogram of rounds; none if one request's is unknown."""
+    drafted, accepted, counts = (completed.lists(f"rounds_{name}") for name in ("drafted", "accepted", "count"))
+    if not len(completed) or not counts.known.all() or not counts.values.size:
+        return {}
+    most = int(drafted.values.max())
+    rounds = np.bincount(drafted.values, weights=counts.values, minlength=most + 1)
+    reached = np.bincount(accepted.values, weights=counts.values, minlength=most + 1)[::-1].cumsum()[::-1]
+    drafted_so_far = rounds[::-1].cumsum()[::-1]
+    return {
+        "rounds_by_draft_length": tuple((rounds / rounds.sum()).tolist()),
+        "acceptance_of_drafted_position": tuple((reached[1 : most + 1] / drafted_so_far[1:]).tolist()) or None,
+    }
+
+
+def _reasoning(completed: RequestTable, duration_s: Value) -> dict[str, Value]:
+    reasoning, output = (whole_sum(completed.numbers(f"{kind}_tokens")) for kind in ("reasoning", "completion"))
+    if reasoning is None or output is None:
+        return {}
+    answer = max(0, output - reasoning)
+    waits_ms = latency.ttfa_ms(completed)
+    waits_ms = waits_ms[~np.isnan(waits_ms)]
+    quantiles = percentiles(waits_ms, (50, 95)) if waits_ms.size else (None, None)
+    return {
+        "reasoning_tokens": reasoning,
+        "answer_tokens": answer,
+        "answer_tok_per_s": _quotient(answer, duration_s),
+        "ttfa_p50_ms": quantiles[0],
+        "ttfa_p95_ms": quantiles[1],
+    }
+
+
+def _scored(run: RunRecord, completed: RequestTable) -> dict[str, Value]:
+    if run.workload.score is None:
+        return {}
+    found = scores(run.workload.score, completed)
+    found = found[~np.isnan(found)]
+    return {"requests_scored": int(found.size), "task_score": float(found.mean()) if found.size else None}
 
 
 def _differences(before: ServerCounters | None, after: ServerCounters | None) -> dict[str, int]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 #: 6 added the trial of a search for a capacity to the run, and why it was ended early.
 #: 7 added the work of ours that ran beside the window to the run.
 #: 8 added sessions to the workload, and the session and turn to the request.
-BUNDLE_FORMAT_VERSION = 8
+#: 9 added to the request its rounds by drafted and accepted tokens, its reasoning apart from its answer, and the
+#: expected answer; to the workload how answers are scored.
+BUNDLE_FORMAT_VERSION = 9
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,38 @@ class RequestRecord:
     )
     turn: int | None = field(
         default=None, metadata=_info("number of the turn within its session, from 1; null without sessions", since=8)
+    )
+    rounds_drafted: tuple[int, ...] | None = field(
+        default=None,
+        metadata=_info(
+            "the request's verification rounds as a histogram, with rounds_accepted and rounds_count: entry i of the "
+            "three says that so many rounds (rounds_count) drafted so many tokens (this) and had so many accepted",
+            "tokens",
+            since=9,
+        ),
+    )
+    rounds_accepted: tuple[int, ...] | None = field(
+        default=None, metadata=_info("tokens accepted in each of the rounds of that entry", "tokens", since=9)
+    )
+    rounds_count: tuple[int, ...] | None = field(
+        default=None, metadata=_info("rounds that drafted and accepted so many tokens", "rounds", since=9)
+    )
+    reasoning_tokens: int | None = field(
+        default=None,
+        metadata=_info(
+            "tokens of the output before the answer; 0 if the model did not think, null if it cannot be told",
+            "tokens",
+            since=9,
+        ),
+    )
+    reasoning_chars: int | None = field(
+        default=None, metadata=_info("characters of output_text before the answer", since=9)
+    )
+    first_answer_s: float | None = field(
+        default=None, metadata=_info("when the first output that is not reasoning arrived", "s", since=9)
+    )
+    expected: str | None = field(
+        default=None, metadata=_info("the answer that the dataset expects, to score the output with", since=9)
     )
 
 

@@ -133,6 +133,7 @@ def _workload(workload: Workload) -> Workload:
         output_tokens=output_tokens,
         own_output_lengths=workload.own_output_lengths,
         ignore_eos=workload.ignore_eos,
+        score=workload.score,
     )
 
 

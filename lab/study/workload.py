@@ -56,6 +56,7 @@ class Workload(Frozen):
     `input_tokens`, `prefix_tokens` and `num_prefixes` are for synthetic datasets (random, prefix_repetition). With
     `own_output_lengths` each prompt asks for the output length that its dataset records, at most `output_tokens`.
     With `sessions` the dataset's conversations are replayed turn by turn; else only the first turn of each is sent.
+    `score` says how answers are scored against what the dataset expects (`lab.quality.scores`); None: not at all.
     """
 
     dataset: Name = "reference"
@@ -67,6 +68,7 @@ class Workload(Frozen):
     own_output_lengths: bool = False
     ignore_eos: bool = True
     sessions: Sessions | None = None
+    score: Literal["exact", "contains", "number", "json"] | None = None
 
     @model_validator(mode="before")
     @classmethod

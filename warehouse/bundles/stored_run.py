@@ -78,6 +78,10 @@ class _Workload8(_Workload):
     sessions: _Sessions8 | None = None
 
 
+class _Workload9(_Workload8):
+    score: str | None = None
+
+
 class _Load1(_Stored):
     record = Load
     label: str | None = None
@@ -260,6 +264,10 @@ class _Run8(_Run7):
     workload: _Workload8
 
 
+class _Run9(_Run8):
+    workload: _Workload9
+
+
 #: The form of `run.json` by the version of the bundle format.
 STORED_RUNS: dict[int, type[_Run1]] = {
     1: _Run1,
@@ -270,6 +278,7 @@ STORED_RUNS: dict[int, type[_Run1]] = {
     6: _Run6,
     7: _Run7,
     8: _Run8,
+    9: _Run9,
 }
 READABLE_FORMAT_VERSIONS = tuple(STORED_RUNS)
 

@@ -180,7 +180,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
     _refuse_renamed(root, folder, run.job_id, run.run_id)
     measured = measure(run, bundle.requests, bundle.telemetry)
     verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder, run))
-    requests = request_rows(bundle.requests)
+    requests = request_rows(bundle.requests, bundle.run.workload.score)
     latencies, prompts = prompt_latencies(requests)
     of_run = {
         "recent_requests": requests,

@@ -76,6 +76,7 @@ class Cost:
 
 COSTS: Mapping[str, Cost] = {
     "cost_per_million_output_tokens": Cost("output_tok_per_s", cost.per_million_tokens),
+    "cost_per_million_answer_tokens": Cost("answer_tok_per_s", cost.per_million_tokens),
     "cost_per_million_tokens": Cost("total_tok_per_s", cost.per_million_tokens),
     "cost_per_million_output_tokens_within_slo": Cost("goodput_tok_per_s", cost.per_million_tokens),
     "cost_per_request": Cost("request_per_s", cost.per_request),

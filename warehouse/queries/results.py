@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from lab.metrics.catalogue import METRICS
+from lab.metrics.definition import SEVERAL_VALUES
 
 if TYPE_CHECKING:
     import pandas as pd  # the ingester reads this module and does without
 
 #: The metrics that can be compared: all that are a single number.
-COMPARABLE = tuple(metric.name for metric in METRICS if metric.name != "acceptance_per_position")
+COMPARABLE = tuple(metric.name for metric in METRICS if metric.name not in SEVERAL_VALUES)
 
 
 def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> pd.DataFrame:

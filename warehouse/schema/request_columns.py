@@ -24,6 +24,7 @@ from lab.metrics.groups import context_steps
 from lab.metrics.record_table import Floats
 from lab.metrics.records import FieldInfo, RequestRecord, TelemetrySample, field_infos
 from lab.metrics.request_table import RequestTable
+from lab.quality.scores import scores
 from warehouse.schema.column import Column, column, record_kinds, rows
 
 #: The columns that are computed, all but the first of them latencies in ms.
@@ -46,6 +47,7 @@ _CONTEXT = column(
     "int?",
     "length of the context in steps: the smallest power of two, from 256 on, that prompt_tokens does not exceed",
 )
+_SCORE = column("score", "double?", "score of the answer, 0 to 1, by the run's `score`; null if it has none")
 _LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
 _PROMPTS_ID = column("prompts_id", "text", "SHA-256 of the list of prompt_ids, one per line")
 PROMPT_LIST_COLUMNS = (
@@ -82,17 +84,19 @@ REQUEST_COLUMNS: tuple[Column, ...] = (
     _IS_COMPLETED,
     *(column(name, "double?", comment) for name, (comment, _) in _COMPUTED.items()),
     _CONTEXT,
+    _SCORE,
 )
 TELEMETRY_COLUMNS: tuple[Column, ...] = _recorded(TelemetrySample)
 
 
-def request_rows(requests: RequestTable) -> pa.Table:
-    """Return the rows of `request_records`."""
+def request_rows(requests: RequestTable, score: str | None = None) -> pa.Table:
+    """Return the rows of `request_records`; `score` says how answers are scored."""
     rows = requests.arrow.append_column("is_completed", pa.array(requests.is_completed))
     for name, (_, latency_ms) in _COMPUTED.items():
         rows = rows.append_column(name, pa.array(latency_ms(requests), from_pandas=True))
     context = pa.array(context_steps(requests), from_pandas=True).cast(_CONTEXT.types[1])
-    return rows.append_column(_CONTEXT.name, context)
+    rows = rows.append_column(_CONTEXT.name, context)
+    return rows.append_column(_SCORE.name, pa.array(scores(score, requests), from_pandas=True))
 
 
 def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:

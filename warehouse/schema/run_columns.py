@@ -93,6 +93,7 @@ _WORKLOAD = (
     ),
     column("requested_output_tokens", "int?", "most tokens that each request may generate", "workload.output_tokens"),
     column("ignore_eos", "bool?", "whether generation continues past the end-of-sequence token", "workload.ignore_eos"),
+    column("score", "text?", "how its answers are scored; null if they are not", "workload.score"),
     column(
         "input_tokens",
         "int?",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from array import array
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
 
 DONE = b"[DONE]"
 #: Finish reasons that mean the server gave up.
@@ -25,6 +26,11 @@ _SGLANG = {
 }
 
 
+#: A histogram of rounds: (tokens drafted, tokens accepted) -> rounds.
+Rounds = dict[tuple[int, int], int]
+_THINK, _THOUGHT = "<think>", "</think>"
+
+
 class Answer:
     """Collects the events of one answer. Counts come from the server's `usage` only; what it does not report is
     None.
@@ -32,6 +38,8 @@ class Answer:
 
     __slots__ = (
         "_counts",
+        "_reasoned",
+        "_reasoning_reported",
         "_texts",
         "_token_ids",
         "chunk_s",
@@ -41,6 +49,7 @@ class Answer:
         "finish_reason",
         "last_event_s",
         "prompt_tokens",
+        "rounds",
         "speculation",
     )
 
@@ -49,10 +58,13 @@ class Answer:
         self._counts: list[int | None] = []  # completion tokens so far, by the server's count in each event
         self._texts: list[str] = []
         self._token_ids = array("i")  # rejects what its column cannot store
+        self._reasoned: list[bool] = []  # whether the server says that a chunk is reasoning, and nothing else
+        self._reasoning_reported: int | None = None
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.finish_reason: str | None = None
         self.speculation: dict[str, int] | None = None  # vLLM's `metrics.speculative_decoding`, or SGLang's
+        self.rounds: Rounds | None = None
         self.error: str | None = None
         self.done = False
         self.last_event_s: float | None = None
@@ -78,19 +90,24 @@ class Answer:
             self._take_choice(t_s, choice, tokens)
         if usage:
             self.prompt_tokens, self.completion_tokens = _count(usage["prompt_tokens"]), tokens
+            if (reasoned := (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")) is not None:
+                self._reasoning_reported = _count(reasoned)
         if speculation := (data.get("metrics") or {}).get("speculative_decoding"):
             self.speculation = {name: _count(speculation[name]) for name in _SPECULATION if name in speculation}
+            self.rounds = _rounds(speculation)
         elif details := (data.get("sglext") or {}).get("spec_tokens_details"):
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
 
     def _take_choice(self, t_s: float, choice: dict[str, Any], tokens: int | None) -> None:
         """An event carries output if it has text, or if the server's running count grew (half a character, say)."""
-        text = _text(choice)
+        reasoning, answer = _texts(choice)
+        text = reasoning + answer
         counted = self._counts[-1] if self._counts else 0
         if text or (tokens is not None and counted is not None and tokens > counted):
             self.chunk_s.append(t_s)
             self._counts.append(tokens)
             self._texts.append(text)
+            self._reasoned.append(bool(reasoning) and not answer)
         if token_ids := choice.get("token_ids"):
             self._token_ids.extend(token_ids)
         if reason := choice.get("finish_reason"):
@@ -117,6 +134,11 @@ class Answer:
     def token_ids(self) -> tuple[int, ...] | None:
         """The output's tokens, if the server reports them. They are still counted by `usage`."""
         return tuple(self._token_ids) or None
+
+    @property
+    def reasoning(self) -> Reasoning:
+        """Where the reasoning ends: by the server's own fields, or else by the tags in the text."""
+        return _reasoning(self._texts, self._reasoned, self.chunk_s, self.chunk_tokens, self._reasoning_reported)
 
     def problem(self) -> str | None:
         """Return why this answer failed; None for a complete one."""
@@ -147,13 +169,82 @@ def _json(text: str) -> Any:
     return value
 
 
-def _text(choice: dict[str, Any]) -> str:
-    """Return the output in a choice of `/v1/completions` or `/v1/chat/completions`, reasoning included."""
+def _texts(choice: dict[str, Any]) -> tuple[str, str]:
+    """Return the reasoning and the rest of a choice of `/v1/completions` or `/v1/chat/completions`."""
     delta = choice.get("delta")
     if delta is None:
-        return _string(choice.get("text") or "")
+        return "", _string(choice.get("text") or "")
     reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
-    return _string(reasoning) + _string(delta.get("content") or "")
+    return _string(reasoning), _string(delta.get("content") or "")
+
+
+class Reasoning(NamedTuple):
+    """What came before the answer. `tokens` None: cannot be told. `first_answer_s` None: no answer came."""
+
+    tokens: int | None
+    chars: int
+    first_answer_s: float | None
+
+
+def _reasoning(
+    texts: list[str],
+    reasoned: list[bool],
+    times_s: list[float],
+    tokens: tuple[int, ...] | None,
+    reported: int | None,
+) -> Reasoning:
+    """Tokens are the server's own count, or those of the chunks before the answer.
+
+    A chunk that ends the reasoning and begins the answer counts as reasoning; its moment is that of the answer.
+    """
+    if any(reasoned):
+        answers = (place for place, text in enumerate(texts) if text and not reasoned[place])
+        first = next(answers, len(reasoned))
+        chars = sum(map(len, texts[:first]))
+    else:
+        chars = _tagged(text) if (text := "".join(texts)).lstrip().startswith(_THINK) or _THOUGHT in text else 0
+        first = _chunk_of(texts, chars)
+    first_s = times_s[first] if first < len(texts) else None
+    if not chars:
+        return Reasoning(reported or 0, 0, first_s)
+    begun = first + (not any(reasoned) and sum(map(len, texts[:first])) < chars)  # a chunk with both
+    counted = None if tokens is None else sum(tokens[:begun])
+    return Reasoning(counted if reported is None else reported, chars, first_s)
+
+
+def _tagged(text: str) -> int:
+    """Characters up to the end of the reasoning, its tag included; all of them if it does not end."""
+    end = text.find(_THOUGHT)
+    if end < 0:
+        return len(text)
+    after = end + len(_THOUGHT)
+    return after + len(text[after:]) - len(text[after:].lstrip())
+
+
+def _chunk_of(texts: list[str], chars: int) -> int:
+    """The first chunk that has a character after so many; their number if none has."""
+    seen = 0
+    for place, text in enumerate(texts):
+        seen += len(text)
+        if seen > chars:
+            return place
+    return len(texts)
+
+
+def _rounds(speculation: dict[str, Any]) -> Rounds | None:
+    """Return the request's rounds, by a histogram for each draft length or by its list of rounds; None without."""
+    by_length, rounds = speculation.get("acceptance_histogram_by_draft_length"), Counter[tuple[int, int]]()
+    if by_length is not None:
+        rows = by_length.items() if isinstance(by_length, dict) else enumerate(by_length)
+        for drafted, counts in rows:
+            for accepted, count in enumerate(counts):
+                rounds[_count(int(drafted)), accepted] += _count(count)
+    elif (steps := speculation.get("per_step_drafted")) is not None:
+        for drafted, accepted in zip(steps, speculation["per_step_accepted"], strict=True):
+            rounds[_count(drafted), _count(accepted)] += 1
+    elif speculation.get("num_spec_steps") != 0:
+        return None
+    return {cell: count for cell, count in sorted(rounds.items()) if count}
 
 
 def _string(value: Any) -> str:

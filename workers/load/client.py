@@ -152,6 +152,8 @@ async def send(
     )
     end_s = clock() if broken or answer.last_event_s is None else answer.last_event_s
     spec = (answer.speculation if target.per_request_spec_metrics else None) or {}
+    rounds = answer.rounds if target.per_request_spec_metrics else None
+    reasoning = answer.reasoning
     return replace(
         blank,
         sent_s=sent_s,
@@ -169,6 +171,12 @@ async def send(
         spec_accepted_tokens=spec.get("num_accepted_draft_tokens"),
         sent_prompt_tokens=sent_prompt_tokens(target, prompt),
         output_token_ids=answer.token_ids,
+        rounds_drafted=None if rounds is None else tuple(drafted for drafted, _ in rounds),
+        rounds_accepted=None if rounds is None else tuple(accepted for _, accepted in rounds),
+        rounds_count=None if rounds is None else tuple(rounds.values()),
+        reasoning_tokens=reasoning.tokens if answer.chunk_s else None,
+        reasoning_chars=reasoning.chars if answer.chunk_s else None,
+        first_answer_s=reasoning.first_answer_s,
     )
 
 
@@ -193,6 +201,7 @@ def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s
         finish_reason=None,
         error="not sent: the server had ended before its turn came",
         output_text="",
+        expected=prompt.expected,
     )
 
 

@@ -26,13 +26,17 @@ class Rounds:
         self.num_speculative_tokens = num_speculative_tokens
         self.drafted = 0
         self.histogram = [0] * (num_speculative_tokens + 1)  # rounds by number of accepted tokens
+        self.steps: list[tuple[int, int]] = []  # tokens drafted and accepted in each round
 
     def observe(self, drafted: int, accepted: int) -> None:
         self.drafted += drafted
         self.histogram[accepted] += 1
+        self.steps.append((drafted, accepted))
 
     def summary(self) -> dict[str, Any]:
-        """Return `metrics.speculative_decoding` as vLLM sends it under `--per-request-spec-decode-metrics summary`."""
+        """Return `metrics.speculative_decoding` as vLLM sends it under `--per-request-spec-decode-metrics
+        detailed`.
+        """
         steps = sum(self.histogram)
         accepted = sum(place * rounds for place, rounds in enumerate(self.histogram))
         return {
@@ -43,6 +47,8 @@ class Rounds:
             "num_accepted_draft_tokens": accepted,
             "num_draft_tokens": self.drafted,
             "num_spec_tokens": self.num_speculative_tokens,
+            "per_step_accepted": [accepted for _, accepted in self.steps],
+            "per_step_drafted": [drafted for drafted, _ in self.steps],
         }
 
 

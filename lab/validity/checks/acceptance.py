@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from lab.metrics.records import RunRecord
+from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import percent
@@ -62,6 +63,8 @@ def _requests_agree(evidence: Evidence) -> Answer:
     if evidence.run.arm.speculation is None:
         return None
     accepted = evidence.grown("num_accepted_tokens")
+    if wrong := _rounds_apart(evidence.completed):
+        return Fired(f"The rounds that {wrong} answers list do not add up to their own counts.")
     counts = evidence.completed.numbers("spec_accepted_tokens")
     if accepted is None or np.isnan(counts).any() or evidence.some_failed:
         return Missing("accepted tokens of every request and of the server's counters")
@@ -70,6 +73,18 @@ def _requests_agree(evidence: Evidence) -> Answer:
     return Fired(
         f"The server's counters grew by {accepted:.0f} accepted tokens, but its answers add up to {counts.sum():.0f}."
     )
+
+
+def _rounds_apart(completed: RequestTable) -> int:
+    """How many answers' histograms of rounds contradict the three counts that came with them."""
+    drafted, accepted, counts = (completed.lists(f"rounds_{name}") for name in ("drafted", "accepted", "count"))
+    if not counts.known.any():
+        return 0
+    summed = (counts.values, drafted.values * counts.values, accepted.values * counts.values)
+    apart = np.zeros(len(completed), dtype=np.bool_)
+    for name, values in zip(("spec_drafts", "spec_draft_tokens", "spec_accepted_tokens"), summed, strict=True):
+        apart |= counts.sums(values) != completed.numbers(name)
+    return int((apart & counts.known).sum())
 
 
 def _few_rounds(evidence: Evidence) -> Answer:
@@ -116,9 +131,10 @@ CHECKS = (
         name="request_acceptance_agrees",
         traps=(9, 10),
         severity="warning",
-        looks_at=("spec_accepted_tokens", *_COUNTERS),
-        threshold=f"the two differ by more than {percent(REQUESTS_APART)} and one token per request; skipped if "
-        "requests failed",
+        looks_at=("spec_accepted_tokens", "rounds_count", *_COUNTERS),
+        needs=("spec_accepted_tokens", *_COUNTERS),
+        threshold=f"the two differ by more than {percent(REQUESTS_APART)} and one token per request, which is skipped "
+        "if requests failed; or an answer's rounds, drafted and accepted tokens differ from its own histogram",
         why="Both count the same rounds. If they differ, acceptance by category and by request does not match the "
         "run's.",
         advice="Use the acceptance of the run, not that of its requests.",

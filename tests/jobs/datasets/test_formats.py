@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobs.datasets.formats import custom_row
 from jobs.datasets.listing import add_dataset
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
@@ -178,3 +179,8 @@ def test_a_file_with_a_wrong_row_is_refused_with_its_place_and_nothing_is_regist
     with pytest.raises(UserError, match=f"dataset {dataset} is not on this host"):
         prompts(settings, dataset, 1)
     assert {path.name for path in settings.datasets.rglob("*")} == {"files", ".lock"}
+
+
+def test_a_row_of_ones_own_may_say_which_answer_is_expected() -> None:
+    assert custom_row({"prompt": "2 + 2?", "expected": "4"}).expected == "4"
+    assert custom_row({"prompt": "2 + 2?"}).expected is None

@@ -333,6 +333,12 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "The server's counters grew by 16384 accepted tokens, but its answers add up to 5120.",
         lambda: drafted().with_requests(spec_accepted_tokens=10),
     ),
+    (
+        "request_acceptance_agrees",
+        "warning",
+        "The rounds that 512 answers list do not add up to their own counts.",
+        lambda: drafted().with_requests(rounds_drafted=(3,), rounds_accepted=(1,), rounds_count=(9,)),
+    ),
     ("few_rounds", "note", "Acceptance rests on 50 rounds.", lambda: drafted().with_counters(num_drafts=1050.0)),
     (
         "few_rounds",

@@ -47,8 +47,13 @@ def test_a_bundle_of_each_format_is_read_and_what_it_lacks_is_unknown(version: i
         Slo(ttft_ms=500.0),
     )
     sessions = Sessions(answers="recorded", max_turns=2, think="fixed", think_s=0.5) if version >= 8 else None
-    assert run.workload == Workload(category="code", output_tokens=16, sessions=sessions)
+    score = "contains" if version >= 9 else None
+    assert run.workload == Workload(category="code", output_tokens=16, sessions=sessions, score=score)
     assert (answered.session_id, answered.turn) == (("s", 1) if version >= 8 else (None, None))
+    rounds = (answered.rounds_drafted, answered.rounds_accepted, answered.rounds_count)
+    assert rounds == (((3, 3), (0, 2), (1, 1)) if version >= 9 else (None, None, None))
+    apart = (answered.reasoning_tokens, answered.reasoning_chars, answered.first_answer_s, answered.expected)
+    assert apart == ((1, 2, 0.4, "turn") if version >= 9 else (None,) * 4)
     assert run.arm.model_copy(update={"config": {}, "environment": {}, "speculation": speculation}) == arm
     assert around.command == ("vllm", "serve", "target")
     assert run.counters_after is not None

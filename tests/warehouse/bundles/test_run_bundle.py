@@ -107,6 +107,13 @@ spec_accepted_tokens: int32""",
     4: "output_token_ids: list<element: int32>",
     8: """session_id: string
 turn: int32""",
+    9: """rounds_drafted: list<element: int32>
+rounds_accepted: list<element: int32>
+rounds_count: list<element: int32>
+reasoning_tokens: int32
+reasoning_chars: int32
+first_answer_s: double
+expected: string""",
 }
 _TELEMETRY = {
     1: """t_s: double not null

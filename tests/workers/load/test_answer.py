@@ -14,6 +14,7 @@ from workers.load.answer import DONE, Answer, EventReader
 KEYS = (
     "choices", "text", "delta", "content", "reasoning", "finish_reason", "usage", "prompt_tokens", "completion_tokens",
     "metrics", "token_ids", "speculative_decoding", "num_spec_steps", "error", "object", "message",
+    "per_step_drafted", "per_step_accepted", "acceptance_histogram_by_draft_length", "completion_tokens_details",
 )  # fmt: skip
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
@@ -161,3 +162,50 @@ def test_several_data_lines_are_one_event() -> None:
 
 def test_a_last_event_without_its_blank_line_is_not_lost() -> None:
     assert read([b"data: [DONE]"]) == [b"[DONE]"]
+
+
+def spoken(thought: str, said: str, count: int) -> dict[str, object]:
+    delta = {"reasoning_content": thought, "content": said}
+    return {"choices": [{"delta": delta, "finish_reason": None}], "usage": usage(count)}
+
+
+def test_reasoning_ends_where_the_server_says_so() -> None:
+    answer = answered(spoken("Let me", "", 2), spoken("", "", 3), spoken(" think.", "", 5), spoken("", "Yes.", 7), DONE)
+    reasoning = answer.reasoning
+    assert answer.text[reasoning.chars :] == "Yes."
+    assert reasoning == (5, len("Let me think."), 3.0)
+
+
+def test_reasoning_ends_at_its_tag_wherever_chunks_are_cut() -> None:
+    cut_within = answered(token("<think>a b</th", 4), token("ink>\n\n4", 6), token("2", 7), DONE)
+    assert cut_within.reasoning == (6, len("<think>a b</think>\n\n"), 1.0)
+    cut_between = answered(token("<think>a</think>", 4), token("\n", 5), token("42", 6), DONE)
+    assert cut_between.reasoning == (5, len("<think>a</think>\n"), 2.0)
+    unopened = answered(token("a</think>", 4), token("42", 6), DONE)
+    assert unopened.reasoning == (4, len("a</think>"), 1.0)
+
+
+def test_an_answer_that_never_comes_is_all_reasoning_and_one_without_thought_has_none() -> None:
+    assert answered(token("<think>a", 2), token(" b", 3), DONE).reasoning == (3, len("<think>a b"), None)
+    assert answered(token("42", 1), DONE).reasoning == (0, 0, 0.0)
+    assert answered(token("<think>a</think>4", None), token("2", None), DONE).reasoning == (None, 16, 0.0)
+
+
+def test_the_servers_own_count_of_reasoning_goes_before_that_of_the_chunks() -> None:
+    last = {"choices": [], "usage": usage(7) | {"completion_tokens_details": {"reasoning_tokens": 4}}}
+    assert answered(spoken("Hm.", "", 5), spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 4
+
+
+def rounds_of(**speculation: object) -> Answer:
+    return answered(token("x", 1), {"choices": [], "metrics": {"speculative_decoding": speculation}}, DONE)
+
+
+def test_the_whole_histogram_of_rounds_is_kept_in_each_form_that_servers_send() -> None:
+    listed = rounds_of(num_spec_steps=4, per_step_drafted=[3, 1, 3, 1], per_step_accepted=[0, 1, 3, 1])
+    assert listed.rounds == {(1, 1): 2, (3, 0): 1, (3, 3): 1}
+    by_length = [[], [0, 2], [], [1, 0, 0, 1]]
+    assert rounds_of(acceptance_histogram_by_draft_length=by_length).rounds == listed.rounds
+    assert rounds_of(acceptance_histogram_by_draft_length={"1": [0, 2], "3": [1, 0, 0, 1]}).rounds == listed.rounds
+    assert rounds_of(num_spec_steps=0).rounds == {}
+    assert rounds_of(num_spec_steps=4, acceptance_histogram=[1, 2, 0, 1]).rounds is None
+    assert "unreadable" in (rounds_of(per_step_drafted=[3, 1], per_step_accepted=[0]).problem() or "")

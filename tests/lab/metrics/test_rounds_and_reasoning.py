@@ -1,0 +1,69 @@
+"""Figures of the histogram of rounds, and of the answer apart from its reasoning."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.metrics.measure import measure
+from lab.metrics.request_table import RequestTable
+from tests.warehouse.runs import counters, request, run_record
+
+ROUND = st.integers(0, 6).flatmap(lambda drafted: st.tuples(st.just(drafted), st.integers(0, drafted)))
+
+
+def test_positions_stay_right_where_drafts_differ_in_length() -> None:
+    """Of 10 rounds 6 drafted one token, all accepted; 4 drafted two, of which 2 accepted both and 2 none."""
+    one = request(rounds_drafted=(1, 2), rounds_accepted=(1, 0), rounds_count=(6, 2))
+    other = request(index=1, rounds_drafted=(2,), rounds_accepted=(2,), rounds_count=(2,))
+    metrics = measure(run_record(), RequestTable.of((one, other)))
+    assert metrics["rounds_by_draft_length"] == pytest.approx((0.0, 0.6, 0.4))
+    assert metrics["acceptance_of_drafted_position"] == pytest.approx((0.8, 0.5))
+
+
+@given(st.lists(st.lists(ROUND, max_size=12), min_size=1, max_size=4))
+def test_the_histograms_sums_are_the_runs_counters(rounds: list[list[tuple[int, int]]]) -> None:
+    requests = [
+        request(
+            index=place,
+            rounds_drafted=tuple(drafted for drafted, _ in listed),
+            rounds_accepted=tuple(accepted for _, accepted in listed),
+            rounds_count=(1,) * len(listed),
+        )
+        for place, listed in enumerate(rounds)
+    ]
+    every = [each for listed in rounds for each in listed]
+    drafted, accepted = sum(drafted for drafted, _ in every), sum(accepted for _, accepted in every)
+    after = counters(num_drafts=float(len(every)), num_draft_tokens=float(drafted), num_accepted_tokens=float(accepted))
+    metrics = measure(run_record(counters_before=counters(), counters_after=after), RequestTable.of(requests))
+    lengths, positions = metrics["rounds_by_draft_length"], metrics["acceptance_of_drafted_position"]
+    if not every:
+        assert (lengths, positions) == (None, None)
+        return
+    assert isinstance(lengths, tuple)
+    assert sum(lengths) == pytest.approx(1.0)
+    mean = metrics["draft_length_mean"]
+    assert sum(place * share for place, share in enumerate(lengths)) == pytest.approx(mean)
+    assert isinstance(positions, tuple | None)
+    reaching = [sum(lengths[place:]) * len(every) for place in range(1, len(lengths))]
+    summed = [rate * n for rate, n in zip(positions or (), reaching, strict=True)]
+    assert sum(summed) == pytest.approx(accepted)
+    assert (metrics["num_wasted_tokens"], metrics["num_verified_tokens"]) == (drafted - accepted, drafted + len(every))
+
+
+def test_one_request_without_its_histogram_leaves_the_runs_unknown() -> None:
+    known = request(rounds_drafted=(1,), rounds_accepted=(1,), rounds_count=(6,))
+    metrics = measure(run_record(), RequestTable.of((known, request(index=1))))
+    assert (metrics["rounds_by_draft_length"], metrics["acceptance_of_drafted_position"]) == (None, None)
+
+
+def test_the_answer_is_counted_and_timed_apart_from_the_reasoning() -> None:
+    thinking = request(reasoning_tokens=3, first_answer_s=0.5)
+    plain = request(index=1, reasoning_tokens=0, first_answer_s=0.2)
+    metrics = measure(run_record(), RequestTable.of((thinking, plain)))
+    assert (metrics["reasoning_tokens"], metrics["answer_tokens"]) == (3, 5)
+    assert metrics["answer_tok_per_s"] == pytest.approx(5 / 0.6)
+    assert metrics["ttfa_p50_ms"] == pytest.approx((400 + 100) / 2)
+    unknown = measure(run_record(), RequestTable.of((thinking, request(index=1))))
+    assert [unknown[name] for name in ("reasoning_tokens", "answer_tokens", "ttfa_p50_ms")] == [None] * 3
