@@ -96,7 +96,7 @@ def setting_problems(settings: Settings, study: Study, role: Role) -> list[Probl
 
 
 def launch_problems(settings: Settings, study: Study, arm: Arm) -> list[Problem]:
-    """Return what an arm of a study in the queue may not have. Whether its author had the role is not asked again."""
+    """Return what an arm of a study in the queue may not have, whoever submitted it: see `author_problems`."""
     policy = load_policy(settings)
     asked = _Asked(settings, policy, next(iter(policy.remote_code), None))
     one = study.model_copy(update={"arms": (arm,)})
@@ -105,6 +105,22 @@ def launch_problems(settings: Settings, study: Study, arm: Arm) -> list[Problem]
         *asked.flags(asked.kinds.get(arm.engine), "engine_flags", study.engine_flags),
         *asked.arm("arms[0]", arm),
     ]
+
+
+def author_problems(settings: Settings, study: Study, arm: Arm, role: Role | None) -> list[Problem]:
+    """Return what the study's author, who has this role now, may not have in it any more: code that comes with a model.
+
+    None: the author may not sign in.
+    """
+    asked = _Asked(settings, load_policy(settings), role)
+    kind = asked.kinds.get(arm.engine)
+    flags = {"engine_flags": study.engine_flags, "arms[0].flags": arm.flags, "arms[0].config": _dotted(arm.config)}
+    named = ((field, [flag for flag in of if _is_remote_code(flag)]) for field, of in flags.items())
+    return [problem for field, of in named for problem in asked.flags(kind, field, of)]
+
+
+def _is_remote_code(flag: str) -> bool:
+    return _plain(flag).removeprefix("no-") == REMOTE_CODE
 
 
 @dataclass(frozen=True)
@@ -142,7 +158,7 @@ class _Asked:
         for flag in flags:
             name = _plain(flag)
             bare = name.removeprefix("no-")
-            if bare == REMOTE_CODE:
+            if _is_remote_code(flag):
                 if self.role not in self.policy.remote_code:
                     who = str(self.role or Role.ADMINISTRATOR)
                     yield f"{field}.{flag}", self.refused("Python that comes with a model", "remote_code", who)

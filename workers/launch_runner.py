@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from jobs.access.accounts import role_now
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
-from lab.errors import EngineError, UserError
+from jobs.policy import author_problems
+from lab.errors import EngineError, StudyError, UserError
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from warehouse import quiet
+from warehouse.app_db.engine import app_engine
+from warehouse.disk_room import refuse_full_disk
 from workers.engine_runtime import hopeless
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.room import refuse_without_room
@@ -82,14 +86,15 @@ class LaunchRunner:
     def measure(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
         """Measure the runs that are left of the launch.
 
-        Raises the heartbeat's reasons to stop, and UserError if a bundle cannot be written or if the first engine shows
-        that none will start.
+        Raises the heartbeat's reasons to stop, and UserError if the disk is too full for a run, if a bundle cannot be
+        written or if the first engine shows that none will start.
         """
         self._begin(launch)
         if left:
             for name, engine in self._engines.items():
                 self._ensure_up(engine, [run for run in left if run.arm.name == name] or left)
         for run in left:
+            refuse_full_disk(self.recorder.settings.bundles, self.recorder.settings.least_free_mib, "the next run")
             engine = self._engines[run.arm.name]
             if (running := self._ensure_up(engine, [run])) is None:
                 self.recorder.unmeasured(launch, run, engine.command, engine.why_gone)
@@ -136,6 +141,7 @@ class LaunchRunner:
         settings, job = self.recorder.settings, self.recorder.job
         self.recorder.status.starting(engine.arm, for_runs[0].repeat)
         self.recorder.bundles.wait()  # the engine's log is about to be overwritten
+        self._refuse_lost_role(engine.arm)
         refuse_without_room([other.process for other in self._engines.values() if other.process is not None])
 
         def started(command: Command, process: Process) -> None:
@@ -147,6 +153,17 @@ class LaunchRunner:
         self._has_started = True
         if engine.running.start_s is not None:
             self.recorder.status.forecast.saw_start(engine.running.start_s)
+
+    def _refuse_lost_role(self, arm: Arm) -> None:
+        """Raise StudyError if the arm runs code of a model, and the job's owner may not (any more) have that."""
+        settings, job = self.recorder.settings, self.recorder.job
+        database = app_engine(settings.app_database_url)
+        try:
+            role = role_now(database, job.submitted_by)
+        finally:
+            database.dispose()
+        if problems := author_problems(settings, job.study, arm, role):
+            raise StudyError(problems)
 
     def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
         others = {name: other.process for name, other in self._engines.items() if other is not engine}

@@ -27,6 +27,7 @@ from lab.errors import UserError
 from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
+from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_runner import run_job
@@ -42,6 +43,7 @@ class Worker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._database = app_engine(settings.app_database_url)
+        engine_user(settings)  # raises SettingsError before any job is taken
         self._name, self._hardware = worker_name(), hardware_name()
         self._heartbeat: Heartbeat | None = None
         self._job_id: str | None = None

@@ -94,6 +94,18 @@ def all_users(engine: sa.Engine) -> list[User]:
     return [User(row.name, Role(row.role), bool(row.password_hash), row.created_at, row.disabled_at) for row in rows]
 
 
+def role_now(engine: sa.Engine, name: str | None) -> Role | None:
+    """The role of whoever made something, at this moment; None for a user who is disabled.
+
+    Who is no user, or not known, has come by the host itself: whoever may use that is an administrator.
+    """
+    with reading(engine).connect() as connection:
+        row = None if name is None else _find(connection, name)
+    if row is None:
+        return Role.ADMINISTRATOR
+    return Role(row.role) if row.disabled_at is None else None
+
+
 def welcome(engine: sa.Engine, name: str, claimed: Role | None, new: Role | None) -> None:
     """Let in a user whom another service vouches for, with the role that it claims, if it claims one.
 

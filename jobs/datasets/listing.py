@@ -16,6 +16,7 @@ from lab.study import Workload
 from lab.study.model_base import Frozen
 from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine
+from warehouse.disk_room import refuse_full_disk
 from warehouse.settings import Settings
 
 
@@ -59,6 +60,7 @@ def dataset_digest(settings: Settings, workload: Workload) -> str | None:
 def add_dataset(settings: Settings, name: str, file: Path, *, actor: Actor) -> DatasetState:
     """Check the whole file and register it under `name`. Raises UserError naming the invalid line, and AccessError."""
     access.require(actor, Change.DATASETS)
+    refuse_full_disk(settings.datasets, settings.least_free_mib, "a dataset")
     entry = registry.add(settings.datasets, name, file)
     _record(settings, actor, name, added=entry.original_name, sha256=entry.sha256, rows=entry.stock.rows)
     return _registered(DATASETS.get(entry.format, CUSTOM), entry)

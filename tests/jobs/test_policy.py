@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from jobs import policy, queue
+from jobs.access import accounts
 from jobs.access.local import local_actor
 from jobs.engines import transformers, vllm
-from jobs.policy import launch_problems, place_problems, setting_problems
+from jobs.policy import author_problems, launch_problems, place_problems, setting_problems
 from jobs.presets import all_presets
 from jobs.submission import check_study
 from lab.access import Role
 from lab.errors import SettingsError, StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_toml
+from tests.actors import ADMIN
 from tests.workers.homes import Home
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.settings import Settings
@@ -112,6 +114,24 @@ def test_who_may_run_code_of_a_model_is_said_by_role(home: Home) -> None:
     assert setting_problems(home.settings, study, Role.ADMINISTRATOR) == []
     assert setting_problems(home.settings, study, Role.SUBMITTER) != []
     assert launch_problems(home.settings, study, study.arms[0]) == []
+
+
+def test_the_role_is_asked_again_before_a_start(home: Home) -> None:
+    """Whoever lost it, or may not sign in any more, runs no code of a model; the host's own command may."""
+    write_policy(home, 'remote_code = ["administrator"]\n')
+    accounts.add_user(home.database, "eve", Role.ADMINISTRATOR, actor=ADMIN)
+    for field in ({"flags": {"trust_remote_code": True}}, {"config": {"trust-remote-code": True}}):
+        study = home.study(arms=[PLAIN | field])
+        arm = study.arms[0]
+        assert author_problems(home.settings, study, arm, accounts.role_now(home.database, "eve")) == []
+        assert author_problems(home.settings, study, arm, accounts.role_now(home.database, None)) == []
+        assert author_problems(home.settings, study, arm, Role.SUBMITTER) != []
+        assert author_problems(home.settings, study, arm, None) != []
+    assert author_problems(home.settings, home.study(), home.study().arms[0], None) == []
+    accounts.set_role(home.database, "eve", Role.SUBMITTER, actor=ADMIN)
+    assert accounts.role_now(home.database, "eve") is Role.SUBMITTER
+    accounts.disable(home.database, "eve", actor=ADMIN)
+    assert accounts.role_now(home.database, "eve") is None
 
 
 @pytest.mark.parametrize("flag", ["host", "HOST", "no-host", "speculative_config.model", "api_key", "port", "model.x"])

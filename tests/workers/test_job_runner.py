@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from jobs import queue
+from jobs.access import accounts
+from lab.access import Role
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
 from tests.actors import ADMIN
@@ -230,3 +233,26 @@ def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
     command = " ".join(by_arm(home.runs(), "ngram")[0].circumstances.command)
     assert '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}' in command
     assert "--per-request-spec-decode-metrics summary" in command
+
+
+def test_without_room_on_the_disk_no_run_begins_and_the_job_says_so(home: Home) -> None:
+    full = dataclasses.replace(home, settings=home.settings.model_copy(update={"least_free_mib": 2**40}))
+    job = worked(full)
+    assert job.state == "failed"
+    assert job.error is not None
+    assert "the next run needs more room" in job.error
+    assert home.runs() == []
+
+
+def test_code_of_a_model_does_not_run_for_who_may_not_have_it_any_more(home: Home) -> None:
+    """The study was submitted by an administrator, who is disabled before a worker takes it."""
+    (home.settings.home / "policy.toml").write_text('remote_code = ["administrator"]\n')
+    accounts.add_user(home.database, ADMIN.name, Role.ADMINISTRATOR, actor=ADMIN)
+    job_id = home.submit(arms=[BASELINE | {"flags": {"trust-remote-code": True}}])
+    accounts.disable(home.database, ADMIN.name, actor=ADMIN)
+    worker = Worker(home.settings)
+    worker.work()
+    job = home.job(job_id)
+    assert job.state == "failed"
+    assert job.error is not None
+    assert "Python that comes with a model" in job.error

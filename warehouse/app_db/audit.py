@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -52,6 +52,14 @@ def newest(engine: sa.Engine, limit: int) -> list[Entry]:
     query = sa.select(audit).order_by(audit.c.audit_id.desc()).limit(limit)
     with reading(engine).connect() as connection:
         return [_entry(row) for row in connection.execute(query).mappings()]
+
+
+def of_last_day(engine: sa.Engine, actor: Actor, action: str) -> list[Entry]:
+    """Return what the actor did of a kind within 24 hours, the newest first."""
+    since = datetime.now(UTC) - timedelta(days=1)
+    query = sa.select(audit).where(audit.c.at > since, audit.c.actor == actor.name, audit.c.action == action)
+    with reading(engine).connect() as connection:
+        return [_entry(row) for row in connection.execute(query.order_by(audit.c.audit_id.desc())).mappings()]
 
 
 def as_duckdb_table(engine: sa.Engine) -> str:

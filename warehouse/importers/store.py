@@ -14,6 +14,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.bundles.imported_bundle import ImportedBundle, record_of, write_imported
 from warehouse.bundles.restore import is_export, restore_bundles
 from warehouse.bundles.run_bundle import find_bundles
+from warehouse.disk_room import refuse_full_disk
 from warehouse.importers.detect import FORMATS, format_of
 from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, printable, read_paths
 from warehouse.importers.json_reader import Document, documents
@@ -71,11 +72,13 @@ def import_paths(
     if len(paths) > 1 or labels or tool != AUTO:
         name = printable(exported[0].as_posix())
         raise ForeignFileError(f"{name} was exported by Drafthouse: import it alone, without a tool and labels")
+    size_bytes = sum(file.stat().st_size for file in exported[0].rglob("*") if file.is_file())
+    _refuse_too_much(settings, actor, size_bytes)
     try:
         runs, new = restore_bundles(settings.bundles, exported[0])
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
-    _record(settings, actor, exported[0].name, new)
+    _record(settings, actor, exported[0].name, new, size_bytes)
     return Import(jobs=(), runs=(), new_run_ids=new, skipped=(), taken_in=runs)
 
 
@@ -94,6 +97,8 @@ def import_read(
         raise ForeignFileError(
             f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
         )
+    size_bytes = sum(len(file.content) for file in files)
+    _refuse_too_much(settings, actor, size_bytes)
     read = read_runs(files, tool, labels, progress)
     progress("storing", _COMPUTED)
     give_back_memory()
@@ -106,14 +111,31 @@ def import_read(
     places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
     jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
     new_ids = tuple(record.run.run_id for record in new)
-    _record(settings, actor, ", ".join(jobs), new_ids)
+    _record(settings, actor, ", ".join(jobs), new_ids, size_bytes)
     return Import(tuple(jobs), tuple(replace(run, requests=None) for run in read.runs), new_ids, read.skipped)
 
 
-def _record(settings: Settings, actor: Actor, subject: str, new_run_ids: Sequence[str]) -> None:
+def _refuse_too_much(settings: Settings, actor: Actor, size_bytes: int) -> None:
+    """Raise ForeignFileError or UserError before anything is stored, if the disk or the user's day has no room."""
+    refuse_full_disk(settings.bundles, settings.least_free_mib + size_bytes // MIB, "the import")
+    if actor.via == "command":
+        return
     engine = app_engine(settings.app_database_url)
     try:
-        audit.record_alone(engine, actor, Change.IMPORT, subject, new_runs=len(new_run_ids))
+        earlier = sum(entry.detail.get("bytes", 0) for entry in audit.of_last_day(engine, actor, Change.IMPORT))
+    finally:
+        engine.dispose()
+    if earlier + size_bytes > settings.import_mib_per_day * MIB:
+        raise ForeignFileError(
+            f"you have imported {earlier // MIB:,} MiB within 24 hours, and with these {size_bytes / MIB:,.0f} MiB it "
+            f"is more than {settings.import_mib_per_day:,} (DRAFTHOUSE_IMPORT_MIB_PER_DAY): import the rest tomorrow"
+        )
+
+
+def _record(settings: Settings, actor: Actor, subject: str, new_run_ids: Sequence[str], size_bytes: int) -> None:
+    engine = app_engine(settings.app_database_url)
+    try:
+        audit.record_alone(engine, actor, Change.IMPORT, subject, new_runs=len(new_run_ids), bytes=size_bytes)
     finally:
         engine.dispose()
 

@@ -1,6 +1,7 @@
 """The parent process of every engine: whatever happens to the worker, no process of the engine is left behind.
 
-The worker runs this file with the engine's command as arguments and holds the other end of our standard input. A number
+The worker runs this file with how long the engine's log may become, the numbers of the user that it runs as (empty: the
+worker's), and the engine's command; and holds the other end of our standard input. A number
 on it orders us to stop the engine with so many seconds of grace. End of file means that the worker is gone, even by
 kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
 """
@@ -15,16 +16,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ORPHAN_GRACE_S = 2.0
 _GIVE_UP_S = 10.0  # after KILL; some processes cannot be ended even by the kernel
 _LOOK_EVERY_S = 0.02
+_LOG_EVERY_S = 5.0
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def main(command: list[str]) -> int:
-    """Run the engine until it ends or must stop; then end everything it started. Return its exit status."""
+def main(most_log_bytes: int, ids: str, command: list[str]) -> int:
+    """Run the engine until it ends or must stop; then end everything it started. Return its exit status.
+
+    `ids`: `uid:gid:group,group`, or empty. The guard itself stays the worker's, so that no engine can end it.
+    """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     woken = _wake_on_signals()
     engine = subprocess.Popen(  # its exit status is collected by _reap, with those of its orphans
@@ -32,11 +38,19 @@ def main(command: list[str]) -> int:
         stdin=subprocess.DEVNULL,
         start_new_session=True,
         preexec_fn=_die_with_guard,  # noqa: PLW1509 - this process has no threads
+        **_identity(ids),
     )
-    status, grace_s = _until_over(engine.pid, woken)
+    status, grace_s = _until_over(engine.pid, woken, most_log_bytes)
     _end_all(engine.pid, grace_s)
     engine.returncode = 0  # or its destructor would warn: it cannot know that we collected it
     return status
+
+
+def _identity(ids: str) -> dict[str, Any]:
+    if not ids:
+        return {}
+    uid, gid, groups = ids.split(":")
+    return {"user": int(uid), "group": int(gid), "extra_groups": [int(group) for group in groups.split(",")]}
 
 
 def _wake_on_signals() -> int:
@@ -50,14 +64,19 @@ def _wake_on_signals() -> int:
     return reading
 
 
-def _until_over(engine: int, woken: int) -> tuple[int, float]:
-    """Wait for the engine's end or for an order to stop. Return its exit status so far, and the grace for what is
-    left.
+def _until_over(engine: int, woken: int, most_log_bytes: int) -> tuple[int, float]:
+    """Wait for the engine's end, an order to stop, or too long a log. Return its exit status so far, and the grace for
+    what is left.
     """
     while True:
         if (status := _reap().get(engine)) is not None:
             return status, _ORPHAN_GRACE_S
-        readable = select.select([0, woken], [], [])[0]
+        if os.fstat(1).st_size > most_log_bytes:
+            os.write(1, f"\nLogError: the engine wrote more than {most_log_bytes:,} bytes of log\n".encode())
+            return 1, _ORPHAN_GRACE_S
+        readable = select.select([0, woken], [], [], _LOG_EVERY_S)[0]
+        if not readable:
+            continue
         if 0 in readable:
             words = os.read(0, 64).split()
             return 0, float(words[0]) if words else _ORPHAN_GRACE_S
@@ -146,4 +165,4 @@ def _prctl(option: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))

@@ -26,6 +26,7 @@ from lab.errors import EngineError, StudyError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
+from workers.engine_runtime.engine_user import engine_user, environment_for, let_through
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
@@ -129,8 +130,12 @@ async def start_engine(
         if not command.kind.is_started:
             return await _connect(command, started)
         environment = whole_environment(settings.engines_dir, command.profile, command.own_environment)
+        user = engine_user(settings)
+        if user is not None:
+            environment = environment_for(user, settings.home, environment)
+            let_through(user, settings.home, settings.models_dir, log.with_suffix(""))
         began_s = time.monotonic()
-        running = process.start(command.words, environment, command.log, settings.home / "engines")
+        running = process.start(command.words, environment, command.log, settings.home / "engines", user=user)
         started(command, running)
         try:
             async with asyncio.timeout(settings.engine_start_timeout_s):

@@ -23,11 +23,14 @@ import psutil
 
 from jobs.engines.profiles import MARK
 from workers.engine_runtime import guard
+from workers.engine_runtime.engine_user import EngineUser
 
 logger = logging.getLogger(__name__)
 #: vLLM sets process titles, which overwrite the environment and so the mark, unless this variable forbids it.
 _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 _INSIST_S = 5.0
+#: An engine that has written more is stopped: it would fill the disk.
+MOST_LOG_BYTES = 4 * 2**30
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,21 @@ class NoProcess:
         """There is nothing to stop."""
 
 
-def start(command: tuple[str, ...], environment: Mapping[str, str], log: Path, marks: Path) -> EngineProcess:
-    """Start the engine with its output in `log`, which is overwritten."""
+def start(
+    command: tuple[str, ...],
+    environment: Mapping[str, str],
+    log: Path,
+    marks: Path,
+    *,
+    user: EngineUser | None = None,
+    most_log_bytes: int = MOST_LOG_BYTES,
+) -> EngineProcess:
+    """Start the engine with its output in `log`, which is overwritten; as this user, or else as the worker's."""
     mark_file = _write_mark(marks)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            (sys.executable, "-I", "-S", guard.__file__, *command),
+            (sys.executable, "-I", "-S", guard.__file__, str(most_log_bytes), _ids(user), *command),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -86,6 +97,11 @@ def start(command: tuple[str, ...], environment: Mapping[str, str], log: Path, m
             start_new_session=True,  # what kills the worker's group must not kill the guard
         )
     return EngineProcess(process, mark_file)
+
+
+def _ids(user: EngineUser | None) -> str:
+    """The user's numbers, as the guard reads them."""
+    return "" if user is None else f"{user.uid}:{user.gid}:{','.join(map(str, user.groups))}"
 
 
 def end_leftovers(marks: Path) -> None:

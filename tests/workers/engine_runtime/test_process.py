@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from tests.workers.homes import REPOSITORY, until
-from workers.engine_runtime import process
+from workers.engine_runtime import guard, process
+from workers.engine_runtime.launch import error_excerpt
 from workers.engine_runtime.process import EngineProcess, end_leftovers, marked
 
 #: A family: a child in a session of its own, with a child of its own; all deaf to TERM. Says when all are there.
@@ -68,6 +69,29 @@ def test_stop_ends_the_whole_family_and_forgets_it(engine: EngineProcess, tmp_pa
     engine.stop(grace_s=0.1)
     assert not any(member.is_running() for member in family)
     assert list((tmp_path / "marks").iterdir()) == []
+
+
+def test_an_engine_that_writes_too_long_a_log_is_stopped_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "__file__", quick_guard(tmp_path))
+    loud = "import sys, time; print('x' * 100_000, flush=True); time.sleep(600)"
+    engine = process.start(
+        (sys.executable, "-c", loud), os.environ, tmp_path / "engine.log", tmp_path / "marks", most_log_bytes=50_000
+    )
+    until(lambda: engine.exit_status is not None, "the engine's end")
+    assert engine.exit_status == 1
+    assert error_excerpt(tmp_path / "engine.log") == "LogError: the engine wrote more than 50,000 bytes of log"
+    engine.stop(0.0)
+
+
+def quick_guard(folder: Path) -> str:
+    """The guard, looking at the log more often."""
+    text = Path(guard.__file__).read_text().replace("_LOG_EVERY_S = 5.0", "_LOG_EVERY_S = 0.05")
+    assert "_LOG_EVERY_S = 0.05" in text
+    quick = folder / "guard.py"
+    quick.write_text(text)
+    return str(quick)
 
 
 def test_an_engine_that_ended_takes_its_children_with_it_and_its_status_is_known(tmp_path: Path) -> None:

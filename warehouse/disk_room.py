@@ -1,0 +1,19 @@
+"""How much of the disk stays free: what would fill it is refused before it begins, with a sentence."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lab.errors import UserError
+
+
+def refuse_full_disk(folder: Path, least_mib: int, what: str) -> None:
+    """Raise UserError if less than `least_mib` are free where the folder is, or will be."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free_mib = shutil.disk_usage(there).free / 2**20
+    if free_mib < least_mib:
+        raise UserError(
+            f"{what} needs more room: {free_mib:,.0f} MiB are free at {folder.absolute()}, and {least_mib:,} MiB are "
+            "the least (DRAFTHOUSE_LEAST_FREE_MIB): free some space, then try again"
+        )

@@ -1,0 +1,85 @@
+"""The system user that engines run as, if it is another than the worker's: what they may read, and what they get.
+
+Engines run code that comes with models and packages. As a user of their own they read models and their configuration,
+but no database, no key, no prompt of another study. It takes a worker of root: only root starts programs as others.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import SettingsError
+from warehouse.settings import Settings
+
+#: Under the home: what engines cache there, theirs alone.
+CACHE_FOLDER = "engine-home"
+_GO_THROUGH, _READ, _READ_FOLDER = 0o010, 0o040, 0o050
+
+
+@dataclass(frozen=True)
+class EngineUser:
+    """`groups` are all that the system gives the user: a GPU's devices may belong to one."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+def engine_user(settings: Settings) -> EngineUser | None:
+    """The user of the setting `engine_user`; None: the worker's own. Raises SettingsError if it cannot be used."""
+    name = settings.engine_user
+    if name is None:
+        return None
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        raise SettingsError(
+            f"DRAFTHOUSE_ENGINE_USER: there is no user {name!r} on this host: `useradd {name}`"
+        ) from None
+    if found.pw_uid == 0:
+        raise SettingsError("DRAFTHOUSE_ENGINE_USER must not be root: name a user who owns nothing")
+    if settings.home_group is not None:
+        raise SettingsError(
+            "DRAFTHOUSE_ENGINE_USER and DRAFTHOUSE_HOME_GROUP cannot be set at once: engines go through the home as "
+            "its group, and would read the warehouse"
+        )
+    if os.geteuid() != 0:
+        raise SettingsError(
+            f"DRAFTHOUSE_ENGINE_USER: only a worker of root can start engines as {name}: run `drafthouse worker` as "
+            "root, or leave it out"
+        )
+    return EngineUser(name, found.pw_uid, found.pw_gid, tuple(os.getgrouplist(name, found.pw_gid)))
+
+
+def environment_for(user: EngineUser, home: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an engine, with a home of the user's own, which is made if it is missing."""
+    own = home.absolute() / CACHE_FOLDER
+    own.mkdir(exist_ok=True, mode=0o700)
+    os.chown(own, user.uid, user.gid)
+    rest = {name: value for name, value in environment.items() if not name.startswith("XDG_")}
+    return rest | {"HOME": str(own), "USER": user.name, "LOGNAME": user.name}
+
+
+def let_through(user: EngineUser, home: Path, *paths: Path) -> None:
+    """Let the user go through the home to these paths in it and read what is below them, and nothing else."""
+    for path in paths:
+        if not path.exists():
+            continue
+        for folder in (home, *reversed([above for above in path.parents if above.is_relative_to(home)])):
+            _add(folder, user, _GO_THROUGH)
+        for inside in (path, *path.rglob("*")):
+            if not inside.is_symlink():
+                _add(inside, user, _READ_FOLDER if inside.is_dir() else _READ)
+
+
+def _add(path: Path, user: EngineUser, mode: int) -> None:
+    about = path.stat()
+    if about.st_gid != user.gid:
+        os.chown(path, -1, user.gid)
+    # others never get anything, and what was open to another group is not open to this one
+    path.chmod((about.st_mode & 0o700) | mode | (about.st_mode & 0o070 if about.st_gid == user.gid else 0))
