@@ -152,12 +152,13 @@ _MLPERF = Dataset(
     columns="JSON list: instruction, input, output; or Parquet: article, highlights",
     read_row=formats.mlperf_row,
 )
-_READ = (_SHAREGPT, _SPEC_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF)
+_READ = (_SHAREGPT, _SPEC_BENCH, _MT_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF)
 #: Read like these, but without a sample that ships.
-_READ_ALONE = (_MT_BENCH, _MOONCAKE, _OTEL)
+_READ_ALONE = (_MOONCAKE, _OTEL)
 _SAMPLES = {
     "sharegpt": "sharegpt_sample.json",
     "spec_bench": "spec_bench_sample.jsonl",
+    "mt_bench": "mt_bench_sample.jsonl",
     "burstgpt": "burstgpt_sample.csv",
     "swe_bench": "swe_bench_sample.jsonl",
     "mlperf_summarisation": "mlperf_summarisation_sample.json",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container
 
-from lab.study import Arm, FlagValue, Load, Speculation, Study, Workload, tune
+from lab.study import Arm, FlagValue, Load, Sessions, Speculation, Study, Workload, tune
 from lab.study.arm import LOOKUP_METHODS, METHODS, spoken_name
 from lab.study.workload import RANDOM_LENGTHS
 
@@ -29,7 +29,7 @@ _FLAGS: dict[str, dict[str, FlagValue]] = {
 #: Keys of an engine's YAML file that mean the same on a CPU.
 _CONFIG_KEYS = ("async-scheduling", "max-num-batched-tokens", "no-enable-prefix-caching", "stream-interval")
 #: Datasets whose file must be fetched or is too long; a small sample ships under another name.
-SAMPLED = ("sharegpt", "spec_bench", "burstgpt", "swe_bench", "mlperf_summarisation", "summarisation")
+SAMPLED = ("sharegpt", "spec_bench", "mt_bench", "burstgpt", "swe_bench", "mlperf_summarisation", "summarisation")
 _SHORTER, _MIN_OUTPUT_TOKENS, _MAX_OUTPUT_TOKENS, _MIN_INPUT_TOKENS = 64, 8, 32, 8
 _ROOT, _MAX_STREAMS, _SEARCH_PROMPTS = 0.4, 8, 40
 
@@ -134,7 +134,13 @@ def _workload(workload: Workload) -> Workload:
         own_output_lengths=workload.own_output_lengths,
         ignore_eos=workload.ignore_eos,
         score=workload.score,
+        sessions=workload.sessions and _sessions(workload.sessions),
     )
+
+
+def _sessions(sessions: Sessions) -> Sessions:
+    """The same turns, without pauses of people that the machine would spend idle."""
+    return sessions.model_copy(update={"think": "none", "think_s": None})
 
 
 def _shorter(tokens: int | None) -> int | None:

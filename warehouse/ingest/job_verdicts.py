@@ -15,6 +15,7 @@ from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.process_memory import give_back_memory
+from warehouse.queries.comparing.paired_runs import COMPARED
 from warehouse.queries.rows import Row, dicts
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
@@ -28,13 +29,13 @@ MAX_OUTPUTS = 200
 #: Jobs that run at the same time, with some to spare.
 _JOBS_SEEN = 8
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but IN for each row.
-_OUTPUTS = """
+_OUTPUTS = f"""
     SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
         SELECT run_id, prompt_id, any_value(output_text) AS output_text FROM request_records
-        WHERE list_contains(?, run_id) AND is_completed AND prompt_id IS NOT NULL AND "index" < ?
+        WHERE list_contains(?, run_id) AND is_completed AND prompt_id IS NOT NULL AND "index" < ? AND {COMPARED}
         GROUP BY run_id, prompt_id
     ) GROUP BY run_id
-"""
+"""  # noqa: S608 - no user's text is in it
 _PRICES = """
     SELECT DISTINCT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE FROM studies JOIN runs USING (study_id)
     WHERE job_id = ?

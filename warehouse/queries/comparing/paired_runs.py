@@ -152,7 +152,7 @@ def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric:
 
 
 def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> list[dict[str, Output]]:
-    """Per arm, the first successful output of each prompt, by prompt_id.
+    """Per arm, the first successful output of each prompt, by prompt_id; see `COMPARED` for sessions.
 
     Token ids are known if the server sent as many as its usage counts.
     """
@@ -221,13 +221,16 @@ _HISTORY = """
     SELECT list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell HAVING count(*) >= 2
     ORDER BY max(started_at) DESC LIMIT 200
 """
+#: Which requests were sent the same prompt in every arm: a later turn follows what the model itself answered, unless
+#: recorded answers are replayed.
+COMPARED = "(turn IS NULL OR turn = 1 OR run_id IN (SELECT run_id FROM runs WHERE session_answers = 'recorded'))"
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.
-_OUTPUTS = """
+_OUTPUTS = f"""
     SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
         SELECT arm, prompt_id, min("index") AS place, arg_min(struct_pack(
             text := output_text, count := completion_tokens, ids := output_token_ids), run_id) AS got
         FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS arm) USING (run_id)
-        WHERE list_contains($1::TEXT[], run_id) AND is_completed AND prompt_id IS NOT NULL
+        WHERE list_contains($1::TEXT[], run_id) AND is_completed AND prompt_id IS NOT NULL AND {COMPARED}
         GROUP BY arm, prompt_id
     ) ORDER BY arm, place
-"""
+"""  # noqa: S608 - no user's text is in it

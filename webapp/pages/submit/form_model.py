@@ -34,6 +34,8 @@ _SPECULATION = {
     "lookup_min": "prompt_lookup_min",
     "lookup_max": "prompt_lookup_max",
 }
+#: Column -> key of a workload's sessions; without answers there are none.
+_SESSIONS = {"session_answers": "answers", "max_turns": "max_turns", "think": "think", "think_s": "think_s"}
 _SERVER = ("base_url", "served_model", "api_key")
 _PLAIN = ("name", "engine", "baseline")
 #: Parts of a study whose fields the form holds as `part.field`.
@@ -191,7 +193,8 @@ def arm_row(arm: Arm) -> dict[str, Any]:
 
 
 def workload_row(workload: Workload) -> dict[str, Any]:
-    return dict(workload)
+    row = {key: value for key, value in workload if key != "sessions"}
+    return row | {column: getattr(workload.sessions, key, None) for column, key in _SESSIONS.items()}
 
 
 def load_row(load: Load) -> dict[str, Any]:
@@ -251,9 +254,16 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
     if "tune" in data:
         data["tune"] = _read(values.fields, "tune", "tune", problems)
     data["arms"] = [_arm(row, f"arms[{place}]", problems) for place, row in enumerate(values.arms)]
-    data["workloads"] = [_filled(row) for row in values.workloads]
+    data["workloads"] = [_workload(row) for row in values.workloads]
     data["loads"] = [_filled(row) for row in values.loads]
     return data, problems
+
+
+def _workload(row: Row) -> dict[str, Any]:
+    """What is set of sessions does not count while the workload replays none."""
+    filled = _filled(row)
+    sessions = {key: filled.pop(column) for column, key in _SESSIONS.items() if column in filled}
+    return filled | ({"sessions": sessions} if "answers" in sessions else {})
 
 
 def _arm(row: Row, path: str, problems: list[Problem]) -> dict[str, Any]:

@@ -30,6 +30,14 @@ _LABELS: tuple[Label, ...] = (
     ("Output tokens", _WIDTH, "Requested output length; an upper limit if each prompt has an output length of its own"),
 )
 _DETAILS = ("own_output_lengths", "ignore_eos", "prefix_tokens", "num_prefixes")
+_SESSIONS = ("session_answers", "max_turns", "think", "think_s")
+_ANSWERS = {"own": "the model's own answers", "recorded": "the recorded answers"}
+_THINK = {
+    "recorded": "as the dataset records it",
+    "none": "none",
+    "fixed": "the same each time",
+    "exponential": "drawn, exponential",
+}
 _NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
 
 
@@ -61,11 +69,11 @@ def _row(widgets: RowWidgets) -> Row:
         lengths = RANDOM_LENGTHS.get(str(row["dataset"]))
         row["input_tokens"] = _length(widgets, "input_tokens", "Input tokens", lengths and lengths[0])
         row["output_tokens"] = _length(widgets, "output_tokens", "Output tokens", lengths and lengths[1])
-        if details := widgets.details("Output lengths and shared prefixes"):
+        if details := widgets.details("Sessions, output lengths and shared prefixes"):
             with details:
                 _show_details(widgets)
         widgets.show_remove_button("workload")
-    row |= widgets.hidden_values(*_DETAILS)
+    row |= widgets.hidden_values(*_DETAILS, *_SESSIONS)
     return row
 
 
@@ -104,6 +112,7 @@ def _length(widgets: RowWidgets, column: str, label: str, fixed: int | None) -> 
 
 
 def _show_details(widgets: RowWidgets) -> None:
+    _show_sessions(widgets)
     widgets.toggle(
         "own_output_lengths",
         "Use each prompt's own output length",
@@ -118,3 +127,29 @@ def _show_details(widgets: RowWidgets) -> None:
     )
     widgets.count("prefix_tokens", "Shared prefix (tokens)", inside=True, placeholder="none")
     widgets.count("num_prefixes", "Number of prefixes", inside=True, placeholder="none")
+
+
+def _show_sessions(widgets: RowWidgets) -> None:
+    """Whether conversations are replayed turn by turn, and how."""
+    answers = widgets.choice(
+        "session_answers",
+        "Replay whole sessions, turn by turn, with",
+        list(_ANSWERS),
+        format_func=lambda name: _ANSWERS.get(name, name),
+        placeholder="first turns alone",
+        help="Concurrency and prompts of the loads then count sessions",
+        inside=True,
+    )
+    if answers is None:
+        return
+    widgets.count("max_turns", "Turns at most", inside=True, placeholder="all", min_value=1)
+    think = widgets.choice(
+        "think",
+        "Pause before each later turn",
+        list(_THINK),
+        format_func=lambda name: _THINK.get(name, name),
+        placeholder=_THINK["recorded"],
+        inside=True,
+    )
+    if think in ("fixed", "exponential"):
+        widgets.number_field("think_s", "Seconds (the mean, if drawn)", inside=True)

@@ -54,6 +54,7 @@ RICH: dict[str, Any] = {
     "workloads": [
         {"dataset": "own.jsonl", "category": "code", "output_tokens": 32, "ignore_eos": False},
         {"dataset": "sharegpt", "own_output_lengths": True, "output_tokens": 512},
+        {"dataset": "mt_bench", "sessions": {"answers": "recorded", "max_turns": 2, "think": "fixed", "think_s": 1.5}},
         {"dataset": "random_s"},
         {"dataset": "prefix_repetition", "input_tokens": 64, "prefix_tokens": 128, "num_prefixes": 5},
     ],
