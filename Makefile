@@ -28,7 +28,7 @@ check: install-test ## lint, types and import rules
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest -p tests.side_by_side --no-loadscope-reorder
 
-test: install-test browser engine-vllm models ## install what the tests need, then run all of them in three processes (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
+test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them in three processes (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
 	$(PYTEST) -n 3 $(ARGS)
 
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/warehouse/importers tests/warehouse/schema tests/webapp/charts
@@ -81,6 +81,8 @@ $(VENV)/installed-test: requirements-test.lock tests/httpfs.lock $(VENV)/install
 	@$(RUN)/uv pip install --quiet --python $(VENV) --target $(VENV)/httpfs --require-hashes -r tests/httpfs.lock
 	@touch $@
 
-.PHONY: browser install-test
+.PHONY: browser nginx install-test
 browser: install-test
 	@bin/install-chromium
+nginx:
+	@bin/install-nginx

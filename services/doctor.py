@@ -174,11 +174,11 @@ def _engine_user(settings: Settings) -> Finding:
         user = engine_user(settings)
     except UserError as error:
         found, _, remedy = str(error).partition(": ")
-        return Finding("engine user", ok=False, found=found, remedy=remedy)
+        return Finding("user of engines", ok=False, found=found, remedy=remedy)
     if user is None:
         alone = "the worker's own user, who reads databases and keys"
-        return Finding("engine user", ok=True, found=f"engines run as {alone}; {reached}")
-    return Finding("engine user", ok=True, found=f"engines run as {user.name}, who reads models alone; {reached}")
+        return Finding("user of engines", ok=True, found=f"engines run as {alone}; {reached}")
+    return Finding("user of engines", ok=True, found=f"engines run as {user.name}, who reads models alone; {reached}")
 
 
 def _embedded_broker_url(file: Path) -> str | None:

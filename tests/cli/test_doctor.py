@@ -59,7 +59,9 @@ def test_jobs_and_bundles_that_cannot_be_read_are_named(home: Home) -> None:
 def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:
     engines = tmp_path / "engines.toml"
     engines.write_text('[mine]\nkind = "sglang"\ncommand = ["/nowhere/python"]\n[broken]\nkind = "sglang"\n')
-    (finding,) = [f for f in findings(Settings(home=tmp_path, engines_file=engines)).values() if "engine" in f.what]
+    (finding,) = [
+        f for f in findings(Settings(home=tmp_path, engines_file=engines)).values() if f.what.startswith("engine")
+    ]
     assert not finding.ok
     assert "broken" in finding.found
     engines.write_text('[mine]\nkind = "sglang"\ncommand = ["/nowhere/python"]\n')
