@@ -18,6 +18,7 @@ import pandas as pd
 from lab.cost import Price
 from lab.errors import QueryError
 from lab.metrics.catalogue import LATENCIES
+from warehouse.queries import free_percentiles
 from warehouse.queries.prices import COSTS, Prices, prices
 from warehouse.queries.results import COMPARABLE, frame
 
@@ -176,12 +177,14 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
     """One row per run, oldest first: run_id, job_id, study_name, is_baseline, is_valid, repeat, started_at, source,
     workload_label, gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
 
-    Costs come with a column `currency` (null without a price). Raises QueryError for a number that is not in NUMBERS.
+    Costs come with a column `currency` (null without a price). Raises QueryError for a number that is neither in
+    NUMBERS nor a percentile as `free_percentiles` names it.
     """
-    if lost := [name for name in numbers if name not in NUMBERS]:
+    free = [name for name in numbers if free_percentiles.is_free(name)]
+    if lost := [name for name in numbers if name not in NUMBERS and name not in free]:
         raise QueryError(f"not a number of a run: {', '.join(lost)}")
     costs = [name for name in numbers if name in COSTS]
-    wanted = dict.fromkeys([*(name for name in numbers if name not in costs), *map(_rate, costs)])
+    wanted = dict.fromkeys([*(name for name in numbers if name not in (*costs, *free)), *map(_rate, costs)])
     condition, parameters = where(filters)
     measured = ", ".join(f'{DERIVED.get(name, f"results.{name}")} AS "{name}"' for name in wanted)
     table = frame(
@@ -194,7 +197,9 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
         """,
         parameters,
     )
-    return _with_costs(con, table, costs).drop(columns="study_id")
+    run_ids = table["run_id"].tolist()
+    found = {name: table["run_id"].map(free_percentiles.of_runs(con, run_ids, name)) for name in free}
+    return _with_costs(con, table.assign(**found), costs).drop(columns="study_id")
 
 
 def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:

@@ -14,7 +14,7 @@ from webapp.charts.theme import ArmStyle, Mode
 
 PANEL_HEIGHT = 280
 #: Labels of an axis of any numbers: 0, 0.3, 250, 12k. SI's own letters would make 0.3 of them 300m, and 0 of 5k 0k.
-SHORT = "abs(datum.value) < 1000 ? format(datum.value, '~g') : format(datum.value, '~s')"
+SHORT = "abs(datum.value) < 1000 ? format(datum.value, '.4~g') : format(datum.value, '.4~s')"
 #: Columns that are constant within a panel -> their words in its title.
 _FACETS: dict[str, Callable[[Any], str]] = {
     "dataset": str,

@@ -280,10 +280,8 @@ def _throughput_figures(base: alt.Chart, mode: Mode) -> alt.Chart:
 
 
 def _short(value: float) -> str:
-    """At most four letters where a bar is no wider: `0.85`, `5.8`, `58`, `112`, `1.2k`."""
-    if value >= 1000:
-        return f"{value / 1000:.3g}k"
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+    """Three digits in few letters where a bar is no wider: `0.850`, `5.80`, `58.1`, `112`, `1.23k`."""
+    return f"{number(value / 1000)}k" if value >= 1000 else number(value)
 
 
 def _throughput_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:

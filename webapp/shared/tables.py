@@ -53,7 +53,7 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
         width=150,
         help="Arm over baseline, geometric mean of the repeats' ratios, with the interval that the verdict stands on",
     ),
-    "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 0"),
+    "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 1; in SQL from 0"),
     "repeats": partial(_number, "Repeats", format="%d", width="small"),
     "requested_output_tokens": partial(_number, "Output tokens", format="%d", width="small", help="As requested"),
     "run_id": partial(st.column_config.LinkColumn, "Run", display_text=r"run=([^&]*)$"),  # of `with_run_links`
@@ -67,7 +67,12 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
 
 
 def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
-    """A table with buttons for its files. Runs link to their pages if the view or the row names the study."""
+    """A table with buttons for its files. Runs link to their pages if the view or the row names the study.
+
+    `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do.
+    """
+    if "repeat" in frame:
+        frame = frame.assign(repeat=frame["repeat"] + 1)
     shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
     st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
     downloads.show_table_buttons(frame, title, view, key)

@@ -74,6 +74,8 @@ SCATTER_X = Param("scatter_x", "x", "x axis")
 COLOUR = Param("colour", "Colour", "colour")
 FACET = Param("facet", "Panels", "dimension of the panels")
 LATENCY = Param("latency", "Latency", "latency")
+#: A text input.
+PERCENTILE = Param("percentile", "Percentile", "percentile")
 FRONTIER = Param("frontier", "Two goals", "pair of goals")
 #: Its filters, by the name of a dimension of `warehouse.queries.slices`; each may have several values.
 SLICED: dict[str, Param] = {
@@ -107,7 +109,7 @@ EXPLORE_TAB = Param("explore_tab", "Table", "table")
 RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
 ACCOUNT_TAB = Param("account_tab", "Part of the account", "part of the account")
 ALL = (
-    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
+    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, PERCENTILE, FRONTIER),
     *SLICED.values(),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
     *(BASELINE, CANDIDATES, HEAT_ROWS, READING, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),

@@ -28,7 +28,7 @@ from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
-from warehouse.queries import slices
+from warehouse.queries import free_percentiles, slices
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.slices import DIMENSIONS, VALIDITIES, Filters
 from warehouse.settings import Settings
@@ -247,3 +247,20 @@ def test_a_thinned_distribution_keeps_its_ends_and_its_shares(counts: dict[int, 
     assert shares[-1] == pytest.approx(1)
     assert values[-1] == every_value[-1]
     assert all(whole[value] == share for value, share in zip(values.tolist(), shares.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("latency", "rel"), [("ttft", 1e-12), ("tpot", 1e-12), ("e2e", 1e-12), ("icl", 0.006)])
+def test_any_percentile_is_computed_as_those_that_are_metrics(
+    sliced: duckdb.DuckDBPyConnection, latency: str, rel: float
+) -> None:
+    known = [f"{latency}_p{percent}_ms" for percent in (50, 95)]
+    runs = slices.runs(sliced, Filters(validity="any"), [*known, f"{latency}_p72.5_ms"])
+    assert (runs[known[0]] <= runs[f"{latency}_p72.5_ms"] * (1 + rel)).sum() == runs[known[0]].notna().sum() > 0
+    for percent, name in zip((50, 95), known, strict=True):
+        free = free_percentiles.of_runs(sliced, runs["run_id"].tolist(), name)
+        expected = dict(zip(runs["run_id"], runs[name], strict=True))
+        assert free.to_dict() == pytest.approx({run_id: expected[run_id] for run_id in free.index}, rel=rel), percent
+    assert free_percentiles.is_free(f"{latency}_p72.5_ms")
+    assert not free_percentiles.is_free(f"{latency}_p95_ms")
+    with pytest.raises(QueryError, match="not a number of a run"):
+        slices.runs(sliced, Filters(), ["ttft_p5'_ms"])

@@ -172,3 +172,24 @@ def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
         parse({"mark": ["Pie"]})
     with pytest.raises(ValueError, match="isoformat"):
         parse({"from": ["yesterday"]})
+
+
+def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    job_id = measure_study(settings, three_arms(repeats=2))
+    link = {"study": [url_params.job_label("small", job_id)], "metric": ["Time per output token, any percentile"]}
+    found = figures.shown({**link, "percentile": ["p12.5"]}, "light")
+    assert found.figure is not None
+    assert found.figure.title == "Time per output token p12.5 by concurrency"
+    assert set(found.figure.rows["verdict"]) > {"baseline"}
+    assert all(words.endswith(" in output") for words in set(found.figure.rows["verdict"]) - {"baseline"})
+    known = figures.shown({**link, "percentile": ["95"]}, "light").runs
+    assert parse({**link, "percentile": ["95"]}).metric.column == "tpot_p95_ms"
+    assert (found.runs["tpot_p12.5_ms"] <= known["tpot_p95_ms"]).all()
+    app = open_page("explore", metric="Time to first token, any percentile", percentile="99.9")
+    assert "Time to first token p99.9 by concurrency" in words(app)
+    assert "ttft_p99.9_ms" in app.dataframe[-1].value
+    assert sorted(set(app.dataframe[-1].value["repeat"])) == [1, 2]
+    app.text_input(key="percentile").set_value("100").run()
+    assert "'100' is not a valid percentile: enter a number above 0 and below 100, like 97.5" in words(app)

@@ -15,6 +15,7 @@ from webapp.charts.explore.runs import MOST_MARKS, Scene
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode
 from webapp.pages.explore import data
+from webapp.pages.explore.data import Judged
 from webapp.pages.explore.selection import Selection, parse
 from webapp.shared.published_data import cached_figures
 from webapp.shared.text import count
@@ -28,6 +29,7 @@ HEIGHT, PANEL_HEIGHT = 400, 280
 _CHARTS = {"Line": explore_runs.line, "Bar": explore_runs.bar, "Scatter": explore_runs.scatter}
 #: What verdicts are on where the metric drawn has no better direction.
 _COMPARED = "output_tok_per_s"
+_ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
 #: Properties in which the runs behind one mean may differ without the chart showing it.
 _MIXABLE = ("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target")
@@ -103,7 +105,7 @@ def _with_verdicts(rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
     cell = [" ".join(map(str, (job, *place))) for job, place in zip(rows["job_id"], places, strict=True)]
     if not 0 < len(jobs) <= _MOST_JUDGED:
         return rows.assign(cell=cell, verdict="")
-    of_jobs = {job: data.judged(job, y.column) or data.judged(job, _COMPARED) for job in jobs}
+    of_jobs = {job: _judged(job, y) for job in jobs}
     keys = zip(rows["job_id"], rows["arm"], rows["workload_label"], rows["load"], strict=True)
     found = [of_jobs.get(job, {}).get((arm, workload, load)) for job, arm, workload, load in keys]
     words = ["" if judged is None else judged.words for judged in found]
@@ -114,6 +116,14 @@ def _with_verdicts(rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
     numbers = [(None, None, None) if judged is None else (judged.ratio, judged.low, judged.high) for judged in found]
     ratios = pd.DataFrame(numbers, columns=["ratio", "ratio_low", "ratio_high"], index=rows.index, dtype=float)
     return rows.join(ratios)
+
+
+def _judged(job_id: str, y: Axis) -> dict[tuple[str, str, str], Judged]:
+    """What is said of the cells: on the metric drawn, or by its name on the output throughput."""
+    own = data.judged(job_id, y.column)
+    if own or y == SPEEDUP:
+        return own or data.judged(job_id, _COMPARED)
+    return {place: replace(it, words=it.words + _ON_OUTPUT) for place, it in data.judged(job_id, _COMPARED).items()}
 
 
 def _of_others(rows: pd.DataFrame, y: Axis) -> tuple[tuple[float, float] | None, list[str]]:
@@ -171,8 +181,12 @@ def _noted(looks: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Ax
     jobs = rows["job_id"].unique()
     if view.colour.column != "arm" or len(jobs) != 1:
         return tuple(looks)
-    words = data.verdicts_of_arms(jobs[0], y.column) or data.verdicts_of_arms(jobs[0], _COMPARED)
-    return tuple(replace(style, note=words.get(style.arm, "")) for style in looks)
+    own = data.verdicts_of_arms(jobs[0], y.column)
+    on_output = {
+        arm: words + ("" if y == SPEEDUP else _ON_OUTPUT)
+        for arm, words in data.verdicts_of_arms(jobs[0], _COMPARED).items()
+    }
+    return tuple(replace(style, note=(own or on_output).get(style.arm, "")) for style in looks)
 
 
 def _chart(view: Selection, rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:

@@ -9,7 +9,17 @@ import streamlit as st
 
 from webapp.charts.explore.axes import natural
 from webapp.pages.explore import data
-from webapp.pages.explore.selection import BESIDE, EVERY_STUDY, MARKS, USES, Mark, choices, parse
+from webapp.pages.explore.selection import (
+    ANY_PERCENTILE,
+    BESIDE,
+    EVERY_STUDY,
+    MARKS,
+    USES,
+    Mark,
+    choices,
+    parse,
+    percent_of,
+)
 from webapp.shared import url_params, url_widgets
 
 _COLUMNS, _LEAST_WIDTH = 5, 150
@@ -25,26 +35,31 @@ Chosen = dict[str, Sequence[str]]
 
 def choose_drawing() -> Chosen:
     """Choose the mark, then what this mark needs."""
-    columns = st.columns(5)
-    with columns[0]:
+    with st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
         chosen = url_widgets.choose(url_params.MARK, choices(url_params.MARK))
-    mark: Mark = next(option for option in MARKS if option == chosen)
-    drawing: Chosen = {url_params.MARK.key: [mark]}
-    for column, param in zip(columns[1:], USES[mark], strict=False):
-        with column:
+        mark: Mark = next(option for option in MARKS if option == chosen)
+        drawing: Chosen = {url_params.MARK.key: [mark]}
+        for param in USES[mark]:
             drawing[param.key] = [url_widgets.choose(param, choices(param))]
+            if param == url_params.METRIC and drawing[param.key][0] in ANY_PERCENTILE:
+                drawing[url_params.PERCENTILE.key] = [_write_percentile()]
     return drawing
+
+
+def _write_percentile() -> str:
+    help_text = "Of all requests of a run, or of their tokens or chunks; above 0 and below 100"
+    return url_widgets.write(url_params.PERCENTILE, placeholder=f"{percent_of(''):g}", help_text=help_text)
 
 
 def choose_runs(options: pd.DataFrame) -> Chosen:
     """Choose the filters; `options` as `slices.options` gives it. Reports values of the link that are left out."""
-    studies, validity, reset_ = st.columns([3, 1.1, 0.6], vertical_alignment="bottom")
-    with studies:
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    with row.container(width="stretch"):
         filters: Chosen = {url_params.SLICED["study"].key: _choose_studies(options)}
-    with validity:
+    with row.container(width=_LEAST_WIDTH):
         filters[url_params.VALIDITY.key] = [url_widgets.choose(url_params.VALIDITY, choices(url_params.VALIDITY))]
-    with reset_:
-        st.button("Reset", icon=":material/restart_alt:", on_click=reset, width="stretch")
+    with row:
+        st.button("Reset", icon=":material/restart_alt:", on_click=reset)
     folded = st.expander(
         "More filters", icon=":material/filter_alt:", expanded=_is_open(), key="explore-more", on_change="rerun"
     )
@@ -76,6 +91,7 @@ def reset() -> None:
     """Set every widget to its default."""
     values: dict[url_params.Param, object] = {param: [] for param in url_params.SLICED.values()}
     values |= {url_params.SLICED["study"]: [_first()], url_params.BEGUN_FROM: None, url_params.BEGUN_TO: None}
+    values |= {url_params.PERCENTILE: ""}
     values |= {param: choices(param)[0] for param in (url_params.MARK, url_params.VALIDITY, *_drawn_by())}
     url_widgets.reset(values)
 

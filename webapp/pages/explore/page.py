@@ -67,10 +67,13 @@ def begin() -> pd.DataFrame:
 
 def show_count(options: pd.DataFrame, shown: Shown, selection: Selection) -> None:
     """How many runs match, by which filters, and notes on what is drawn."""
-    total = int(options.loc[options["dimension"] == "origin", "runs"].sum())
+    of_origin = options[options["dimension"] == "origin"].set_index("value")["runs"]
+    total = int(of_origin.sum())
+    each = [f"{of_origin[origin]:,} {origin}" for origin in _ORIGINS if origin in of_origin]
+    split = f" ({', '.join(each)})" if len(each) > 1 else ""
     filters = [_named(name) for name in selection.filters.active if name not in ("study", "validity")]
     narrowed = f" Filtered by {', '.join(filters)}." if filters else ""
-    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{_origins(shown.runs)}.{narrowed}")
+    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{split}{_origins(shown.runs)}.{narrowed}")
     for sentence in shown.notes:
         st.caption(f":material/info: {literal(sentence)}")
 
@@ -162,7 +165,8 @@ def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
     wanted = [*_FIRST, *numbers, *_LAST, "is_valid", "started_at", "run_id", "job_id"]
     table = runs[[name for name in wanted if name in runs]]
     table = table.sort_values("origin", key=lambda origins: origins.map(_ORIGINS.index), kind="stable")
-    table = table.assign(**{name: table[name] * _AXES[name].factor for name in numbers})
+    axes = _AXES | {view.metric.column: view.metric}
+    table = table.assign(**{name: table[name] * axes[name].factor for name in numbers})
     return _counted(table).drop(columns=[name for name in table if name not in _LINKED and table[name].isna().all()])
 
 
@@ -173,7 +177,8 @@ def _counted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def run_config(view: Selection) -> dict[str, Any]:
-    numbers = {name: _number(_AXES[name]) for name in (*view.numbers, *ALWAYS)}
+    axes = _AXES | {view.metric.column: view.metric}
+    numbers = {name: _number(axes[name]) for name in (*view.numbers, *ALWAYS)}
     return {
         **_words(),
         **columns("repeat", "is_valid", "started_at", "run_id"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal, TypeVar, get_args
 
+from lab.errors import UserError
+from lab.metrics.catalogue import LATENCIES as LATENCY_METRICS
+from warehouse.queries import free_percentiles
 from warehouse.queries.slices import VALIDITIES, Filters, Validity
 from webapp.charts.explore.axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, PER_GPU, PER_USER, Axis
 from webapp.shared import url_params
@@ -19,6 +23,10 @@ EVERY_STUDY = "every study"
 BESIDE = {"everything published": "published", "everything imported": "imported"}
 NO_FACET = "none"
 _NUMBERS = {axis.label: axis for axis in NUMBERS}
+#: Metrics of which the reader chooses the percentile: that of requests, tokens or chunks of one run.
+ANY_PERCENTILE = {f"{axis.label}, any percentile": axis for axis in LATENCIES}
+_FIRST_PERCENTILE = "97.5"
+_MOST_DECIMALS = 3
 _DIMENSIONS = {axis.label: axis for axis in DIMENSIONS}
 _BY_COLUMN = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS)}
 _LATENCIES = {axis.label: axis for axis in LATENCIES}
@@ -91,7 +99,7 @@ def choices(param: url_params.Param) -> list[str]:
     """The options of a parameter that is not a filter, the default first."""
     names: dict[url_params.Param, Sequence[str]] = {
         url_params.MARK: MARKS,
-        url_params.METRIC: list(_NUMBERS),
+        url_params.METRIC: [*_NUMBERS, *ANY_PERCENTILE],
         url_params.X: list(_DIMENSIONS),
         url_params.SCATTER_X: list(_SCATTER_X),
         url_params.COLOUR: ["Arm", *(label for label in _DIMENSIONS if label != "Arm")],
@@ -104,20 +112,46 @@ def choices(param: url_params.Param) -> list[str]:
 
 
 def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
-    """Raises KeyError for a value that names nothing, ValueError for an invalid date."""
+    """Raises KeyError for a value that names nothing, ValueError for an invalid date, UserError for an invalid
+    percentile.
+    """
     mark: Mark = _chosen(parameters, url_params.MARK, {name: name for name in MARKS})
     x = url_params.SCATTER_X if mark == "Scatter" else url_params.X
     facet = _first(parameters, url_params.FACET) or "Category"
     return Selection(
         filters=_filters(parameters),
         mark=mark,
-        metric=_chosen(parameters, url_params.METRIC, _NUMBERS),
+        metric=_metric(parameters),
         x=_chosen(parameters, x, _SCATTER_X if mark == "Scatter" else _DIMENSIONS),
         colour=_DIMENSIONS[_first(parameters, url_params.COLOUR) or "Arm"],
         facet=None if facet == NO_FACET else _DIMENSIONS[facet],
         latency=_chosen(parameters, url_params.LATENCY, _LATENCIES),
         frontier=_chosen(parameters, url_params.FRONTIER, _FRONTIERS),
     )
+
+
+def _metric(parameters: Mapping[str, Sequence[str]]) -> Axis:
+    label = _first(parameters, url_params.METRIC)
+    if label not in ANY_PERCENTILE:
+        return _chosen(parameters, url_params.METRIC, _NUMBERS)
+    percent = percent_of(_first(parameters, url_params.PERCENTILE) or "")
+    latency = ANY_PERCENTILE[label]
+    name = free_percentiles.name_of(latency.column, percent)
+    if name in _BY_COLUMN:
+        return _BY_COLUMN[name]
+    about = f"{percent:g}th percentile of {LATENCY_METRICS[latency.column].formula}"
+    return replace(latency, label=f"{latency.label} p{percent:g}", column=name, about=about)
+
+
+def percent_of(text: str) -> float:
+    """The percentile that was entered, or the first one for an empty text. Raises UserError for anything else."""
+    try:
+        percent = round(float((text or _FIRST_PERCENTILE).removeprefix("p")), _MOST_DECIMALS)
+    except ValueError:
+        percent = math.nan
+    if not 0 < percent < 100:
+        raise UserError(f"{text!r} is not a valid percentile: enter a number above 0 and below 100, like 97.5")
+    return percent
 
 
 def _filters(parameters: Mapping[str, Sequence[str]]) -> Filters:

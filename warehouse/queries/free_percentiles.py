@@ -1,0 +1,58 @@
+"""Any percentile of the latencies of a run's requests: those that are metrics of a run are not the only ones asked for.
+
+A percentile is named like a metric: `ttft_p97.5_ms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import duckdb
+import pandas as pd
+
+from lab.metrics.catalogue import LATENCIES
+from lab.metrics.histogram import quantile
+from warehouse.queries.results import COMPARABLE, frame
+
+_NAME = re.compile(rf"({'|'.join(LATENCIES)})_p(\d{{1,2}}(?:\.\d{{1,3}})?)_ms")
+#: Latencies with one value per request, which the view `requests` has.
+_OF_REQUESTS = ("ttft", "tpot", "e2e")
+
+
+def name_of(latency: str, percent: float) -> str:
+    """`percent`: above 0 and below 100, with at most three decimals."""
+    return f"{latency}_p{percent:g}_ms"
+
+
+def is_free(name: str) -> bool:
+    """Whether it is a percentile that no run has as a metric."""
+    return name not in COMPARABLE and _NAME.fullmatch(name) is not None
+
+
+def of_runs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], name: str) -> pd.Series:
+    """The percentile in ms by run; runs without single requests are left out.
+
+    Exact for latencies of requests, linear between neighbours; for those of tokens and chunks from the runs'
+    histograms, which are exact to half a per cent.
+    """
+    latency, _, percent = name.removesuffix("_ms").partition("_p")
+    share = float(percent) / 100
+    if latency in _OF_REQUESTS:
+        rows = frame(con, _EXACT.format(latency=latency), [share, list(run_ids)])
+        return rows.set_index("run_id")["value"].dropna()
+    counts = frame(con, _COUNTS, [latency, list(run_ids)])
+    values = {
+        str(run_id): quantile(dict(zip(own["bucket"], own["count"], strict=True)), share)
+        for run_id, own in counts.groupby("run_id")
+    }
+    return pd.Series(values, dtype=float)
+
+
+_EXACT = """
+    SELECT run_id, quantile_cont({latency}_ms, $1::DOUBLE) AS value FROM requests
+    WHERE run_id IN (SELECT unnest($2::TEXT[])) AND is_completed GROUP BY run_id
+"""
+_COUNTS = """
+    SELECT run_id, bucket, count FROM histograms WHERE metric = $1 AND run_id IN (SELECT unnest($2::TEXT[]))
+"""
