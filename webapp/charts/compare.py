@@ -85,13 +85,12 @@ def heat_panel(
         written=written_ratios(with_ratio),
         words=with_ratio["verdict"].map(lambda word: word or "none: a mean"),
     )
-    shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
+    shown = shown.assign(is_dark=[is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
     base = alt.Chart(shown).encode(
         x=alt.X("column:N", sort=list(columns.order), title=None, axis=_axis("top", _column_width(columns))),
         y=alt.Y("row:N", sort=list(rows.order), title=None, axis=_axis("left", _longest(rows))),
     )
-    ends = _ENDS[mode] if higher else _ENDS[mode][::-1]
-    scale = alt.Scale(domain=[-reach, 0, reach], range=list(ends), interpolate="rgb")
+    scale = gain_colours(mode, reach, higher=higher)
     cells = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(
         color=alt.Color("log2:Q", scale=scale, legend=None),
         opacity=alt.OpacityValue(1, condition={"test": "datum.is_mean", "value": 0.78}),
@@ -107,6 +106,12 @@ def heat_panel(
         base.mark_text(dy=_LINE, fontSize=10).encode(text=alt.Text("interval:N"), color=ink),
     ]
     return alt.LayerChart(layer=[cells, *lines]).properties(height=_HEAD_HEIGHT + _ROW_HEIGHT * len(rows.order))
+
+
+def gain_colours(mode: Mode, reach: float, *, higher: bool = True) -> alt.Scale:
+    """Colours of log2 of a ratio, up to `reach` on either side of 1×; `higher`: above 1× is better."""
+    ends = _ENDS[mode] if higher else _ENDS[mode][::-1]
+    return alt.Scale(domain=[-reach, 0, reach], range=list(ends), interpolate="rgb")
 
 
 def heat_reach(frame: pd.DataFrame) -> float:
@@ -138,7 +143,7 @@ def _axis(orient: Literal["top", "left"], limit: int) -> alt.Axis:
     return alt.Axis(orient=orient, labelAngle=0, labelLimit=limit, grid=False, domain=False, ticks=False)
 
 
-def _is_dark(mode: Mode, place: float, *, higher: bool) -> bool:
+def is_dark(mode: Mode, place: float, *, higher: bool) -> bool:
     """Whether white text is easier to read than black on the cell's colour; `place` is from -1 to 1."""
     worse, middle, better = _ENDS[mode]
     end = better if (place > 0) == higher else worse

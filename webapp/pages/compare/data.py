@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import duckdb
 import pandas as pd
 
 from lab.comparison.acceptance import Acceptance
 from lab.comparison.agreement import Agreement
+from lab.comparison.surface import Surface
 from lab.metrics import catalogue
 from warehouse.queries import cell_queries
-from warehouse.queries.comparing import comparisons, ratio_tables
+from warehouse.queries.comparing import by_group, comparisons, ratio_tables
+from warehouse.queries.comparing.by_group import Group, Metric
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.shared.published_data import published_query
@@ -47,6 +50,19 @@ def texts(pair: Pair, prompt_ids: Sequence[str]) -> pd.DataFrame:
 @published_query()
 def histograms(connection: duckdb.DuckDBPyConnection, runs: Runs) -> pd.DataFrame:
     return cell_queries.histograms(connection, dict(runs), tuple(LATENCIES))
+
+
+@published_query()
+def groups(
+    connection: duckdb.DuckDBPyConnection, job_id: str, grain: Literal["turn", "context"], metric: Metric, baseline: str
+) -> list[Group]:
+    """Every arm by turn or by context."""
+    return by_group.by_group(connection, job_id, grain, metric, baseline=baseline)
+
+
+@published_query()
+def surfaces(connection: duckdb.DuckDBPyConnection, job_id: str, baseline: str) -> dict[str, Surface]:
+    return by_group.surfaces(connection, job_id, baseline=baseline)
 
 
 @published_query()

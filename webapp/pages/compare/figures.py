@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from lab.comparison.breakeven import BreakEven
 from lab.comparison.verdict import MARKS
 from warehouse.queries.comparing.comparisons import break_evens
 from warehouse.queries.comparing.ratio_tables import ArmTable
-from webapp.charts import compare, results
+from webapp.charts import by_group, compare, results
 from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
@@ -25,14 +26,24 @@ MAX_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
 _NARROW = 250
 #: The figures of all cells, and those of one workload and load.
-OF_ALL, OF_CELL = ("heat", "break-even"), ("positions", "ecdf")
+OF_ALL, OF_CELL = ("heat", "break-even", "surface"), ("positions", "steps", "ecdf")
 _IGNORED: Mapping[str, tuple[Param, ...]] = {
     "heat": (url_params.AT_WORKLOAD, url_params.AT_LOAD),
     "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS, url_params.READING),
+    "surface": (
+        url_params.AT_WORKLOAD,
+        url_params.AT_LOAD,
+        url_params.HEAT_ROWS,
+        url_params.READING,
+        url_params.METRIC,
+    ),
     "positions": (url_params.HEAT_ROWS, url_params.READING),
+    "steps": (url_params.HEAT_ROWS, url_params.READING, url_params.METRIC),
     "ecdf": (url_params.HEAT_ROWS, url_params.READING),
 }
 _MAX_FIGURES = 256
+#: What a session or prompts of several lengths are drawn by.
+_GRAINS: Mapping[Literal["turn", "context"], str] = {"turn": "Turn of the session", "context": "Context up to (tokens)"}
 #: Verdicts that the heat map's note explains in any case.
 _USUAL = ("faster", "slower", "no difference", "not enough data")
 
@@ -147,6 +158,41 @@ def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure
     return Figure("positions", "Acceptance by position in the draft", note, drawn, panels, rows, _NARROW)
 
 
+def _surface(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """Where each candidate pays over concurrency and context; only where several contexts were measured."""
+    found = compare_data.surfaces(choice.job_id, choice.comparison.baseline)
+    shown = {arm: found[arm] for arm in choice.candidates if arm in found and len(found[arm].contexts) > 1}
+    if not shown:
+        return None
+    cells, lines = tables.surface_cells(shown), tables.surface_lines(shown)
+    reach = compare.heat_reach(cells.assign(ratio=cells["gain"]))
+    panels: tuple[Panel, ...] = tuple(
+        (str(arm), by_group.surface_panel(part, lines[lines["arm"] == arm], reach, mode))
+        for arm, part in cells.groupby("arm", sort=False)
+    )
+    note = (
+        f"time per token, over {choice.comparison.baseline}; blue is better; mark and bar: the crossing of 1× with its "
+        "interval; needs: the acceptance length that breaks even there"
+    )
+    return Figure("surface", "Gain by concurrency and length of context", note, (), panels, cells)
+
+
+def _steps(choice: Choice, styles: Sequence[ArmStyle], _mode: Mode) -> Figure | None:
+    """By turn of sessions, or by context where prompts are single and of several lengths."""
+    for grain, axis in _GRAINS.items():
+        rows = tables.steps(choice, grain)
+        if rows["step"].nunique() < 2:
+            continue
+        drawn = _drawn(rows, styles)
+        panels: tuple[Panel, ...] = tuple(
+            ("", by_group.steps_panel(part, str(title), axis, [s for s in drawn if s.arm in set(part["arm"])]))
+            for title, part in rows.groupby("title", sort=False)
+        )
+        note = f"{choice.workload}, {choice.load}; all repeats together; bars: from the least run to the greatest"
+        return Figure("steps", f"By {axis[0].lower()}{axis[1:]}", note, drawn, panels, rows, _NARROW)
+    return None
+
+
 def _ecdf(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     rows = tables.ecdf(compare_data.histograms(compare_data.runs_at(choice.here)))
     if rows.empty:
@@ -170,6 +216,8 @@ def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ..
 _FIGURES: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {
     "heat": _heat,
     "break-even": crossing,
+    "surface": _surface,
     "positions": _positions,
+    "steps": _steps,
     "ecdf": _ecdf,
 }

@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 import streamlit as st
 
 from jobs.forecast import repeat_seconds
+from lab.comparison import surface
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
 from webapp.pages.compare import data as compare_data
@@ -137,6 +138,7 @@ def show_tables(choice: Choice, view: View) -> None:
         {
             "Verdicts": lambda: _show_verdicts(choice, view),
             "Break-even": lambda: _show_crossings(choice, view),
+            "Contexts": lambda: _show_surface(choice, view),
             "Percentiles": lambda: _show_percentiles(choice, view),
         },
     )
@@ -156,6 +158,18 @@ def _show_crossings(choice: Choice, view: View) -> None:
     else:
         shown = tables.crossings_table(rows)
         show_table(shown, tables.CROSSINGS, "Where each arm pays", view, "crossings")
+
+
+def _show_surface(choice: Choice, view: View) -> None:
+    found = compare_data.surfaces(choice.job_id, choice.comparison.baseline)
+    shown = {arm: found[arm] for arm in choice.candidates if arm in found}
+    if not shown:
+        st.caption("These runs have no numbers by length of context: they were ingested before there were any.")
+        return
+    for arm, of_arm in shown.items():
+        st.caption(f"**{literal(arm)}**: {surface.sentence(of_arm)}.")
+    cells = tables.surface_table(tables.surface_cells(shown))
+    show_table(cells, tables.SURFACE, "Where each arm pays, by context", view, "contexts")
 
 
 def _show_percentiles(choice: Choice, view: View) -> None:

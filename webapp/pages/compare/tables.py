@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
@@ -12,11 +13,17 @@ from lab.comparison.acceptance import Acceptance
 from lab.comparison.breakeven import BreakEven, sentence
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
+from lab.comparison.surface import Surface
 from lab.comparison.tables import Cell
+from lab.comparison.verdict import MARKS
 from lab.metrics import histogram
+from lab.metrics.number_format import ratio
+from warehouse.queries.comparing.by_group import Metric
 from warehouse.queries.comparing.comparisons import Pair
 from warehouse.queries.comparing.ratio_tables import ArmTable
+from webapp.pages.compare import data as compare_data
 from webapp.pages.compare.data import LATENCIES
+from webapp.pages.compare.selection import Choice
 from webapp.shared.tables import columns
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
@@ -123,6 +130,118 @@ def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFra
             )
     names = ["arm", "position", "acceptance", "conditional", "length", "is_estimate", "rounds"]
     return pd.DataFrame(rows, columns=names).astype({"conditional": float})
+
+
+#: What is drawn by turn or context: a latency, or the acceptance length.
+_STEPS: Mapping[str, Metric] = {"TPOT (ms)": "tpot_mean_ms", "TTFT (ms)": "ttft_mean_ms"}
+_STEP_COLUMNS = ["arm", "step", "place", "title", "value", "low", "high", "words", "requests"]
+
+
+def steps(choice: Choice, grain: Literal["turn", "context"]) -> pd.DataFrame:
+    """arm, step (its label), place (in order), title (what the value is), value, low, high, words (the ratio) and
+    requests: every arm of the chosen workload and load.
+    """
+    arms = {*choice.candidates, choice.comparison.baseline}
+    rows: list[dict[str, Any]] = []
+    for title, metric in _STEPS.items():
+        for group in compare_data.groups(choice.job_id, grain, metric, choice.comparison.baseline):
+            at = group.turn if grain == "turn" else group.context_tokens
+            is_here = (group.workload, group.concurrency) == (choice.workload, _concurrency(choice))
+            if at is None or not is_here or group.arm not in arms:
+                continue
+            about = {"arm": group.arm, "step": step_label(grain, at), "place": at, "requests": group.requests}
+            if metric == "tpot_mean_ms" and group.length is not None:
+                length = group.length.__dict__ | {"title": "Acceptance length (tokens per round)", "words": ""}
+                rows.append(about | length)
+            if group.mean_ms is not None:
+                words = "" if group.ratio is None else written(group.ratio)
+                rows.append(about | {"title": title, "value": group.mean_ms, "words": words})
+    found = pd.DataFrame(rows, columns=_STEP_COLUMNS).astype({"low": float, "high": float})
+    return found.sort_values(["title", "place"], kind="stable")
+
+
+def _concurrency(choice: Choice) -> int | None:
+    return next((pair.cell.concurrency for pair in choice.here), None)
+
+
+def step_label(grain: str, at: int) -> str:
+    """A turn, or the turns of its step; a context with its thousands."""
+    if grain == "context":
+        return f"{at:,}"
+    return f"{at}" if at <= _EACH_TURN else f"{at}–{2 * (at - 1)}"
+
+
+#: Turns after this one are taken together (`lab.metrics.groups`).
+_EACH_TURN = 8
+
+
+def written(interval: Interval) -> str:
+    return ratio(*(math.nan if bound is None else bound for bound in (interval.value, interval.low, interval.high)))
+
+
+def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
+    """arm, concurrency, context_tokens, row (its label), place, gain, low, high, figure, written, length, needed_value
+    and needed (the length that breaks even, alone and with its interval), word, requests.
+    """
+    rows = [
+        {
+            "arm": arm,
+            "concurrency": cell.concurrency,
+            "context_tokens": cell.context_tokens,
+            "row": f"{cell.context_tokens:,}",
+            "place": cell.context_tokens,
+            "gain": cell.gain.value,
+            "low": cell.gain.low,
+            "high": cell.gain.high,
+            "figure": f"{written(Interval(cell.gain.value, None, None))} {MARKS.get(cell.word, '')}".rstrip(),  # type: ignore[call-overload]
+            "written": written(cell.gain),
+            "length": cell.length,
+            "needed_value": "" if cell.needed_length is None else f"{cell.needed_length.value:.2f}",
+            "needed": "" if cell.needed_length is None else _length_words(cell.needed_length),
+            "word": cell.word,
+            "requests": cell.requests,
+        }
+        for arm, surface in surfaces.items()
+        for cell in surface.cells
+    ]
+    return pd.DataFrame(rows)
+
+
+def _length_words(length: Interval) -> str:
+    bounds = "" if length.low is None or length.high is None else f" [{length.low:.2f}, {length.high:.2f}]"
+    return f"{length.value:.2f}{bounds}"
+
+
+def surface_lines(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
+    """arm, row (the context's label), at, low, high: where each context crosses 1×."""
+    rows = [
+        {"arm": arm, "row": f"{context:,}", "at": crossing.concurrency, "low": crossing.low, "high": crossing.high}
+        for arm, surface in surfaces.items()
+        for context, even in surface.lines.items()
+        for crossing in even.crossings
+    ]
+    names = ["arm", "row", "at", "low", "high"]
+    return pd.DataFrame(rows, columns=names).astype({"at": float, "low": float, "high": float})
+
+
+def surface_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """`cells` as `surface_cells` gives them, for reading."""
+    names = ["arm", "context_tokens", "concurrency", "gain", "low", "high", "word", "length", "needed", "requests"]
+    return cells[names]
+
+
+SURFACE: dict[str, Any] = {
+    **columns("arm"),
+    "context_tokens": _number("Context up to (tokens)", format="%,d"),
+    "concurrency": _number("Concurrency", format="%d"),
+    "gain": _number("Gain (×)", format="%.2f", help="Time per output token, baseline / arm: above 1 the arm is faster"),
+    "low": _number("95 % from", format="%.2f"),
+    "high": _number("95 % to", format="%.2f"),
+    "word": _text("Verdict"),
+    "length": _number("Acceptance length", format="%.2f"),
+    "needed": _text("Breaks even at length [95 %]", help="The price of a round in plain steps: length / gain"),
+    "requests": _number("Requests", format="%,d"),
+}
 
 
 def ecdf(histograms: pd.DataFrame) -> pd.DataFrame:

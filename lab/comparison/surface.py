@@ -1,0 +1,98 @@
+"""Break-even over two axes, concurrency and length of context, and how good a draft must be to pay at each place.
+
+A round of speculation (drafting and verifying) makes as many tokens as its acceptance length, and takes the price of so
+many plain steps. Where both are measured in one cell, gain = length / price: so the price is the acceptance length at
+which speculation breaks even there. It hardly depends on what the draft gets right, so it tells of another draft of
+the same size, drafting as many tokens, on which side it lies before it is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from lab.comparison.breakeven import BreakEven, Point, break_even
+from lab.comparison.effect import Interval
+
+
+@dataclass(frozen=True)
+class SurfaceCell:
+    """The gain in time per token at one concurrency and context; above 1 the candidate is faster.
+
+    `context_tokens` is the longest context of the step. `length` is the candidate's acceptance length there, None if
+    unknown. `word` is the verdict.
+    """
+
+    concurrency: int
+    context_tokens: int
+    gain: Interval
+    length: float | None = None
+    word: str = ""
+    requests: int = 0
+
+    @property
+    def needed_length(self) -> Interval | None:
+        """The acceptance length at which a round costs what its tokens save: its price in plain steps."""
+        return None if self.length is None else needed_length(self.length, self.gain)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The cells of one candidate, and of each context the concurrencies at which the gain crosses 1."""
+
+    cells: tuple[SurfaceCell, ...]
+    lines: Mapping[int, BreakEven] = field(default_factory=dict)
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        return tuple(sorted({cell.context_tokens for cell in self.cells}))
+
+    @property
+    def concurrencies(self) -> tuple[int, ...]:
+        return tuple(sorted({cell.concurrency for cell in self.cells}))
+
+
+def surface(cells: Sequence[SurfaceCell]) -> Surface:
+    """Find the break-even of each context. Raises ValueError for two cells at one place."""
+    ordered = sorted(cells, key=lambda cell: (cell.context_tokens, cell.concurrency))
+    lines = {
+        context: break_even([Point(cell.concurrency, cell.gain) for cell in here])
+        for context, here in groupby(ordered, key=lambda cell: cell.context_tokens)
+    }
+    return Surface(tuple(ordered), lines)
+
+
+def needed_length(length: float, gain: Interval) -> Interval:
+    """Return the price of a round in plain steps, the acceptance length that breaks even: length / gain."""
+    low, high = (None if bound is None else length / bound for bound in (gain.high, gain.low))
+    return Interval(length / gain.value, low, high)
+
+
+def predicted_gain(length: float, needed: float) -> float:
+    """Return the gain to expect of another draft of the same size with this acceptance length."""
+    return length / needed
+
+
+def sentence(found: Surface) -> str:
+    """`up to 512 tokens of context it pays up to concurrency 4.5 [3.2, 6.0]; up to 4096 tokens pays everywhere ...`."""
+    words = [(context, _words(even)) for context, even in found.lines.items()]
+    parts = []
+    for number, (said, group) in enumerate(groupby(words, key=lambda pair: pair[1])):
+        contexts = [context for context, _ in group]
+        unit = " tokens of context" if number == 0 else ""
+        parts.append(f"up to {contexts[-1]:,}{unit} {said}")
+    return "; ".join(parts) or "not measured"
+
+
+def _words(even: BreakEven) -> str:
+    if len(even.crossings) == 1:
+        (crossing,) = even.crossings
+        band = "" if crossing.low is None or crossing.high is None else f" [{crossing.low:.1f}, {crossing.high:.1f}]"
+        side = "up to" if crossing.loses_above else "from"
+        return f"it pays {side} {crossing.concurrency:.1f}{band} at once"
+    if even.crossings:
+        return "it crosses 1× several times"
+    if even.measured is None or not even.sure:
+        return "it is open"
+    return f"it {even.answer}"

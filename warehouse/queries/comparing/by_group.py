@@ -1,0 +1,187 @@
+"""Arms by turn of a session and by length of context: acceptance, latencies, and the surface of break-even.
+
+The numbers of each run by turn and context are in `request_groups`; the statistics are those of whole runs
+(`lab.comparison`), with the runs of a group in place of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import duckdb
+
+from lab.comparison.compare import CellRuns, compare_cells
+from lab.comparison.effect import Interval
+from lab.comparison.samples import RunSample
+from lab.comparison.surface import Surface, SurfaceCell, surface
+from lab.comparison.verdict import shown_gain, shown_ratio, verdicts
+from lab.errors import QueryError
+from warehouse.queries.comparing.paired_runs import jobs_of
+from warehouse.queries.rows import Row, dicts
+
+Metric = Literal["tpot_mean_ms", "ttft_mean_ms", "e2e_mean_ms"]
+METRICS: tuple[Metric, ...] = ("tpot_mean_ms", "ttft_mean_ms", "e2e_mean_ms")
+
+
+@dataclass(frozen=True)
+class Group:
+    """One arm at one turn or context of one load, all runs together.
+
+    `ratio` is of the means of `metric` to the baseline's, None for the baseline itself and without its runs.
+    """
+
+    arm: str
+    is_baseline: bool
+    workload: str
+    concurrency: int
+    turn: int | None
+    context_tokens: int | None
+    requests: int
+    runs: int
+    mean_ms: float | None
+    length: Interval | None
+    ratio: Interval | None = None
+    word: str = ""
+
+
+_ROWS = """
+    SELECT r.run_id, r.job_id, r.arm, coalesce(r.is_baseline, false) AS is_baseline, r.repeat, r.launch_index,
+        coalesce(r.until_decided, false) AS until_decided, r.workload_label AS workload, r.concurrency,
+        g.turn, g.context_tokens, g.requests, g.num_drafts, g.num_accepted_tokens, g.acceptance_length,
+        g."{metric}" AS number
+    FROM request_groups AS g JOIN valid_latest_runs AS r USING (run_id)
+    WHERE list_contains(?, r.job_id) AND g.grain = ? AND r.concurrency IS NOT NULL
+    ORDER BY workload, concurrency, turn, context_tokens, NOT is_baseline, arm, r.started_at, run_id
+"""
+
+
+def by_group(
+    con: duckdb.DuckDBPyConnection,
+    study: str,
+    grain: Literal["turn", "context"],
+    metric: Metric = "tpot_mean_ms",
+    *,
+    baseline: str | None = None,
+) -> list[Group]:
+    """Return every arm at every turn or context, against the baseline. Empty for a study without such numbers.
+
+    Raises QueryError for an unknown study or metric.
+    """
+    rows = _rows(con, study, grain, metric)
+    name = _baseline(rows, baseline)
+    places = _places(rows, ("workload", "concurrency", "turn", "context_tokens"))
+    compared = _compared(places, name)
+    return [
+        _group(arm, arm_rows, compared.get((place, arm)))
+        for place, arms in places.items()
+        for arm, arm_rows in arms.items()
+    ]
+
+
+def _rows(con: duckdb.DuckDBPyConnection, study: str, grain: str, metric: str) -> list[Row]:
+    if metric not in METRICS:
+        raise QueryError(f"{metric!r} is not known by turn or context: use one of {', '.join(METRICS)}")
+    return dicts(con, _ROWS.format(metric=metric), [jobs_of(con, study), grain])
+
+
+Place = tuple[Hashable, ...]
+#: By place and arm the rows of its runs.
+_Places = Mapping[Place, Mapping[str, list[Row]]]
+
+
+def _places(rows: Sequence[Row], keys: Sequence[str]) -> dict[Place, dict[str, list[Row]]]:
+    places: dict[Place, dict[str, list[Row]]] = {}
+    for row in rows:
+        places.setdefault(tuple(row[key] for key in keys), {}).setdefault(row["arm"], []).append(row)
+    return places
+
+
+def _baseline(rows: Sequence[Row], requested: str | None) -> str | None:
+    return requested or next((str(row["arm"]) for row in rows if row["is_baseline"]), None)
+
+
+def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], tuple[Interval, Interval, str]]:
+    """By place and candidate: the ratio, the gain (above 1 is better) and the verdict, corrected for all of them."""
+    both = [
+        (place, arm, arms[baseline], rows)
+        for place, arms in places.items()
+        for arm, rows in arms.items()
+        if baseline is not None and baseline in arms and arm != baseline
+    ]
+    cells = [
+        CellRuns(_samples(base), _samples(rows), concurrency=float(rows[0]["concurrency"])) for _, _, base, rows in both
+    ]
+    comparisons = compare_cells(cells, "lower")
+    found: dict[tuple[Place, str], tuple[Interval, Interval, str]] = {}
+    for (place, arm, _, _), comparison, verdict in zip(both, comparisons, verdicts(comparisons), strict=True):
+        ratio, gain = shown_ratio(comparison, verdict), shown_gain(comparison, verdict)
+        if ratio is not None and gain is not None:
+            found[place, arm] = ratio, gain, verdict.word
+    return found
+
+
+def _samples(rows: Sequence[Row]) -> list[RunSample]:
+    return [
+        RunSample(
+            row["run_id"],
+            row["arm"],
+            (row["job_id"], row["repeat"], row["workload"]),
+            row["number"],
+            None,
+            None if row["launch_index"] is None else (row["job_id"], row["launch_index"]),
+            row["until_decided"],
+        )
+        for row in rows
+    ]
+
+
+def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, str] | None) -> Group:
+    first = rows[0]
+    known = [row["number"] for row in rows if row["number"] is not None]
+    return Group(
+        arm=arm,
+        is_baseline=first["is_baseline"],
+        workload=first["workload"],
+        concurrency=first["concurrency"],
+        turn=first["turn"],
+        context_tokens=first["context_tokens"],
+        requests=sum(row["requests"] for row in rows),
+        runs=len(rows),
+        mean_ms=sum(known) / len(known) if known else None,
+        length=_length(rows),
+        ratio=None if compared is None else compared[0],
+        word="" if compared is None else compared[2],
+    )
+
+
+def _length(rows: Sequence[Row]) -> Interval | None:
+    """The pooled acceptance length, with the extremes of its runs as bounds: repeats of a greedy run are no sample."""
+    told = [row for row in rows if row["acceptance_length"] is not None]
+    rounds = sum(row["num_drafts"] for row in told)
+    if not rounds:
+        return None
+    lengths = [row["acceptance_length"] for row in told]
+    return Interval(1 + sum(row["num_accepted_tokens"] for row in told) / rounds, min(lengths), max(lengths))
+
+
+def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None = None) -> dict[str, Surface]:
+    """Return the surface of each candidate over concurrency and length of context, in time per output token.
+
+    Workloads of the same concurrency and context are taken together, each compared with the baseline's runs of the
+    same prompts. Contexts come from workloads of several lengths, or from sessions that grow.
+    """
+    rows = _rows(con, study, "context", "tpot_mean_ms")
+    name = _baseline(rows, baseline)
+    places = _places(rows, ("concurrency", "context_tokens"))
+    cells: dict[str, list[SurfaceCell]] = {}
+    for (place, arm), (_, gain, word) in _compared(places, name).items():
+        concurrency, context = (int(str(part)) for part in place)
+        arm_rows = places[place][arm]
+        length = _length(arm_rows)
+        requests = sum(row["requests"] for row in arm_rows)
+        cells.setdefault(arm, []).append(
+            SurfaceCell(concurrency, context, gain, None if length is None else length.value, word, requests)
+        )
+    return {arm: surface(of_arm) for arm, of_arm in cells.items()}

@@ -1,0 +1,124 @@
+"""The charts of turns and contexts: what changes along a session, and where speculation pays over two axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.axes import PANEL_HEIGHT
+from webapp.charts.compare import gain_colours, is_dark
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+
+_ROW_HEIGHT = 46
+_TOOLTIP = [
+    alt.Tooltip("arm:N", title="Arm"),
+    alt.Tooltip("step:N", title="Turn or context"),
+    alt.Tooltip("value:Q", title="Value", format=",.3~g"),
+    alt.Tooltip("words:N", title="Ratio to the baseline [95 %]"),
+    alt.Tooltip("requests:Q", title="Requests", format=",.0f"),
+]
+_CELL = [
+    alt.Tooltip("arm:N", title="Arm"),
+    alt.Tooltip("concurrency:Q", title="Concurrency"),
+    alt.Tooltip("row:N", title="Context (tokens)"),
+    alt.Tooltip("written:N", title="Gain in time per token [95 %]"),
+    alt.Tooltip("length:Q", title="Acceptance length", format=".2f"),
+    alt.Tooltip("needed:N", title="Breaks even at length [95 %]"),
+    alt.Tooltip("word:N", title="Verdict"),
+    alt.Tooltip("requests:Q", title="Requests", format=",.0f"),
+]
+_CROSSING = [
+    alt.Tooltip("row:N", title="Context (tokens)"),
+    alt.Tooltip("at:Q", title="Crosses 1× at concurrency", format=".1f"),
+    alt.Tooltip("low:Q", title="95 % from", format=".1f"),
+    alt.Tooltip("high:Q", title="95 % to", format=".1f"),
+]
+
+
+def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
+    """Values by turn or context: columns arm, step (in order), value, low, high, words, requests."""
+    order = list(dict.fromkeys(frame.sort_values("place")["step"]))
+    base = alt.Chart(frame).encode(
+        x=alt.X("step:O", sort=order, title=axis, scale=alt.Scale(type="point", padding=0.4), axis=_level()),
+        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
+    )
+    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True))
+    points = base.mark_point(filled=True, size=75, opacity=1).encode(
+        y=y, shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None), tooltip=_TOOLTIP
+    )
+    layers: list[Any] = [base.mark_line(strokeWidth=2).encode(y=y)]
+    if frame["low"].notna().any():
+        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.8).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
+    return alt.LayerChart(layer=[*layers, points]).properties(height=PANEL_HEIGHT)
+
+
+def _level() -> alt.Axis:
+    return alt.Axis(labelAngle=0, labelOverlap="greedy")
+
+
+def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mode: Mode) -> alt.LayerChart:
+    """One candidate's gains over concurrency and context, with the place where each context breaks even.
+
+    `cells`: concurrency, row (the context), place, gain, written, length, needed, word, requests, arm. `crossings`:
+    row, at, low, high. `reach`: of the colours of all panels, in log2.
+    """
+    shown = _with_borders(cells).assign(
+        log2=[max(-reach, min(reach, math.log2(gain))) for gain in cells["gain"]],
+        needs=[f"needs {needed}" if needed else "" for needed in cells["needed_value"]],
+    )
+    shown = shown.assign(is_dark=[is_dark(mode, value / reach, higher=True) for value in shown["log2"]])
+    order = list(dict.fromkeys(cells.sort_values("place", ascending=False)["row"]))
+    domain = [shown["left"].min(), shown["right"].max()]
+    scale = alt.Scale(type="log", base=2, domain=domain, nice=False)
+    measured = sorted(cells["concurrency"].unique().tolist())
+    across = alt.Axis(values=measured, format="d", grid=False, labelOverlap="greedy")
+    y = alt.Y("row:N", sort=order, title="Context up to (tokens)", axis=alt.Axis(grid=False, ticks=False, domain=False))
+    colour = alt.Color("log2:Q", scale=gain_colours(mode, reach), legend=None)
+    base = alt.Chart(shown).encode(y=y)
+    tiles = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(
+        x=alt.X("left:Q", scale=scale, title="Concurrency (requests in flight)", axis=across),
+        x2=alt.X2("right:Q"),
+        color=colour,
+        tooltip=_CELL,
+    )
+    ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
+    words = [
+        base.mark_text(dy=dy, fontSize=size).encode(x=alt.X("concurrency:Q"), text=alt.Text(f"{name}:N"), color=ink)
+        for name, dy, size in (("figure", -8, 13), ("needs", 8, 10))
+    ]
+    layers: list[Any] = [tiles, *_line(crossings, y, domain, mode), *words]
+    return alt.LayerChart(layer=layers).properties(height=_ROW_HEIGHT * len(order))
+
+
+def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
+    """Each cell reaches half-way to its neighbours, on a logarithmic axis."""
+    measured = sorted(cells["concurrency"].unique().tolist())
+    middles = [math.sqrt(left * right) for left, right in itertools.pairwise(measured)]
+    first = measured[0] ** 2 / middles[0] if middles else measured[0] / 1.5
+    last = measured[-1] ** 2 / middles[-1] if middles else measured[-1] * 1.5
+    borders = [first, *middles, last]
+    place = {concurrency: number for number, concurrency in enumerate(measured)}
+    return cells.assign(
+        left=[borders[place[concurrency]] for concurrency in cells["concurrency"]],
+        right=[borders[place[concurrency] + 1] for concurrency in cells["concurrency"]],
+    )
+
+
+def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode) -> list[Any]:
+    """The place of 1× in each context, and its interval; where that is open, to the edge of what was measured."""
+    if crossings.empty:
+        return []
+    known = crossings.assign(
+        drawn_low=crossings["low"].fillna(domain[0]).clip(*domain),
+        drawn_high=crossings["high"].fillna(domain[1]).clip(*domain),
+    )
+    base = alt.Chart(known).encode(y=y, tooltip=_CROSSING)
+    ink = INKS[mode].text
+    bands = base.mark_bar(height=8, color=ink, opacity=0.3).encode(x=alt.X("drawn_low:Q"), x2=alt.X2("drawn_high:Q"))
+    ticks = base.mark_tick(orient="vertical", thickness=3, size=_ROW_HEIGHT - 4, color=ink, opacity=1)
+    return [bands, ticks.encode(x=alt.X("at:Q"))]
