@@ -19,6 +19,7 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.models import REFERENCE_MODELS, check_model, local_folder, model_path
 from jobs.engines.profiles import installed_profile
 from jobs.engines.side_by_side import memory_problems
+from jobs.engines.speculation.memory import memory_problems_of_drafts
 from jobs.worker_registry import known_engines, list_workers
 from lab.access import Role
 from lab.errors import StudyError, UserError
@@ -148,8 +149,9 @@ def _is_for_hardware_here(study: Study) -> bool:
 def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> list[Problem]:
     shared = study.engine_flags if KINDS[has.kind].is_started else {}
     tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
+    of_memory = list(memory_problems_of_drafts(study, arm, has))
     of_tuning = list(tuning_problems(study.tune, has)) if tuned and study.tune is not None else []
-    return [*flag_problems("engine_flags", shared, has), *arm_problems(field, arm, shared, has), *of_tuning]
+    return [*flag_problems("engine_flags", shared, has), *arm_problems(field, arm, shared, has), *of_tuning, *of_memory]
 
 
 def _known_elsewhere(app_database_url: str, hardware: str | None) -> list[Capabilities]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from lab.comparison.verdict import MARGIN
 from lab.schedule.schedule import End, Outcome, Step
 from lab.study import Arm, Study
-from lab.study.plan import Launch, PlannedRun
+from lab.study.plan import Launch, PlannedRun, with_fresh_starts
 from lab.study.tune import drafts
 from lab.tuning.race import LEAST_BLOCKS, Limits, Round, next_round
 from lab.tuning.result import Choice, choice
@@ -145,10 +145,11 @@ class Tuning:
 
     def _launches(self, first: int, block: int, of: Iterable[tuple[Arm, Sequence[int]]]) -> list[Launch]:
         (workload,) = self._study.workloads
-        return [
-            Launch(index, (arm,), tuple(PlannedRun(arm, workload, self._loads[at], block) for at in loads))
-            for index, (arm, loads) in enumerate(of, start=first)
-        ]
+        launches = (
+            Launch(0, (arm,), tuple(PlannedRun(arm, workload, self._loads[at], block) for at in loads))
+            for arm, loads in of
+        )
+        return list(with_fresh_starts(self._study, launches, first))
 
     def _is_spent(self, progress: Progress, following: Round) -> bool:
         """Whether the round, and measuring the result after it, would take more than the budget."""

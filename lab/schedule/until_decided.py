@@ -25,7 +25,7 @@ from lab.comparison.samples import Array, RunSample
 from lab.comparison.verdict import MARGIN, Verdict, like_claims, next_level, verdicts
 from lab.schedule.schedule import End, Outcome, Step
 from lab.study import Arm, Load, Study
-from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
+from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch, with_fresh_starts
 
 #: The metric whose verdicts are waited for, and its direction.
 METRIC = "output_tok_per_s"
@@ -127,11 +127,12 @@ class UntilDecided:
         arms = [arm for arm in self._study.arms if arm.name in places]
         if self._study.order == "side_by_side":
             runs = [run for r in repeats for arm in _turned(arms, r) for run in self._runs(arm, places[arm.name], r)]
-            return [Launch(first_index, tuple(arms), tuple(runs))]
-        return [
-            Launch(index, (arm,), tuple(run for r in repeats for run in self._runs(arm, places[arm.name], r)))
-            for index, arm in enumerate(_turned(arms, block), start=first_index)
-        ]
+            return list(with_fresh_starts(self._study, [Launch(0, tuple(arms), tuple(runs))], first_index))
+        launches = (
+            Launch(0, (arm,), tuple(run for r in repeats for run in self._runs(arm, places[arm.name], r)))
+            for arm in _turned(arms, block)
+        )
+        return list(with_fresh_starts(self._study, launches, first_index))
 
     def _runs(self, arm: Arm, places: set[tuple[str, str]], repeat: int) -> Iterable[PlannedRun]:
         return (PlannedRun(arm, *about, repeat) for place, about in self._places.items() if place in places)

@@ -43,6 +43,10 @@ LOOKUP_METHODS = ("ngram", "ngram_gpu")
 SCHEDULE = "num_speculative_tokens_per_batch_size"
 
 
+#: vLLM's option for how many answers its suffix tree keeps.
+CACHED_ANSWERS = "suffix_decoding_max_cached_requests"
+
+
 def spoken_name(method: str | None, num_speculative_tokens: int | None) -> str:
     """Return the name of an arm that says how it drafts: `EAGLE-3 k=3`, or `no draft`."""
     if method is None:
@@ -108,6 +112,16 @@ class Speculation(Frozen):
                             scheduled = tokens
                 return scheduled
         return None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the method keeps the answers of earlier requests, or of what it learnt from them, and drafts by them.
+
+        Of an engine whose method of the same name does so too, submission knows: `jobs.engines.speculation.memory`.
+        """
+        if self.method == "suffix":
+            return self.options.get(CACHED_ANSWERS) != 0
+        return self.options.get("enable_adaptive_verification") is True
 
 
 class Server(Frozen):

@@ -61,7 +61,8 @@ def plan(study: Study) -> tuple[Launch, ...]:
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
     launches: one per arm. Side by side: the engines of all arms are up together, for two repeats (or
-    `repeats_per_launch`), A B B A, before they are started anew.
+    `repeats_per_launch`), A B B A, before they are started anew. An arm whose draft remembers answers is started for
+    each cell and repeat.
     """
     if study.tune is not None:
         return _about_a_tuning(study, study.tune)
@@ -70,13 +71,31 @@ def plan(study: Study) -> tuple[Launch, ...]:
         tuple(range(study.repeats))[first : first + repeats_each] for first in range(0, study.repeats, repeats_each)
     ]
     if study.order == "side_by_side":
-        return tuple(Launch(index, study.arms, _a_b_b_a(study, share)) for index, share in enumerate(shares))
+        return with_fresh_starts(study, (Launch(0, study.arms, _a_b_b_a(study, share)) for share in shares))
     blocks = [
         (arm, share)
         for place, share in enumerate(shares)
         for arm in (study.arms if place % 2 == 0 else reversed(study.arms))
     ]
-    return tuple(Launch(index, (arm,), _runs(study, arm, block)) for index, (arm, block) in enumerate(blocks))
+    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, block)) for arm, block in blocks))
+
+
+def with_fresh_starts(study: Study, launches: Iterable[Launch], first: int = 0) -> tuple[Launch, ...]:
+    """Number the launches, from `first` on; one with an arm whose draft remembers becomes one for each cell and repeat.
+
+    Another cell, and a repeat, sends the same prompts, whose answers such a draft would have kept.
+    """
+    parts = (part for launch in launches for part in _parts(study, launch))
+    return tuple(replace(part, index=index) for index, part in enumerate(parts, start=first))
+
+
+def _parts(study: Study, launch: Launch) -> Iterable[Launch]:
+    if not any(map(study.starts_each_cell, launch.arms)):
+        return (launch,)
+    cells: dict[tuple[str, str, int], list[PlannedRun]] = {}
+    for run in launch.runs:
+        cells.setdefault(run.place[1:], []).append(run)
+    return (replace(launch, runs=tuple(runs)) for runs in cells.values())
 
 
 def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> int:
@@ -90,7 +109,7 @@ def _about_a_tuning(study: Study, tune: Tune) -> tuple[Launch, ...]:
     """About as much as a tuning measures, which depends on what it finds: every setting twice."""
     arms = (study.baseline, *(draft.with_tokens(k) for draft in drafts(study.arms, tune) for k in tune.drafted_tokens))
     blocks = [(arm, repeat) for repeat in range(2) for arm in arms]
-    return tuple(Launch(index, (arm,), _runs(study, arm, (repeat,))) for index, (arm, repeat) in enumerate(blocks))
+    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, (repeat,))) for arm, repeat in blocks))
 
 
 def engine_starts(launches: Iterable[Launch]) -> list[Arm]:

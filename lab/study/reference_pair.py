@@ -52,6 +52,7 @@ def reference_version(study: Study) -> Study:
         workloads=tuple({workload.name: workload for workload in map(_workload, study.workloads)}.values()),
         loads=loads,
         order=study.order,
+        fresh_starts=study.fresh_starts,
         seed=study.seed,
         endpoint=study.endpoint,
         sampling=study.sampling,

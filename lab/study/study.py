@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from lab.study.arm import Arm
+from lab.study.arm import CACHED_ANSWERS, Arm
 from lab.study.load import Load
 from lab.study.model_base import FlagValue, Frozen, Name
 from lab.study.tune import Tune, tuning_problems
@@ -59,6 +59,9 @@ class Study(Frozen):
         default=1, ge=1, le=100
     )  # runs of a cell on one engine start: of an interleaved study, or of one side by side
     order: Literal["interleaved", "fewest_launches", "side_by_side"] = "interleaved"
+    #: Which arms get an engine start for each cell and repeat, because their drafts remember answers: a cell would be
+    #: measured with what the one before it left behind.
+    fresh_starts: Literal["as_declared", "every_cell", "never"] = "as_declared"
     budget_s: int | None = Field(default=None, ge=1)  # of a study until decided: time for engine starts and runs
     seed: int = Field(default=0, ge=0)
     endpoint: Literal["completions", "chat"] = "completions"
@@ -113,6 +116,17 @@ class Study(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _no_memory_within_a_search(self) -> Self:
+        searching = [load.name for load in self.loads if load.find is not None]
+        remembering = [arm.name for arm in self.arms if self.starts_each_cell(arm)]
+        if searching and remembering:
+            raise ValueError(
+                f"load {searching[0]} sends the same prompts in every trial, and the draft of {remembering[0]!r} "
+                f'remembers its answers: set {CACHED_ANSWERS} = 0 in its options, or fresh_starts = "never"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_baseline(self) -> Self:
         marked = [arm.name for arm in self.arms if arm.baseline]
         if len(marked) > 1:
@@ -128,6 +142,12 @@ class Study(Frozen):
             if problems := list(tuning_problems(*parts)):
                 raise ValueError("; ".join(problems))
         return self
+
+    def starts_each_cell(self, arm: Arm) -> bool:
+        """Whether the arm's engine is started for each of its cells and repeats: else its draft would remember."""
+        if arm.server is not None or arm.speculation is None or self.fresh_starts == "never":
+            return False
+        return self.fresh_starts == "every_cell" or arm.speculation.remembers
 
     @property
     def most_runs(self) -> int:

@@ -100,7 +100,8 @@ async def _stream(
     prompt_tokens = _length(body["prompt"])
     prompt_tokens = min(prompt_tokens, PROMPT_LIMIT) if engine.trap == "truncates" else prompt_tokens
     tokens = min(body["max_tokens"], SHORT) if engine.trap == "ends_early" else body["max_tokens"]
-    a_step = 2 if engine.drafts and engine.trap != "drafts_nothing" else 1
+    forgot = engine.trap == "remembers" and str(body["prompt"]) not in engine.answers
+    a_step = 2 if engine.drafts and engine.trap != "drafts_nothing" and not forgot else 1
     words = _words(engine, body["prompt"], tokens)
     cached = engine.trap == "keeps_answers" and str(body["prompt"]) in engine.answers
     events, rounds = [], 0

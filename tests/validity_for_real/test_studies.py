@@ -36,7 +36,8 @@ OF_A_RUN: tuple[tuple[str, Severity, str], ...] = (
 OF_AN_IDLE_ENGINE = "idle_engine_busy"
 OF_OUR_OWN_WORK = "work_beside"
 OF_A_STUDY: tuple[tuple[str, Severity, str], ...] = (
-    ("not_interleaved", "note", "All repeats of 'wakes_late'"),
+    ("draft_remembers", "invalid", "of 'remembers' rose from cell to cell on one engine start (1, 2 tokens a round)"),
+    ("not_interleaved", "note", "All repeats of 'remembers', 'wakes_late'"),
     ("baseline_of_other_conditions", "invalid", "prompts "),
     ("price_without_date", "note", "the study's own price, 2.5 USD an hour, which has no date and no source."),
 )
@@ -52,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[Ho
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with serving("none", "drafting", "wakes_late") as it:
+    with serving("none", "drafting", "wakes_late", "remembers") as it:
         yield it
 
 
@@ -72,7 +73,7 @@ def retried(home: Home, port: int) -> list[Judged]:
     """One arm's server was not there yet. Its file of prompts was edited before the job was retried."""
     file = home.folder / "edited.jsonl"
     write(file, rows("B"))
-    arms = their_arms(port, "none", "wakes_late")
+    arms = their_arms(port, "none", "wakes_late", "remembers")
     about = {"workloads": [{"dataset": str(file), "output_tokens": 16}], "loads": LOADS[:1], "repeats": 2}
     job = worked(home, arms=arms, order="fewest_launches", price_usd_per_hour=2.5, **about)
     assert job.error is not None

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from lab.metrics.records import RunRecord
+from lab.study.arm import SCHEDULE
 from lab.validity.check import Fired, Missing, StudyCheck
 from lab.validity.checks.acceptance import is_synthetic
 from lab.validity.checks.comparability import arms_of, ids_of
 from lab.validity.evidence import StudyRun, number
-from lab.validity.words import listed
+from lab.validity.words import listed, percent
 
 #: Figures that two runs never share by chance; compared to six digits.
 FIGURES = ("output_tok_per_s", "ttft_mean_ms", "e2e_mean_ms")
+#: How much more tokens a round must be accepted in the last cell of an engine start than in its first, and what one
+#: cell may fall below the one before it. Real drafts that remember rose by half; those that do not differ by 5 %.
+RISE, FALL = 0.2, 0.05
+#: Below so many accepted tokens a round a rise is of no interest.
+LEAST_ACCEPTED = 0.2
 #: Below this many runs of a cell there is no interval.
 REPEATS = 2
 
@@ -54,6 +60,43 @@ def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
     if len(streams) != 1 or all(run.arm.speculation is None for run, *_ in runs):
         return []
     return [Fired(f"Everything was measured at {streams.pop()} streams; a speed-up holds only where it was measured.")]
+
+
+def _remembering(runs: Sequence[StudyRun]) -> Answers:
+    """Cells that one engine start measured after each other with the same prompts."""
+    shared: dict[tuple[str, int, str, str, int], list[tuple[RunRecord, float]]] = defaultdict(list)
+    for run, metrics, *_ in runs:
+        length, speculation = number(metrics, "acceptance_length"), run.arm.speculation
+        if speculation is not None and SCHEDULE not in speculation.options and length is not None:
+            place = (run.job_id, run.launch_index, run.arm.name, run.workload.name, run.load.num_prompts)
+            shared[place].append((run, length))
+    rising: dict[str, list[list[tuple[RunRecord, float]]]] = defaultdict(list)
+    steady: dict[str, int] = defaultdict(int)
+    for (_, _, arm, _, _), cells in shared.items():
+        in_order = sorted(cells, key=lambda cell: cell[0].started_at)
+        if len(in_order) > 1:
+            if _rises([length for _, length in in_order]):
+                rising[arm].append(in_order)
+            else:
+                steady[arm] += 1
+    return [_risen(arm, found) for arm, found in rising.items() if len(found) > steady[arm]]
+
+
+def _rises(lengths: Sequence[float]) -> bool:
+    """Accepted tokens a round, without the target's own: from the first cell to the last by RISE, and never back."""
+    accepted = [length - 1 for length in lengths]
+    falls = any(later < (1 - FALL) * earlier for earlier, later in pairwise(accepted))
+    return accepted[-1] > max((1 + RISE) * accepted[0], LEAST_ACCEPTED) and not falls
+
+
+def _risen(arm: str, found: Sequence[Sequence[tuple[RunRecord, float]]]) -> Fired:
+    lengths = ", ".join(f"{length:.3g}" for _, length in found[0])
+    later = [run for cells in found for run, _ in cells[1:]]
+    return Fired(
+        f"The acceptance length of {arm!r} rose from cell to cell on one engine start ({lengths} tokens a round): its "
+        "draft remembers the answers to the prompts that it was sent before.",
+        run_ids=ids_of(later),
+    )
 
 
 def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
@@ -142,6 +185,21 @@ CHECKS = (
         why="A chart with both compares a draft that does not exist with one that does.",
         advice="Keep forced acceptance in a separate study.",
         look=_synthetic_mixed,
+    ),
+    StudyCheck(
+        name="draft_remembers",
+        traps=(13,),
+        severity="invalid",
+        looks_at=("num_drafts", "num_accepted_tokens", "launch_index", "started_at", "arm", "workload", "load"),
+        needs=("arm", "launch_index"),
+        threshold=f"accepted tokens a round that rise by more than {percent(RISE)} from the first to the last cell "
+        "that one engine start measured with the same prompts, and fall from no cell to the next by more than "
+        f"{percent(FALL)}, on most of its starts; not for an engine's schedule, whose tokens depend on the load",
+        why="A suffix tree, or an n-gram cache, keeps the answers of the whole process: the second cell drafts the "
+        "answers of the first. On one start of a real engine 3.1 accepted tokens a round became 5.5, in either order "
+        "of the loads.",
+        advice='Use fresh_starts = "every_cell", or switch the memory off (suffix_decoding_max_cached_requests = 0).',
+        look=_remembering,
     ),
     StudyCheck(
         name="not_interleaved",

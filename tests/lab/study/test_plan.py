@@ -153,3 +153,47 @@ def test_each_trial_of_a_search_has_a_name_a_load_and_arrivals_of_its_own() -> N
     assert (later.load.name, later.repeat, later.trial.number) == ("search #2 at 6", 1, 1)
     assert later.trial.arrivals_seed == 5 + 1 + 1000 + 1
     assert (later.load.max_concurrency, later.load.num_prompts, later.load.find) == (64, 100, None)
+
+
+SUFFIX = {"name": "suffix", "speculation": {"method": "suffix", "num_speculative_tokens": 8}}
+LOADS = [{"max_concurrency": streams, "num_prompts": 8} for streams in (1, 4)]
+
+
+def test_an_arm_whose_draft_remembers_starts_for_each_cell_and_repeat() -> None:
+    for order in ("interleaved", "fewest_launches"):
+        planned = study(arms=[{"name": "no draft"}, SUFFIX], loads=LOADS, repeats=2, order=order)
+        launches = plan(planned)
+        by_arm = {arm.name: [len(launch.runs) for launch in launches if launch.arms == (arm,)] for arm in planned.arms}
+        cells = len(planned.workloads) * len(planned.loads)
+        assert by_arm["suffix"] == [1] * cells * 2
+        assert sum(by_arm["no draft"]) == cells * 2
+        assert len(by_arm["no draft"]) == (2 if order == "interleaved" else 1)
+        assert [launch.index for launch in launches] == list(range(len(launches)))
+
+
+def test_side_by_side_all_arms_start_anew_with_one_whose_draft_remembers() -> None:
+    planned = study(arms=[{"name": "no draft"}, SUFFIX], loads=LOADS, repeats=2, order="side_by_side")
+    launches = plan(planned)
+    assert [len({run.place[1:] for run in launch.runs}) for launch in launches] == [1] * len(launches)
+    assert {run.place for launch in launches for run in launch.runs} == {
+        (arm.name, workload.name, load.name, repeat)
+        for arm in planned.arms
+        for workload in planned.workloads
+        for load in planned.loads
+        for repeat in range(2)
+    }
+    assert [run.arm.name for run in launches[-1].runs] == ["suffix", "no draft"]
+
+
+def test_what_remembers_is_a_matter_of_the_draft_and_the_study_has_the_last_word() -> None:
+    def starts(fresh_starts: str = "as_declared", **speculation: Any) -> list[bool]:
+        arm = SUFFIX | {"speculation": {"method": "suffix", "num_speculative_tokens": 8} | speculation}
+        of = study(arms=[{"name": "no draft"}, arm], fresh_starts=fresh_starts)
+        return [of.starts_each_cell(each) for each in of.arms]
+
+    assert starts() == [False, True]
+    assert starts(options={"suffix_decoding_max_cached_requests": 0}) == [False, False]
+    assert starts(method="dspark", options={"enable_adaptive_verification": True}) == [False, True]
+    assert starts(method="ngram") == [False, False]
+    assert starts("every_cell", method="ngram") == [False, True]
+    assert starts("never") == [False, False]

@@ -10,6 +10,7 @@ import pytest
 from lab.metrics.measure import Value
 from lab.metrics.records import RunRecord
 from lab.study import Load, Sampling, Speculation
+from lab.study.arm import SCHEDULE
 from lab.validity import STUDY_CHECKS, Severity, Skipped, StudyRun, judge_study
 from tests.warehouse.runs import cell, circumstances, run_record
 
@@ -98,6 +99,20 @@ def one_arm_after_the_other() -> list[StudyRun]:
 
 HERE = circumstances().hardware
 SAME = {"output_tok_per_s": 123.4567, "ttft_mean_ms": 45.6789, "e2e_mean_ms": 999.25}
+
+
+def remembering(*lengths: float, launch: int = 0, **speculation: Any) -> list[StudyRun]:
+    """A drafted arm's cells on one engine start, with these acceptance lengths in the order of measuring."""
+    arm = {"name": "drafted", "speculation": DRAFT.model_copy(update=speculation)}
+    runs = with_figures(study(arm=arm, launch_index=launch))
+    drafted_runs = sorted((run for run in runs if not run.run.is_baseline), key=lambda run: run.run.started_at)
+    plain = [run for run in runs if run.run.is_baseline]
+    return plain + [
+        run._replace(metrics={**run.metrics, "acceptance_length": length})
+        for run, length in zip(drafted_runs, lengths, strict=True)
+    ]
+
+
 TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
     (
         "identical_figures",
@@ -116,6 +131,15 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
             "123.457, ttft_mean_ms 45.6789, e2e_mean_ms 999.25."
         ),
         lambda: with_figures(study(circumstances=circumstances(hardware="H200")), **SAME),
+    ),
+    (
+        "draft_remembers",
+        "invalid",
+        (
+            "The acceptance length of 'drafted' rose from cell to cell on one engine start (2, 2.3, 3, 2.97 tokens a "
+            "round): its draft remembers the answers to the prompts that it was sent before."
+        ),
+        lambda: remembering(2.0, 2.3, 3.0, 2.97),
     ),
     (
         "single_repeat",
@@ -304,3 +328,23 @@ def test_without_outputs_an_arm_and_its_baseline_cannot_be_compared() -> None:
 def test_no_runs_are_no_study() -> None:
     verdict = judge_study([])
     assert (verdict.valid, verdict.findings, verdict.skipped) == (True, (), ())
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        lambda: remembering(2.0, 2.1, 2.19, 2.19),  # by less than a fifth
+        lambda: remembering(2.0, 3.0, 2.0, 3.0),  # back and forth
+        lambda: remembering(1.0, 1.1, 1.1, 1.2),  # next to nothing
+        lambda: remembering(2.0, 2.3, 3.0, 3.0, options={SCHEDULE: [[1, 4, 3]]}),
+    ],
+)
+def test_an_acceptance_that_need_not_be_a_memory_is_not_called_one(runs: Callable[[], list[StudyRun]]) -> None:
+    assert "draft_remembers" not in {finding.check for finding in judge_study(runs()).findings}
+
+
+def test_the_first_cell_of_a_start_is_believed_though_the_draft_remembers() -> None:
+    (found,) = [
+        found for found in judge_study(remembering(2.0, 2.3, 3.0, 3.0)).findings if found.check == "draft_remembers"
+    ]
+    assert set(found.run_ids) == {"drafted-8-0", "drafted-1-1", "drafted-8-1"}

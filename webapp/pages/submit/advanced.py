@@ -28,11 +28,16 @@ ORDERS = {
     "side_by_side": "all engines up side by side: A B B A",
     "fewest_launches": "fewest engine starts",
 }
+FRESH_STARTS = {
+    "as_declared": "drafts that remember answers",
+    "every_cell": "every arm that speculates",
+    "never": "none",
+}
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
 #: For widgets that are not drawn while the expander is closed.
 _PERSIST = {"persist_state": row_widgets.PERSIST}
 _NUMBERS = tuple(name for name, *_ in (*_SAMPLING, *_GOALS))
-FIELDS = (*_NUMBERS, "order", "repeats_per_launch", "endpoint", "hardware", "engine_flags", "tune")
+FIELDS = (*_NUMBERS, "order", "repeats_per_launch", "fresh_starts", "endpoint", "hardware", "engine_flags", "tune")
 
 
 def edit(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def _show(initial: Row, problems: Sequence[Problem]) -> None:
 
 
 def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
-    order, per_launch, endpoint, hardware = st.columns(4)
+    order, per_launch, fresh, endpoint, hardware = st.columns(5)
     with order:
         help_text = (
             "Interleaving keeps a machine that is warming up from favouring one arm, at the price of one engine start "
@@ -87,6 +92,12 @@ def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
         )
         label = "Repeats per engine start"
         field("repeats_per_launch", label, initial, problems, st.number_input, step=1, help=help_text, **_PERSIST)
+    with fresh:
+        help_text = (
+            "A suffix tree keeps the answers of the process: on one engine start a later cell would replay those of "
+            "the cells before. Such an arm gets an engine start for each cell and repeat."
+        )
+        _choice("fresh_starts", "A start for each cell of", FRESH_STARTS, initial, help_text)
     with endpoint:
         help_text = "The API that requests are sent to: /v1/completions or /v1/chat/completions"
         _choice("endpoint", "Endpoint", ENDPOINTS, initial, help_text)

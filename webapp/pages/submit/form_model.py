@@ -45,6 +45,7 @@ _STUDY = (
     "target",
     "repeats",
     "repeats_per_launch",
+    "fresh_starts",
     "order",
     "seed",
     "endpoint",

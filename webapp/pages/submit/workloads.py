@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from lab.quality.scores import SCORES
 from lab.study.workload import RANDOM_LENGTHS
 from webapp.pages.submit import form_options, row_widgets, validation_messages
 from webapp.pages.submit.form_model import Row
@@ -29,7 +30,7 @@ _LABELS: tuple[Label, ...] = (
     ),
     ("Output tokens", _WIDTH, "Requested output length; an upper limit if each prompt has an output length of its own"),
 )
-_DETAILS = ("own_output_lengths", "ignore_eos", "prefix_tokens", "num_prefixes")
+_DETAILS = ("own_output_lengths", "ignore_eos", "score", "prefix_tokens", "num_prefixes")
 _SESSIONS = ("session_answers", "max_turns", "think", "think_s")
 _ANSWERS = {"own": "the model's own answers", "recorded": "the recorded answers"}
 _THINK = {
@@ -124,6 +125,15 @@ def _show_details(widgets: RowWidgets) -> None:
         "Ignore the end-of-text token",
         default=True,
         help="Generate to the full length (ignore_eos), so that every arm generates equally much",
+    )
+    widgets.choice(
+        "score",
+        "Score the answers",
+        list(SCORES),
+        format_func=lambda name: f"{name}: {SCORES[name]}" if name in SCORES else name,
+        placeholder="not at all",
+        help="Against `expected` of the dataset's rows; Compare then says whether a draft makes answers worse",
+        inside=True,
     )
     widgets.count("prefix_tokens", "Shared prefix (tokens)", inside=True, placeholder="none")
     widgets.count("num_prefixes", "Number of prefixes", inside=True, placeholder="none")

@@ -11,6 +11,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import arm_problems
 from jobs.engines.speculation import vllm
 from jobs.engines.speculation.checks import OPTIONS, options_of
+from jobs.engines.speculation.memory import memory_problems_of_drafts
 from jobs.policy import _allowed
 from lab.errors import StudyError
 from lab.study.arm import METHODS
@@ -108,3 +109,32 @@ def test_a_method_whose_draft_is_a_model_says_so_at_once() -> None:
     with pytest.raises(StudyError, match="method dflash needs a draft model"):
         said(method="dflash")
     assert said(method="dspark") == {}  # it may be in the target's own weights
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "options", "asked"),
+    [
+        ("sglang", "ngram", {}, ["fresh_starts"]),
+        ("sglang", "eagle3", {"adaptive": True}, ["fresh_starts"]),
+        ("sglang", "eagle3", {}, []),
+        ("tensorrt_llm", "ngram", {}, ["fresh_starts"]),
+        ("tensorrt_llm", "ngram", {"is_public_pool": False}, []),
+        ("tensorrt_llm", "suffix", {"enable_global_pool": True}, []),
+        ("vllm", "suffix", {}, []),  # its plan starts it anew by itself
+        ("vllm", "ngram", {}, []),
+    ],
+)
+def test_a_draft_that_remembers_by_its_engine_asks_for_a_decision(
+    kind: str, method: str, options: dict[str, Any], asked: list[str]
+) -> None:
+    model = {} if METHODS[method] is False else {"model": "owner/draft"}
+    draft = {"method": method, "num_speculative_tokens": 3, "options": options} | model
+    arms = [{"name": "plain"}, {"name": "a", "engine": kind, "speculation": draft}]
+    has = Capabilities(engine=kind, kind=kind, version=None, methods=tuple(METHODS), flags=None, gpus=())
+
+    def problems(**changes: Any) -> list[tuple[str, str]]:
+        of = study(arms=arms, **changes)
+        return list(memory_problems_of_drafts(of, of.arms[1], has))
+
+    assert [field for field, _ in problems()] == asked
+    assert problems(fresh_starts="every_cell") == problems(fresh_starts="never") == []

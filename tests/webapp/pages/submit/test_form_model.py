@@ -53,7 +53,7 @@ RICH: dict[str, Any] = {
     ],
     "workloads": [
         {"dataset": "own.jsonl", "category": "code", "output_tokens": 32, "ignore_eos": False},
-        {"dataset": "sharegpt", "own_output_lengths": True, "output_tokens": 512},
+        {"dataset": "sharegpt", "own_output_lengths": True, "output_tokens": 512, "score": "json"},
         {"dataset": "mt_bench", "sessions": {"answers": "recorded", "max_turns": 2, "think": "fixed", "think_s": 1.5}},
         {"dataset": "random_s"},
         {"dataset": "prefix_repetition", "input_tokens": 64, "prefix_tokens": 128, "num_prefixes": 5},
@@ -75,6 +75,7 @@ RICH: dict[str, Any] = {
     "budget": "1 h 30 min",
     "order": "side_by_side",
     "repeats_per_launch": 2,
+    "fresh_starts": "every_cell",
     "seed": 7,
     "endpoint": "chat",
     "sampling": {"temperature": 0.7, "top_p": 0.9, "seed": 5},
