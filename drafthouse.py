@@ -31,7 +31,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Lab", "LabError", "Snapshot", "connect"]
+__all__ = ["Lab", "LabError", "Snapshot", "connect", "quoted"]
 SERVER, TOKEN = "DRAFTHOUSE_SERVER", "DRAFTHOUSE_TOKEN"
 Form = Literal["pandas", "arrow", "rows"]
 #: Gets how much of a file is there, and how large it is.
@@ -120,7 +120,7 @@ class Lab:
 
     def job(self, name: str) -> dict[str, Any]:
         """One job, by its id or its study's name."""
-        return self.ask(f"/jobs/{_quoted(name)}")  # type: ignore[no-any-return]
+        return self.ask(f"/jobs/{quoted(name)}")  # type: ignore[no-any-return]
 
     def watch(self, name: str) -> Iterator[dict[str, Any]]:
         """The job whenever it changes, until it has ended. A connection that breaks is made anew."""
@@ -138,28 +138,28 @@ class Lab:
         return last
 
     def cancel(self, name: str) -> dict[str, Any]:
-        return self.ask(f"/jobs/{_quoted(name)}/cancel", "POST")  # type: ignore[no-any-return]
+        return self.ask(f"/jobs/{quoted(name)}/cancel", "POST")  # type: ignore[no-any-return]
 
     def retry(self, name: str, *, everything: bool = False) -> dict[str, Any]:
         """Queue an ended job again: its missing and failed runs, or all of them."""
-        return self.ask(f"/jobs/{_quoted(name)}/retry", "POST", body={"everything": everything})  # type: ignore[no-any-return]
+        return self.ask(f"/jobs/{quoted(name)}/retry", "POST", body={"everything": everything})  # type: ignore[no-any-return]
 
     def log(self, name: str, lines: int = 200) -> str:
         """The end of the engine's log."""
-        with self.open(f"/api/v1/jobs/{_quoted(name)}/log", query={"lines": lines}) as answer:
+        with self.open(f"/api/v1/jobs/{quoted(name)}/log", query={"lines": lines}) as answer:
             return str(answer.read().decode("utf-8", "replace"))
 
     def compare(self, study: str, **options: Any) -> dict[str, Any]:
         """Each arm's ratio to the baseline, with interval and verdict. Options: metric, baseline, strict."""
-        return self.ask(f"/studies/{_quoted(study)}/comparison", query=options)  # type: ignore[no-any-return]
+        return self.ask(f"/studies/{quoted(study)}/comparison", query=options)  # type: ignore[no-any-return]
 
     def answer(self, study: str) -> dict[str, Any]:
         """What to enable where, how sure that is, and what is open."""
-        return self.ask(f"/studies/{_quoted(study)}/answer")  # type: ignore[no-any-return]
+        return self.ask(f"/studies/{quoted(study)}/answer")  # type: ignore[no-any-return]
 
     def costs(self, study: str, **options: Any) -> list[dict[str, Any]]:
         """What a million tokens cost with each arm. Options: price_per_hour, utilisation."""
-        return self.ask(f"/studies/{_quoted(study)}/costs", query=options)  # type: ignore[no-any-return]
+        return self.ask(f"/studies/{quoted(study)}/costs", query=options)  # type: ignore[no-any-return]
 
     def import_files(
         self, files: Sequence[tuple[str, str, bytes]], *, tool: str = "auto", labels: Mapping[str, str] | None = None
@@ -189,18 +189,23 @@ class Lab:
         to, newest = Path(to), self.snapshot()
         if to.is_file() and to.stat().st_size == newest.bytes and _sha256(to) == newest.digest:
             return False
-        part = to.with_name(f".{to.name}.{newest.digest[:12]}.part")
+        self.fetch(newest, to, progress=progress)
+        return True
+
+    def fetch(self, snapshot: Snapshot, to: str | Path, *, progress: Progress = lambda _has, _of: None) -> None:
+        """Fetch one state of the warehouse, as `pull` does."""
+        to = Path(to)
+        part = to.with_name(f".{to.name[:100]}.{snapshot.digest[:12]}.part")
         try:
-            self._fetch(newest, part, progress)
-            if _sha256(part) != newest.digest:
+            self._fetch(snapshot, part, progress)
+            if _sha256(part) != snapshot.digest:
                 part.unlink()
                 raise LabError("what was fetched is not what the lab has: try again")
-            when = newest.published_at.timestamp()
+            when = snapshot.published_at.timestamp()
             os.utime(part, (when, when))
             part.replace(to)
         except OSError as error:
             raise LabError(f"{to} cannot be written: {error.strerror or error}") from None
-        return True
 
     def ask(self, path: str, method: str = "GET", *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """One operation of the API, below /api/v1: JSON to JSON."""
@@ -236,7 +241,7 @@ class Lab:
             raise LabError(f"the lab at {self.url} cannot be reached: {getattr(error, 'reason', error)}") from None
 
     def _events(self, name: str) -> Iterator[dict[str, Any]]:
-        with self.open(f"/api/v1/jobs/{_quoted(name)}/events") as answer:
+        with self.open(f"/api/v1/jobs/{quoted(name)}/events") as answer:
             for line in answer:
                 if line.startswith(b"data: "):
                     yield json.loads(line.removeprefix(b"data: "))
@@ -328,7 +333,8 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as a part of a path."""
     return urllib.parse.quote(name, safe="")
 
 

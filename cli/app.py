@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -82,6 +83,7 @@ PANELS: dict[str, dict[str, Verb]] = {
         "published": Verb(
             "exchange.published:published", "List published figures by source, with the doubts about them."
         ),
+        "pull": Verb("exchange.pull:pull", "Fetch a lab's warehouse as a DuckDB file, if it changed."),
         "replicate": Verb(
             "exchange.replicate:replicate", "Repeat a published experiment, then show both results side by side."
         ),
@@ -111,6 +113,16 @@ PANELS: dict[str, dict[str, Verb]] = {
 #: These compute: while a run is measured on this machine they step back, and the run records them.
 _HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild", "archive"} - {"sql"}
 VERBS = {name: verb for verbs in PANELS.values() for name, verb in verbs.items()}
+#: These are for the machine of the lab; all others work on a lab elsewhere, too.
+OF_THE_MACHINE = {*PANELS["Operate"], "demo"}
+SERVER = "DRAFTHOUSE_SERVER"
+Server = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help=f"Work on the lab at this address, with the token in DRAFTHOUSE_TOKEN; by default {SERVER}.",
+    ),
+]
 
 
 class LazyGroup(TyperGroup):
@@ -118,6 +130,12 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)
+        if ctx.params.get("server"):
+            os.environ[SERVER] = ctx.params["server"]
+        if name in OF_THE_MACHINE and os.environ.get(SERVER):
+            raise UserError(
+                f"`drafthouse {name}` is for the lab's own machine: run it there, or leave out --server and {SERVER}"
+            )
         if name in _HEAVY:
             ctx.with_resource(_announced(name))
         return name, None if name is None else load(name), rest
@@ -148,6 +166,17 @@ def load(name: str) -> TyperCommand | TyperGroup:
     return command
 
 
+def _options() -> list[Any]:
+    """Those of the whole command, before the verb."""
+
+    def options(server: Server = None) -> None: ...
+
+    typed = typer.Typer(add_completion=False)
+    typed.callback()(options)
+    typed.command("nothing")(lambda: None)
+    return list(typer.main.get_command(typed).params)
+
+
 def command_line() -> LazyGroup:
     """Build the whole command without importing a verb."""
     return LazyGroup(
@@ -157,6 +186,7 @@ def command_line() -> LazyGroup:
             for panel, verbs in PANELS.items()
             for name, verb in verbs.items()
         ],
+        params=_options(),
         help="A lab for speculative decoding: measure whether a draft model pays, and believe the result.",
         no_args_is_help=True,
     )

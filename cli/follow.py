@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from sqlalchemy import Engine
 
 from cli.progress import runs_ended, time_left, what_runs
 from jobs.queue import job
@@ -29,26 +29,36 @@ def results_url(page_url: str, job_id: str) -> str:
 def follow(app_database_url: str, job_id: str, tend: Callable[[], None], *, on_stderr: bool = False) -> Job:
     """Show progress and time left until the job ends, and return it. Calls `tend` twice a second."""
     engine = app_engine(app_database_url)
-    console = Console(stderr=on_stderr)
-    show = _bar if console.is_terminal else _lines
     try:
-        return show(console, engine, job_id, tend)
+        return follow_job(lambda: job(engine, job_id), tend, on_stderr=on_stderr)
     finally:
         engine.dispose()
 
 
+def follow_job(look: Callable[[], Job], tend: Callable[[], None] = lambda: None, *, on_stderr: bool = False) -> Job:
+    """Follow the job that `look` returns in the same way."""
+    console = Console(stderr=on_stderr)
+    show = _bar if console.is_terminal else _lines
+    return show(console, look, tend)
+
+
 def all_runs_published(warehouse_file: Path, ended: Job) -> bool:
     """Whether the published warehouse has every run of the ended job as completed. Waits for the ingester."""
+    return all_there(partial(completed_runs, warehouse_file), ended)
+
+
+def all_there(completed: Callable[[Job], int], ended: Job) -> bool:
+    """Whether so many of the ended job's runs are there. Waits for the ingester."""
     wanted = 0 if ended.progress is None else ended.progress.runs_total
     deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
-    while _completed_runs(warehouse_file, ended) < wanted:
+    while completed(ended) < wanted:
         if time.monotonic() > deadline_s:
             return False
         time.sleep(_LOOK_EVERY_S)
     return True
 
 
-def _completed_runs(warehouse_file: Path, ended: Job) -> int:
+def completed_runs(warehouse_file: Path, ended: Job) -> int:
     """Those of attempts that count: `retry --all` measures again what earlier ones have completed."""
     from warehouse.queries import results as queries  # noqa: PLC0415 - loads pandas, which a `submit` without --wait does not need
 
@@ -58,7 +68,7 @@ def _completed_runs(warehouse_file: Path, ended: Job) -> int:
         return int(here["cell_key"].nunique())
 
 
-def _bar(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]) -> Job:
+def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None]) -> Job:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -67,7 +77,7 @@ def _bar(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("waiting for a worker", total=None, left="")
-        while (now := job(engine, job_id)).state in ACTIVE:
+        while (now := look()).state in ACTIVE:
             tend()
             if now.progress is not None:
                 bar.update(task, completed=now.progress.runs_done, total=now.progress.runs_total)
@@ -78,10 +88,10 @@ def _bar(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]
     return now
 
 
-def _lines(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]) -> Job:
+def _lines(console: Console, look: Callable[[], Job], tend: Callable[[], None]) -> Job:
     """For a log file: a line whenever the run changes, and at least one every 15 s."""
     shown, shown_at_s = "", 0.0
-    while (now := job(engine, job_id)).state in ACTIVE:
+    while (now := look()).state in ACTIVE:
         tend()
         text = what_runs(now)
         if text != shown or time.monotonic() - shown_at_s > _REPORT_EVERY_S:

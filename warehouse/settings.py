@@ -42,6 +42,11 @@ class Settings(BaseSettings):
     broker_url: str | None = Field(
         default=None, description="URL of Celery's broker; default: an embedded Valkey under home"
     )
+    server: str | None = Field(
+        default=None,
+        description="address of a lab elsewhere on which `drafthouse` works; default: that of this machine",
+    )
+    token: str | None = Field(default=None, repr=False, description="token for the lab elsewhere")
     home_group: str | None = Field(
         default=None,
         description="group that may read the warehouse's file with a DuckDB of its own; default: nobody else may",

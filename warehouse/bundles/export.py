@@ -46,11 +46,14 @@ def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) 
             raise UserError(
                 f"{to} ends in {to.suffix}, and a file ends in {endings}; a folder's name has no such ending"
             )
-        if (kind := FORMATS.get(to.suffix)) is None or to.is_dir():
-            return _export_bundles(bundles, con, jobs, to)
-        return _FILES[kind](con, jobs, to)
+        return _export_bundles(bundles, con, jobs, to) if is_folder(to) else _FILES[FORMATS[to.suffix]](con, jobs, to)
     except OSError as error:
         raise UserError(f"{to} cannot be written: {error.strerror or error}") from None
+
+
+def is_folder(to: Path) -> bool:
+    """Whether an export to this path is a folder of bundles."""
+    return to.suffix not in FORMATS or to.is_dir()
 
 
 def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:

@@ -18,10 +18,12 @@ from starlette.responses import FileResponse, PlainTextResponse, StreamingRespon
 
 from jobs import order, queue
 from jobs.engine_logs import log_tail
+from jobs.engines.command_line import speculation_words
 from jobs.forecast import repeat_seconds
 from jobs.table import FINISHED, Job, State
 from lab.errors import UnknownNameError
 from warehouse.bundles.run_bundle import bundle_folder
+from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
 from warehouse.sandbox.runner import SqlResult
 from webapp.api.asking import Asking, Question
@@ -88,6 +90,12 @@ class Again(BaseModel):
     """Which runs of a job are measured again."""
 
     everything: bool = False  # completed ones too
+
+
+class Deployment(BaseModel):
+    """Words of an engine's command line; null for a job that is no tuning, and for engines other than vLLM."""
+
+    command_line: str | None
 
 
 @router.get("/jobs")
@@ -169,6 +177,16 @@ def estimate_repeat(asking: Asking, job: JobId) -> Repeat:
     settings, job_id = asking.settings, queue.job_id_of(asking.database, job)
     places = (settings.app_database_url, settings.warehouse_file, settings.models_dir)
     return Repeat(repeat_s=repeat_seconds(*places, job_id))
+
+
+@router.get("/jobs/{job}/deployment")
+def show_deployment(asking: Asking, job: JobId) -> Deployment:
+    """The words with which an engine is started as the job's tuning found best."""
+    tuned = _job(asking, job)
+    with open_warehouse(asking.settings.warehouse_file) as con:
+        report = tuning_report(con, tuned.job_id, tuned.study) if tuned.study.tune else None
+    words = None if report is None else speculation_words(asking.settings, report.deployed)
+    return Deployment(command_line=words)
 
 
 @router.get("/jobs/{job}/runs")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from cli.arguments import AsJson, StudyId
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
@@ -19,7 +19,7 @@ def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
 
     By position, by category, by request, and over time: every valid run of the same cell in any study.
     """
-    with results_of(study, ready_settings().warehouse_file) as con:
+    with results_of(study, the_lab().warehouse_file) as con:
         arms, over_time = study_acceptance(con, study), histories(con, study)
     if as_json:
         print_json({"arms": [_as_dict(arm) for arm in arms], "drift": _drift_dict(over_time)})

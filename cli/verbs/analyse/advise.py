@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
 from cli.results import results_of
-from jobs.forecast import repeat_seconds
 from lab.advice import FIRST_GAMMA, Advice
 from lab.advice import advise as recommend
 from lab.advice.answer_text import sentences
@@ -41,16 +40,13 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     """
     if draft_cost is not None and not draft_cost >= 0:
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
-    settings = ready_settings()
-    with results_of(study, settings.warehouse_file) as con:
+    here = the_lab()
+    with results_of(study, here.warehouse_file) as con:
         comparison = compare_study(con, study)
         judged = answered(con, comparison)
         advice = recommend(measured_arms(con, comparison), failed_arms(con, comparison))
         predicted = predictions(speculated_runs(con, comparison), draft_cost)
-    repeat_s = repeat_seconds(
-        settings.app_database_url, settings.warehouse_file, settings.models_dir, comparison.jobs[-1]
-    )
-    answer = study_answer(judged, repeat_s)
+    answer = study_answer(judged, here.repeat_seconds(comparison.jobs[-1]))
     if as_json:
         cells = [
             asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
 from cli.results import results_of
 from lab.advice.gate import gate
@@ -76,7 +76,7 @@ def compare(
     """Compare each arm with the baseline: ratio, 95 % interval and verdict."""
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     strict = strict or limit is not None
-    with results_of(study, ready_settings().warehouse_file) as con:
+    with results_of(study, the_lab().warehouse_file) as con:
         comparison = compare_study(
             con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict
         )

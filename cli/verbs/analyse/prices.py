@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
-from jobs.access.local import local_actor
 from warehouse.app_db import price_book
-from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
 
 app = typer.Typer(add_completion=False)
@@ -27,7 +25,7 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    entries = price_book.entries(app_engine(ready_settings().app_database_url))
+    entries = the_lab().prices()
     if as_json:
         print_json([_as_dict(entry) for entry in entries])
         return
@@ -76,14 +74,14 @@ def add(
             "valid_from": (valid_from or datetime.now(UTC)).date(),
         }
     )
-    number = price_book.add(app_engine(ready_settings().app_database_url), price, actor=local_actor())
+    number = the_lab().add_price(price)
     print(f"price {number}: {price.hardware} at {price.per_hour:g} {price.currency} an hour from {price.valid_from}")
 
 
 @app.command()
 def withdraw(number: Annotated[int, typer.Argument(help="As `drafthouse prices` lists it.")]) -> None:
     """Withdraw a price that was entered by mistake; it stays in the book, marked as withdrawn."""
-    price_book.withdraw(app_engine(ready_settings().app_database_url), number, actor=local_actor())
+    the_lab().withdraw_price(number)
     print(f"price {number} is withdrawn")
 
 

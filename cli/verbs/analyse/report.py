@@ -9,13 +9,11 @@ from typing import Annotated
 import typer
 
 from cli.arguments import PricePerHour, StudyId
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
+from cli.labs.lab import Lab
 from cli.results import results_of
 from cli.verbs.analyse.compare import Baseline, Metric, Strict, refuse_empty_baseline
-from jobs.forecast import repeat_seconds
-from jobs.queue import job
 from lab.errors import UserError
-from warehouse.app_db.engine import app_engine
 from warehouse.queries.comparing.comparisons import compare_study
 from webapp.pages.compare import report as compare_report
 
@@ -35,21 +33,20 @@ def report(
     to: To = None,
 ) -> None:
     """Report a study's answer, verdicts and a picture in Markdown, for a pull request or a chat."""
-    settings = ready_settings()
+    here = the_lab()
     if to is not None and to.suffix != ".md":
         raise UserError(f"--to {to} does not end in .md: the report is Markdown, with a PNG beside it")
-    with results_of(study, settings.warehouse_file) as con:
+    file = here.warehouse_file
+    with results_of(study, file) as con:
         comparison = compare_study(
             con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict
         )
         refuse_empty_baseline(comparison)
         made = compare_report.Made(
-            _arms(settings.app_database_url, comparison.jobs[-1]),
-            settings.public_url,
-            datetime.fromtimestamp(settings.warehouse_file.stat().st_mtime, UTC),
-            repeat_seconds(
-                settings.app_database_url, settings.warehouse_file, settings.models_dir, comparison.jobs[-1]
-            ),
+            _arms(here, comparison.jobs[-1]),
+            here.public_url,
+            datetime.fromtimestamp(file.stat().st_mtime, UTC),
+            here.repeat_seconds(comparison.jobs[-1]),
         )
         if to is None:
             print(compare_report.markdown(con, comparison, made), end="")
@@ -63,15 +60,12 @@ def report(
     print(f"{to}" if drawn is None else f"{to} and {picture}")
 
 
-def _arms(database_url: str, job_id: str) -> list[str]:
+def _arms(here: Lab, job_id: str) -> list[str]:
     """The arms in the study's order, so that they have the page's colours; empty if the queue does not know the job."""
-    database = app_engine(database_url)
     try:
-        return [arm.name for arm in job(database, job_id).study.arms]
+        return [arm.name for arm in here.job(job_id).study.arms]
     except UserError:
         return []
-    finally:
-        database.dispose()
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -8,10 +8,8 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
-from jobs.access.local import local_actor
-from warehouse.sandbox.runner import run_sql
 
 
 def sql(
@@ -20,11 +18,10 @@ def sql(
     as_json: AsJson = False,
 ) -> None:
     """Query the published warehouse; a query cannot change it."""
-    answer = run_sql(ready_settings(), query, actor=local_actor())
-    rows = answer.rows()
+    answer = the_lab().sql(query)
     if as_json:
-        print_json([dict(zip(answer.columns, row, strict=True)) for row in rows])
+        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
     else:
-        print_table(answer.columns, rows)
-    if answer.truncated:
+        print_table(answer.columns, answer.rows)
+    if answer.left_out:
         sys.stderr.write(f"drafthouse: {answer.left_out}: add a limit or aggregate\n")

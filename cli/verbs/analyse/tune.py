@@ -12,12 +12,10 @@ import typer
 
 from cli import follow
 from cli.arguments import AsJson, AsReference
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
+from cli.labs.lab import Lab
 from cli.named_study import named_study
 from cli.output import print_json, print_table
-from jobs import queue
-from jobs.access.local import local_actor
-from jobs.engines.command_line import speculation_words
 from jobs.presets import preset_names
 from jobs.table import Job
 from lab.errors import UserError
@@ -26,11 +24,9 @@ from lab.study import Arm, Study, Tune
 from lab.study.parsing import study_from_dict
 from lab.study.tune import drafts
 from lab.tuning.report import Measured, Report
-from warehouse.app_db.engine import app_engine
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 StudyOrJob = Annotated[
     str,
@@ -57,43 +53,35 @@ def tune(
 
     The study's arms with speculation are the drafts. A tuning that is measured already is printed at once.
     """
-    settings = ready_settings()
-    job = _tuned_job(settings, study) or _measured(
-        settings, _to_tune(settings, study, k, budget_minutes, reference=reference)
-    )
-    with open_warehouse(settings.warehouse_file) as con:
+    here = the_lab()
+    job = _tuned_job(here, study) or _measured(here, _to_tune(here, study, k, budget_minutes, reference=reference))
+    with open_warehouse(here.warehouse_file) as con:
         report = tuning_report(con, job.job_id, job.study)
     if report is None:
         raise UserError(f"job {job.job_id} has no load with runs with and without speculation: see its runs")
-    words = speculation_words(settings, report.deployed)
+    words = here.deployment(job.job_id, report.deployed)
     if as_json:
         print_json(_as_dict(job, report, words))
     else:
-        _show(job, report, words, follow.results_url(settings.public_url, job.job_id).replace("/results", "/tune"))
+        _show(job, report, words, follow.results_url(here.public_url, job.job_id).replace("/results", "/tune"))
 
 
-def _tuned_job(settings: Settings, name: str) -> Job | None:
+def _tuned_job(here: Lab, name: str) -> Job | None:
     """The job of that name, if it is a tuning."""
-    job = _job(settings, name)
+    job = _job(here, name)
     return None if job is None or job.study.tune is None else job
 
 
-def _job(settings: Settings, name: str) -> Job | None:
+def _job(here: Lab, name: str) -> Job | None:
     if name == "-" or Path(name).is_file() or name in preset_names():
         return None
-    engine = app_engine(settings.app_database_url)
-    try:
-        with open_warehouse(settings.warehouse_file) as con:
-            return queue.job(engine, jobs_of(con, name)[-1])
-    finally:
-        engine.dispose()
+    with open_warehouse(here.warehouse_file) as con:
+        return here.job(jobs_of(con, name)[-1])
 
 
-def _to_tune(
-    settings: Settings, name: str, ks: Sequence[int] | None, budget_minutes: float | None, *, reference: bool
-) -> Study:
+def _to_tune(here: Lab, name: str, ks: Sequence[int] | None, budget_minutes: float | None, *, reference: bool) -> Study:
     """The study as a tuning: as its file says, or with its baseline and drafts, and the given range and budget."""
-    earlier = _job(settings, name)
+    earlier = _job(here, name)
     study = named_study(name, reference=reference) if earlier is None else earlier.study
     given = {"drafted_tokens": ks or None, "budget_minutes": budget_minutes}
     tune = (study.tune or Tune()).model_dump() | {key: value for key, value in given.items() if value is not None}
@@ -107,13 +95,13 @@ def _once_each(study: Study) -> list[Arm]:
     return [study.baseline, *{draft.name: draft.arm for draft in drafts(study.arms, Tune())}.values()]
 
 
-def _measured(settings: Settings, study: Study) -> Job:
+def _measured(here: Lab, study: Study) -> Job:
     """Submit the study and wait for its end, with its progress on stderr. Raises UserError if it failed."""
-    job_id = queue.submit(settings, study, actor=local_actor())
-    ended = follow.follow(settings.app_database_url, job_id, tend=lambda: None, on_stderr=True)
+    job_id = here.submit(study)
+    ended = follow.follow_job(lambda: here.job(job_id), on_stderr=True)
     if ended.state != "done":
         raise UserError(f"job {job_id} {ended.state}: {ended.error or 'see its log'}")
-    follow.all_runs_published(settings.warehouse_file, ended)
+    follow.all_there(here.completed_runs, ended)
     return ended
 
 

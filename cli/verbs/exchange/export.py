@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json
 from cli.results import results_of
 from warehouse.bundles.export import export as export_study
+from warehouse.bundles.export import is_folder
 
 To = Annotated[
     Path,
@@ -24,10 +25,10 @@ To = Annotated[
 
 def export(study: StudyId, *, to: To, as_json: AsJson = False) -> None:
     """Export a study's runs to a folder or a file; the suffix chooses the format."""
-    settings = ready_settings()
+    here = the_lab()
     replaced = ", in place of the file that was there" if to.is_file() else ""
-    with results_of(study, settings.warehouse_file) as con:
-        runs = export_study(settings.bundles, con, study, to)
+    with results_of(study, here.warehouse_file) as con:
+        runs = export_study(here.bundles(con, study) if is_folder(to) else to.parent, con, study, to)
     if as_json:
         print_json({"runs": runs, "to": str(to.absolute())})
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -13,16 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
-from jobs.access.local import local_actor
 from lab.errors import UserError
-from warehouse.importers.documents import import_document
-from warehouse.importers.store import Import, import_paths
 from warehouse.importers.store import Progress as ImportProgress
-from warehouse.ingest.service import ingest_all
-from warehouse.process_memory import do_without_pandas, give_back_memory
-from warehouse.settings import Settings
+from warehouse.process_memory import do_without_pandas
 
 Paths = Annotated[
     list[Path], typer.Argument(help="Result files, folders of them, or a folder that `drafthouse export` wrote.")
@@ -43,18 +38,14 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     """
     do_without_pandas()
     pa.set_memory_pool(pa.system_memory_pool())  # which gives back more than Arrow's own
-    settings = ready_settings()
-    labels = dict(map(_label, label or []))
+    here, labels = the_lab(), dict(map(_label, label or []))
     with _bar() as progress:
-        imported = import_paths(settings, paths, tool, labels, progress, actor=local_actor())
-        progress("adding to the warehouse", 1.0)
-        give_back_memory()
-        ingested = _ingest(settings) if imported.new_run_ids else True
+        imported = here.import_paths(paths, tool, labels, progress)
     if as_json:
-        print_json(import_document(imported))
+        print_json(imported.document)
         return
-    _show(imported)
-    if not ingested:
+    _show(imported.document)
+    if imported.later:
         print("The running ingester adds them to the warehouse within seconds.")
 
 
@@ -75,35 +66,21 @@ def _label(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _ingest(settings: Settings) -> bool:
-    """Ingest the new bundles here. Returns False if an ingester runs, which does it then."""
-    try:
-        ingest_all(settings)
-    except UserError:
-        return False
-    return True
-
-
-def _show(imported: Import) -> None:
-    new = set(imported.new_run_ids)
-    if imported.taken_in:
-        print(f"{len(new)} of {len(imported.taken_in)} runs are new; they keep the ids that they were exported with")
+def _show(imported: Mapping[str, Any]) -> None:
+    runs = imported["runs"]
+    new = sum(run["new"] for run in runs)
+    if any("file" not in run for run in runs):
+        print(f"{new} of {len(runs)} runs are new; they keep the ids that they were exported with")
         return
-    rows = [
-        (
-            run.run_id[:12],
-            run.tool,
-            run.columns["target"],
-            run.place,
-            "" if run.run_id in new else "imported before",
-            run.source.name,
-        )
-        for run in imported.runs
-    ]
-    print_table(("run", "tool", "target", "in the file", "", "file"), rows)
-    for run in imported.runs:
-        for doubt in run.doubts:
-            print(f"doubt about {run.run_id[:12]}: {doubt}")
-    for skipped in imported.skipped:
+    print_table(("run", "tool", "target", "in the file", "", "file"), map(_row, runs))
+    for run in runs:
+        for doubt in run["doubts"]:
+            print(f"doubt about {run['run_id'][:12]}: {doubt}")
+    for skipped in imported["skipped"]:
         print(f"skipped {skipped}")
-    print(f"{len(new)} of {len(imported.runs)} runs are new, in the jobs {', '.join(imported.jobs)}")
+    print(f"{new} of {len(runs)} runs are new, in the jobs {', '.join(imported['jobs'])}")
+
+
+def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
+    where = "" if run["new"] else "imported before"
+    return (run["run_id"][:12], run["tool"], run["target"], run["place"], where, run["file"])

@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
@@ -19,7 +19,7 @@ SourceName = Annotated[str | None, typer.Argument(help="Show the figures of this
 
 def published(source: SourceName = None, *, as_json: AsJson = False) -> None:
     """List published figures by source, with the doubts about them."""
-    with open_warehouse(ready_settings().warehouse_file) as con:
+    with open_warehouse(the_lab().warehouse_file) as con:
         sources, figures = queries.sources(con), queries.figures(con, source)
         doubts = queries.doubts(con)
     if source is not None:

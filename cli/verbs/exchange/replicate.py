@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import Engine
 
 from cli.arguments import AsJson, AsReference, Wait
-from cli.follow import all_runs_published, follow, results_url
-from cli.home import ready_settings
+from cli.follow import all_there, follow_job, results_url
+from cli.labs.chosen import the_lab
+from cli.labs.lab import Lab
 from cli.output import print_json, print_table
-from jobs import queue
-from jobs.access.local import local_actor
 from jobs.presets import load_preset
+from jobs.table import ACTIVE
 from lab.metrics.number_format import number, times
 from lab.published.replication import Beside
 from lab.study import Study
-from warehouse.app_db.engine import app_engine
 from warehouse.published.book import preset_of
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.published import beside, repeating_job
@@ -42,27 +40,29 @@ def replicate(
 
     Submits the preset that repeats it, unless that has run already.
     """
-    settings = ready_settings()
+    here = the_lab()
     name = preset_of(source, study)
     ours = load_preset(name, reference=reference)
-    with open_warehouse(settings.warehouse_file) as con:
+    with open_warehouse(here.warehouse_file) as con:
         job_id = None if again else repeating_job(con, ours.name)
     if job_id is None:
-        active = None if again else _active_job(app_engine(settings.app_database_url), ours)
-        job_id = active or queue.submit(settings, ours, actor=local_actor())
+        active = None if again else _active_job(here, ours)
+        job_id = active or here.submit(ours)
         if not wait:
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
-            _show_queued(results_url(settings.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
+            _show_queued(results_url(here.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
-        ended = follow(settings.app_database_url, job_id, tend=lambda: None)
-        if ended.state != "done" or not all_runs_published(settings.warehouse_file, ended):
+        queued = job_id
+        ended = follow_job(lambda: here.job(queued))
+        if ended.state != "done" or not all_there(here.completed_runs, ended):
             raise SystemExit(1)
-    _show(settings.warehouse_file, source, name, job_id, as_json=as_json)
+        here = the_lab()  # with what is published by now
+    _show(here.warehouse_file, source, name, job_id, as_json=as_json)
 
 
-def _active_job(engine: Engine, study: Study) -> str | None:
+def _active_job(here: Lab, study: Study) -> str | None:
     """A queued or running job of this study."""
-    return next((job.job_id for job in queue.active(engine) if job.name == study.name), None)
+    return next((job.job_id for job in here.page(None).jobs if job.state in ACTIVE and job.name == study.name), None)
 
 
 def _show_queued(url: str, arguments: str, job_id: str, *, as_json: bool) -> None:

@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
-from jobs.access.local import local_actor
-from jobs.datasets.listing import DatasetState, add_dataset, list_datasets, remove_dataset
-from warehouse.settings import load_settings
+from jobs.datasets.listing import DatasetState
 
 app = typer.Typer(add_completion=False)
 
@@ -29,7 +27,7 @@ def datasets(
     """
     if context.invoked_subcommand is not None:
         return
-    states = list_datasets(load_settings())
+    states = the_lab(ready=False).datasets()
     if as_json:
         print_json([state.model_dump(mode="json") for state in states])
         return
@@ -54,7 +52,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Check a file and register a copy of it. If a line is wrong, name it and register nothing."""
-    added = add_dataset(ready_settings(), name, file, actor=local_actor())
+    added = the_lab().add_dataset(name, file)
     if as_json:
         print_json(added.model_dump(mode="json"))
         return
@@ -65,7 +63,7 @@ def add(
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="The name it was registered under.")]) -> None:
     """Remove a registered dataset and delete its copy; the original file stays."""
-    remove_dataset(ready_settings(), name, actor=local_actor())
+    the_lab().remove_dataset(name)
     print(f"dataset {name} is no longer registered")
 
 

@@ -9,14 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from cli.arguments import AsJson, JobName
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.output import print_entries, print_json
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
-from jobs import queue
-from jobs.access.local import local_actor
 from jobs.queue import SetAside
-from jobs.table import FINISHED, Job
-from warehouse.app_db.engine import app_engine
+from jobs.table import Job
 
 
 def jobs(
@@ -25,22 +22,19 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List the newest 200 jobs, and all that are queued or running."""
-    engine = app_engine(ready_settings().app_database_url)
-    page = queue.page(engine, before=before)
+    here = the_lab()
+    page = here.page(before)
     if as_json:
         print_json([_as_dict(job) for job in page.jobs])
     else:
-        _show(page.jobs, queue.set_aside(engine) if before is None else ())
+        _show(page.jobs, here.set_aside() if before is None else ())
         if page.older is not None:
             print(f"Older ones: drafthouse jobs --before {page.older}")
 
 
 def cancel(job: JobName) -> None:
     """Stop a job; its finished runs stay in the warehouse."""
-    engine = app_engine(ready_settings().app_database_url)
-    job_id = queue.job_id_of(engine, job, ("queued", "running"))
-    queue.cancel(engine, job_id, actor=local_actor())
-    print(f"{job_id}: cancel requested")
+    print(f"{the_lab().cancel(job)}: cancel requested")
 
 
 def retry(
@@ -51,10 +45,7 @@ def retry(
     ] = False,
 ) -> None:
     """Queue an ended job again; only its missing and failed runs are measured."""
-    engine = app_engine(ready_settings().app_database_url)
-    job_id = queue.job_id_of(engine, job, tuple(FINISHED))
-    queue.retry(engine, job_id, actor=local_actor(), everything=everything)
-    print(f"{job_id} is queued again")
+    print(f"{the_lab().retry(job, everything=everything)} is queued again")
 
 
 def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside]) -> None:

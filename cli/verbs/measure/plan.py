@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from cli.arguments import AsJson, AsReference, StudyName
+from cli.labs.chosen import the_lab
 from cli.named_study import named_study
 from cli.output import print_json, print_table
 from jobs.presets import all_presets
 from lab.study import Study
-from warehouse.settings import load_settings
 
 
 def presets(*, as_json: AsJson = False) -> None:
@@ -26,10 +26,8 @@ def presets(*, as_json: AsJson = False) -> None:
 
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
     """Show what a study needs: engine starts, runs, requests, time, and the models and datasets it lacks."""
-    from jobs.plan_document import plan_document  # noqa: PLC0415 - a list of presets needs no engine and no dataset
-
     named = named_study(study, reference=reference)
-    planned = plan_document(load_settings(), named)
+    planned = the_lab(ready=False).plan(named)
     if as_json:
         print_json(planned)
     else:

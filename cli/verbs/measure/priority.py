@@ -7,10 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import JobName
-from cli.home import ready_settings
-from jobs import order, queue
-from jobs.access.local import local_actor
-from warehouse.app_db.engine import app_engine
+from cli.labs.chosen import the_lab
 
 
 def priority(
@@ -20,7 +17,4 @@ def priority(
 
     For a negative value write `drafthouse priority JOB -- -5`.
     """
-    engine = app_engine(ready_settings().app_database_url)
-    job_id = queue.job_id_of(engine, job, ("queued",))
-    order.reprioritise(engine, job_id, value, actor=local_actor())
-    print(f"{job_id} has priority {value}")
+    print(f"{the_lab().reprioritise(job, value)} has priority {value}")

@@ -8,11 +8,9 @@ import typer
 
 from cli import follow
 from cli.arguments import AsJson, AsReference, StudyName, Wait
-from cli.home import ready_settings
+from cli.labs.chosen import the_lab
 from cli.named_study import named_study
 from cli.output import print_json
-from jobs import queue
-from jobs.access.local import local_actor
 from lab.study.parsing import measured_until_decided
 
 
@@ -31,16 +29,14 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Put a study into the queue."""
-    settings = ready_settings()
+    here = the_lab()
     named = named_study(study, reference=reference)
     named = named if budget is None else measured_until_decided(named, budget)
-    job_id = queue.submit(settings, named, priority=priority, actor=local_actor())
+    job_id = here.submit(named, priority)
     if as_json:
-        print_json({"job_id": job_id, "url": follow.results_url(settings.public_url, job_id)})
+        print_json({"job_id": job_id, "url": follow.results_url(here.public_url, job_id)})
     else:
-        print(f"{job_id} is queued; results: {follow.results_url(settings.public_url, job_id)}", flush=True)
+        print(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}", flush=True)
     if wait:
-        ended = follow.follow(settings.app_database_url, job_id, tend=lambda: None)
-        raise SystemExit(
-            0 if ended.state == "done" and follow.all_runs_published(settings.warehouse_file, ended) else 1
-        )
+        ended = follow.follow_job(lambda: here.job(job_id))
+        raise SystemExit(0 if ended.state == "done" and follow.all_there(here.completed_runs, ended) else 1)

@@ -1,0 +1,24 @@
+"""The lab that the settings choose."""
+
+from __future__ import annotations
+
+from cli.labs.lab import Lab
+from warehouse.migrate import ensure_migrated
+from warehouse.settings import load_settings
+
+
+def the_lab(*, ready: bool = True) -> Lab:
+    """The lab at `--server` or DRAFTHOUSE_SERVER, else that of this machine.
+
+    `ready` creates this machine's home and its databases on first use. Raises UserError if it cannot be written.
+    """
+    settings = load_settings()
+    if settings.server:
+        from cli.labs.elsewhere import Elsewhere  # noqa: PLC0415 - most commands are for this machine's lab
+
+        return Elsewhere(settings.server, settings.token)
+    if ready:
+        ensure_migrated(settings)
+    from cli.labs.here import Here  # noqa: PLC0415 - and some are not
+
+    return Here(settings)

@@ -1,0 +1,287 @@
+"""A lab elsewhere: what changes it goes through its API, what reads its warehouse reads a copy of the file.
+
+A copy is fetched when the warehouse has changed, and stays in the user's cache folder until a newer one replaces it.
+"""
+
+# ruff: noqa: PLC0415 - each verb imports no more than it needs
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import drafthouse
+from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
+from jobs.queue import Page, SetAside
+from jobs.table import Job
+from jobs.table import Progress as JobProgress
+from lab.cost import Price
+from lab.errors import StudyError, UserError
+from lab.study import Arm, Study
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from jobs.datasets.listing import DatasetState
+    from warehouse.app_db.price_book import Entry
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_NOT_FOUND = 404
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """What the lab refuses is an error that the user can fix."""
+    try:
+        yield
+    except drafthouse.LabError as error:
+        if error.problems:
+            raise StudyError([(problem["field"], problem["sentence"]) for problem in error.problems]) from None
+        raise UserError(str(error)) from None
+
+
+def cache_folder() -> Path:
+    """Of this user, for all labs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drafthouse"
+
+
+def _asking(method: Callable[P, T]) -> Callable[P, T]:
+    @functools.wraps(method)
+    def asked(*arguments: P.args, **options: P.kwargs) -> T:
+        with refusals():
+            return method(*arguments, **options)
+
+    return asked
+
+
+class Elsewhere(Lab):
+    """Asked as whoever the token is of; without a token, a lab that asks nobody."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        with refusals():
+            self._lab = drafthouse.connect(url, token)
+        self._cache = cache_folder() / hashlib.sha256(self._lab.url.encode()).hexdigest()[:12]
+
+    @property
+    def public_url(self) -> str:
+        return self._lab.url
+
+    @property
+    def warehouse_file(self) -> Path:
+        with refusals():
+            newest = self._lab.snapshot()
+            file = self._cache / f"{newest.digest}.duckdb"
+            if not file.exists():
+                self._cache.mkdir(parents=True, exist_ok=True)
+                with fetching_bar() as progress:
+                    self._lab.fetch(newest, file, progress=progress)
+                for older in set(self._cache.glob("*.duckdb")) - {file}:
+                    older.unlink(missing_ok=True)
+        _refuse_other_version(file, self._lab.url)
+        return file
+
+    def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:
+        """Runs never change, so those that were fetched before are not fetched again."""
+        from warehouse.queries.comparing.paired_runs import jobs_of
+
+        folder = self._cache / "bundles"
+        query = "SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?))"
+        for job_id, run_id in con.execute(query, [list(jobs_of(con, study))]).fetchall():
+            if not (folder / job_id / run_id).is_dir():
+                self._fetch_bundle(folder / job_id, job_id, run_id)
+        return folder
+
+    @_asking
+    def page(self, before: str | None) -> Page:
+        found = self._lab.ask("/jobs", query={"before": before, "studies": True})
+        return Page(tuple(map(_job, found["jobs"])), found["older"])
+
+    @_asking
+    def set_aside(self) -> list[SetAside]:
+        return [SetAside(**job, traceback="") for job in self._lab.ask("/jobs", query={"limit": 1})["set_aside"]]
+
+    @_asking
+    def job(self, name: str) -> Job:
+        return _job(self._lab.job(name))
+
+    @_asking
+    def submit(self, study: Study, priority: int = 0) -> str:
+        return self._lab.submit(_sent(study), priority=priority)
+
+    @_asking
+    def cancel(self, name: str) -> str:
+        return str(self._lab.cancel(name)["job_id"])
+
+    @_asking
+    def retry(self, name: str, *, everything: bool) -> str:
+        return str(self._lab.retry(name, everything=everything)["job_id"])
+
+    @_asking
+    def reprioritise(self, name: str, value: int) -> str:
+        path = f"/jobs/{drafthouse.quoted(name)}/priority"
+        return str(self._lab.ask(path, "POST", body={"priority": value})["job_id"])
+
+    @_asking
+    def log(self, name: str, lines: int) -> tuple[str, str]:
+        job_id = str(self._lab.job(name)["job_id"])
+        return job_id, self._lab.log(job_id, lines)
+
+    @_asking
+    def plan(self, study: Study) -> dict[str, Any]:
+        """Like a plan here; what the lab's policy refuses is named with what is missing."""
+        planned = self._lab.plan(_sent(study))
+        missing = [{"field": one["field"], "problem": one["sentence"]} for one in planned.pop("problems")]
+        return planned | {"missing": missing}
+
+    def repeat_seconds(self, job_id: str) -> float | None:
+        try:
+            found: float | None = self._lab.ask(f"/jobs/{drafthouse.quoted(job_id)}/repeat")["repeat_s"]
+        except drafthouse.LabError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise UserError(str(error)) from None
+        return found
+
+    @_asking
+    def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the lab's engines are described there
+        words: str | None = self._lab.ask(f"/jobs/{drafthouse.quoted(job_id)}/deployment")["command_line"]
+        return words
+
+    def completed_runs(self, ended: Job) -> int:
+        count = (
+            f"SELECT count(DISTINCT cell_key) FROM results WHERE job_id = '{ended.job_id}' AND status = 'completed' "  # noqa: S608 - an id
+            f"AND attempt >= {ended.reuse_from_attempt:d}"
+        )
+        ((completed,),) = self.sql(count).rows
+        return int(str(completed))
+
+    @_asking
+    def sql(self, query: str) -> SqlAnswer:
+        found = self._lab.ask("/sql", "POST", body={"sql": query})
+        return SqlAnswer(found["columns"], found["rows"], found["left_out"])
+
+    def import_paths(self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress) -> Imported:
+        from warehouse.bundles.restore import is_export
+        from warehouse.importers.files import read_paths
+
+        progress("reading files", 0.0)
+        if len(paths) == 1 and is_export(paths[0]):
+            names = [path for path in sorted(paths[0].rglob("*")) if path.is_file() and not path.is_symlink()]
+            sent = [("exported", str(path.relative_to(paths[0])), path.read_bytes()) for path in names]
+        else:
+            files = read_paths(paths)
+            sent = [("file" if file.was_named else "found", file.name, file.content) for file in files]
+        progress(f"sending them to {self._lab.url}", 0.5)
+        with refusals():
+            document = self._lab.import_files(sent, tool=tool, labels=labels)
+        return Imported(document, later=any(run["new"] for run in document["runs"]))
+
+    @_asking
+    def prices(self) -> list[Entry]:
+        from pydantic import TypeAdapter
+
+        from warehouse.app_db.price_book import Entry
+
+        return TypeAdapter(list[Entry]).validate_json(json.dumps(list(map(_known(Entry), self._lab.ask("/prices")))))
+
+    @_asking
+    def add_price(self, price: Price) -> int:
+        flat = price.model_dump(mode="json", exclude={"owned"}) | ({} if price.owned is None else vars(price.owned))
+        return int(self._lab.ask("/prices", "POST", body=flat)["price_id"])
+
+    @_asking
+    def withdraw_price(self, number: int) -> None:
+        self._lab.ask(f"/prices/{number}/withdraw", "POST")
+
+    @_asking
+    def datasets(self) -> list[DatasetState]:
+        from jobs.datasets.listing import DatasetState
+
+        return [DatasetState.model_validate_json(json.dumps(one)) for one in self._lab.ask("/datasets")]
+
+    @_asking
+    def add_dataset(self, name: str, file: Path) -> DatasetState:
+        from jobs.datasets.listing import DatasetState
+
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise UserError(f"{file} cannot be read: {error.strerror}") from None
+        path = f"/api/v1/datasets/{drafthouse.quoted(name)}"
+        with self._lab.open(path, "PUT", query={"file": file.name}, data=content) as answer:
+            return DatasetState.model_validate_json(answer.read())
+
+    @_asking
+    def remove_dataset(self, name: str) -> None:
+        self._lab.ask(f"/datasets/{drafthouse.quoted(name)}", "DELETE")
+
+    @_asking
+    def _fetch_bundle(self, folder: Path, job_id: str, run_id: str) -> None:
+        path = f"/api/v1/jobs/{drafthouse.quoted(job_id)}/runs/{drafthouse.quoted(run_id)}/bundle"
+        writing = folder / f".{run_id}.{os.getpid()}"
+        writing.mkdir(parents=True, exist_ok=True)
+        with self._lab.open(path) as answer, tarfile.open(fileobj=answer, mode="r|") as archive:
+            archive.extractall(writing, filter="data")
+        (writing / run_id).rename(folder / run_id)
+        writing.rmdir()
+
+
+def _sent(study: Study) -> dict[str, Any]:
+    return study.model_dump(mode="json")
+
+
+def _known(record: type) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Leaves out what a newer lab says more of a record."""
+    names = {field.name for field in fields(record)}
+    return lambda values: {name: value for name, value in values.items() if name in names}
+
+
+def _job(document: Mapping[str, Any]) -> Job:
+    from datetime import datetime
+
+    values = _known(Job)(document)
+    for name in ("submitted_at", "started_at", "finished_at"):
+        values[name] = None if values[name] is None else datetime.fromisoformat(values[name])
+    progress = values.pop("progress")
+    return Job(
+        **{name: value for name, value in values.items() if name != "study"},
+        study=Study.model_validate_json(json.dumps(values["study"])),
+        progress=None if progress is None else JobProgress.model_validate_json(json.dumps(progress)),
+    )
+
+
+def _refuse_other_version(file: Path, url: str) -> None:
+    import duckdb
+
+    from warehouse.queries.connect import duckdb_revision
+    from warehouse.schema import revisions
+
+    with duckdb.connect(file, read_only=True) as connection:
+        theirs, ours = duckdb_revision(connection), revisions.head("warehouse")
+    if theirs != ours:
+        raise UserError(
+            f"the warehouse of {url} has revision {theirs} and this Drafthouse reads {ours}: install the lab's version"
+        )
+
+
+@contextmanager
+def fetching_bar() -> Iterator[drafthouse.Progress]:
+    """Show how much is there, on a terminal; nothing stays of it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (TextColumn("fetching the warehouse"), BarColumn(), DownloadColumn())
+    with Bar(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda has, of: bar.update(task, completed=has, total=of)

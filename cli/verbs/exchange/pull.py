@@ -1,0 +1,36 @@
+"""`drafthouse pull`: a lab's warehouse as a file here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import drafthouse
+from cli.arguments import AsJson
+from cli.labs.elsewhere import fetching_bar, refusals
+from cli.output import print_json
+from lab.errors import UserError
+from warehouse.settings import load_settings
+
+Url = Annotated[str | None, typer.Argument(help="Address of the lab; by default DRAFTHOUSE_SERVER.")]
+To = Annotated[Path, typer.Option(help="The file that is written, or replaced in one step.")]
+
+
+def pull(url: Url = None, *, to: To = Path("warehouse.duckdb"), as_json: AsJson = False) -> None:
+    """Fetch a lab's warehouse as a DuckDB file, if it changed.
+
+    DRAFTHOUSE_TOKEN is the token for the lab. What was interrupted goes on where it ended; the file that is there is
+    replaced once all of the new one is there and has the lab's digest.
+    """
+    settings = load_settings()
+    address = url or settings.server
+    if address is None:
+        raise UserError("name the lab: `drafthouse pull https://lab.example.org`, or set DRAFTHOUSE_SERVER")
+    with refusals(), fetching_bar() as progress:
+        changed = drafthouse.connect(address, settings.token).pull(to, progress=progress)
+    if as_json:
+        print_json({"changed": changed, "to": str(to.absolute()), "bytes": to.stat().st_size})
+    else:
+        print(f"{to.absolute()} {'is new' if changed else 'has not changed'}, {to.stat().st_size / 2**20:,.1f} MiB")
