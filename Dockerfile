@@ -5,8 +5,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends git make && rm 
 COPY . .
 RUN make install
 ENV PATH=/app/.venv/bin:$PATH DRAFTHOUSE_HOME=/data PYTHONUNBUFFERED=1
-RUN useradd --create-home drafthouse && mkdir /data && chown drafthouse /data
-USER drafthouse
+RUN useradd --uid 10001 --create-home drafthouse && mkdir -m 700 /data && chown drafthouse:drafthouse /data
+ENV HOME=/tmp
+USER 10001:10001
 ENTRYPOINT ["drafthouse"]
 
 FROM vllm/vllm-openai:v0.32.0 AS worker
@@ -15,4 +16,8 @@ COPY . .
 RUN make install
 # The image brings vLLM itself: its environment is the system's, and engines.toml says so.
 ENV PATH=/app/.venv/bin:$PATH DRAFTHOUSE_HOME=/data PYTHONUNBUFFERED=1 DRAFTHOUSE_ENGINES_FILE=/app/deploy/engines.toml
+# Engines cache what they compile and download under the home, the one place that can be written.
+RUN useradd --uid 10001 --create-home drafthouse && mkdir -m 700 /data && chown drafthouse:drafthouse /data
+ENV HOME=/data/engine-home
+USER 10001:10001
 ENTRYPOINT ["drafthouse"]

@@ -8,7 +8,7 @@ HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check test test-fast mutants bench models engine-vllm install screenshots docs clean
+.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm install screenshots docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,10 @@ check: install-test ## lint, types and import rules
 	$(RUN)/ruff check .
 	$(RUN)/mypy .
 	$(RUN)/lint-imports
+	@$(RUN)/python -m tests.audit --only-say
+
+audit: install-test ## look up known vulnerabilities of what the lock files name, and fail if there is any
+	@$(RUN)/python -m tests.audit
 
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest -p tests.side_by_side --no-loadscope-reorder

@@ -16,8 +16,8 @@ _CONNECT_TIMEOUT_S = 1.0
 
 def broker_url(settings: Settings) -> str:
     """Return the address of the Valkey (or Redis) that wakes workers. Raises UserError if it is not known."""
-    if settings.broker_url is not None:
-        return settings.broker_url
+    if (url := settings.own_broker_url) is not None:
+        return url
     try:
         return settings.broker_file.read_text(encoding="utf-8").strip()
     except FileNotFoundError:

@@ -55,7 +55,7 @@ def examine(settings: Settings) -> list[Finding]:
         _models(settings.models_dir),
         *_engines(settings),
         _engine_user(settings),
-        _broker(settings.broker_url or _embedded_broker_url(settings.broker_file)),
+        _broker(settings.own_broker_url or _embedded_broker_url(settings.broker_file)),
         _services(settings.home, settings.page_url),
         _login(settings),
     ]

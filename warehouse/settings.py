@@ -12,7 +12,7 @@ import stat
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -39,6 +39,9 @@ class Settings(BaseSettings):
     engines_dir: Path = Field(default=Path(".engines"), description="folder of the engines' own environments")
     engines_file: Path = Field(default=Path("engines.toml"), description="file that lists the engines of this host")
     database_url: str | None = Field(default=None, description="URL of the app database; default: SQLite under home")
+    database_password_file: Path | None = Field(
+        default=None, description="file with the password of the database's URL, which then has none"
+    )
     broker_url: str | None = Field(
         default=None, description="URL of Celery's broker; default: an embedded Valkey under home"
     )
@@ -47,6 +50,9 @@ class Settings(BaseSettings):
         description="address of a lab elsewhere on which `drafthouse` works; default: that of this machine",
     )
     token: str | None = Field(default=None, repr=False, description="token for the lab elsewhere")
+    broker_password_file: Path | None = Field(
+        default=None, description="file with the password of the broker's URL, which then has none"
+    )
     home_group: str | None = Field(
         default=None,
         description="group that may read the warehouse's file with a DuckDB of its own; default: nobody else may",
@@ -182,7 +188,14 @@ class Settings(BaseSettings):
 
     @property
     def app_database_url(self) -> str:
-        return self.database_url or f"sqlite:///{(self.home / 'app.sqlite').absolute()}"
+        if self.database_url is None:
+            return f"sqlite:///{(self.home / 'app.sqlite').absolute()}"
+        return with_password(self.database_url, self.database_password_file)
+
+    @property
+    def own_broker_url(self) -> str | None:
+        """The URL of a broker that is not the embedded one, with its password; None without any."""
+        return None if self.broker_url is None else with_password(self.broker_url, self.broker_password_file)
 
     @property
     def app_database_file(self) -> Path | None:
@@ -238,6 +251,21 @@ def load_settings() -> Settings:
         raise SettingsError("\n".join(map(_sentence, error.errors()))) from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from None
+
+
+def with_password(url: str, file: Path | None) -> str:
+    """The URL with the password that is in the file. Raises SettingsError if it cannot be read or put there."""
+    if file is None:
+        return url
+    try:
+        password = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} cannot be read ({type(error).__name__}): write the password into it") from None
+    parts = urlsplit(url)
+    if parts.password is not None or not password:
+        raise SettingsError(f"{file} is for a URL without a password, and holds one: leave one of both out")
+    user, at, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user if at else ''}:{quote(password, safe='')}@{host}"))
 
 
 def secret(home: Path, name: str, base_url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,11 +63,70 @@ def test_every_dependency_is_a_service_with_the_awaited_state() -> None:
                 assert "healthcheck" in SERVICES[name]
 
 
-def test_no_password_stands_in_the_file() -> None:
+def test_no_password_stands_in_the_file_a_variable_or_a_command_line() -> None:
     text = (REPOSITORY / "compose.yaml").read_text()
-    given = re.findall(r"PASSWORD: \"?([^\s,}]+)", text) + re.findall(r"//\w*:([^@]+)@", text)
-    assert len(given) == 3
-    assert all(value.startswith("${") for value in given)
+    assert not re.search(r"//[^/\s]*:[^/\s]*@", text)
+    for service in SERVICES.values():
+        for name, value in service.get("environment", {}).items():
+            assert "PASSWORD" not in name or (name.endswith("_FILE") and str(value).startswith("/run/secrets/"))
+        assert not re.search(r"(?i)pass\w* \$\{", str(service.get("command")))
+
+
+def test_every_secret_is_a_file_outside_the_repository_and_goes_only_to_those_who_need_it() -> None:
+    assert {each["file"].rpartition("/")[0] for each in COMPOSE["secrets"].values()} == {
+        "${SECRETS_DIR:-/etc/drafthouse}"
+    }
+    given = {name: set(service["secrets"]) for name, service in SERVICES.items()}
+    assert given.pop("valkey") == {"valkey_password"}
+    assert given.pop("postgres") == {"postgres_password"}
+    assert all(both == set(COMPOSE["secrets"]) for both in given.values())
+    for name in given:
+        files = [value for key, value in SERVICES[name]["environment"].items() if key.endswith("_PASSWORD_FILE")]
+        assert {Path(file).name for file in files} == set(COMPOSE["secrets"])
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_nobody_is_root_or_may_become_it(name: str) -> None:
+    service = SERVICES[name]
+    user, _, group = service["user"].partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert "privileged" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_only_volumes_and_scratch_space_can_be_written(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert any(place.startswith("/tmp") for place in service["tmpfs"])
+    named = {volume.partition(":")[0] for volume in service.get("volumes", ())}
+    assert named <= set(COMPOSE["volumes"])  # no folder of the host
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_each_has_a_limit_of_processes_and_all_but_engines_one_of_memory(name: str) -> None:
+    assert SERVICES[name]["pids_limit"] <= 8192
+    assert ("mem_limit" in SERVICES[name]) == (name != "worker")
+
+
+def test_databases_have_no_way_out_and_nobody_comes_to_them_but_ours() -> None:
+    assert COMPOSE["networks"] == {"front": {}, "back": {"internal": True}}
+    by_network = {
+        net: {name for name, each in SERVICES.items() if net in each["networks"]} for net in ("front", "back")
+    }
+    assert by_network == {"front": {"web", "worker"}, "back": set(SERVICES)}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_an_image_of_ours_runs_as_the_user_whom_compose_names(name: str) -> None:
+    images = dict(re.findall(r"AS (\w+)\n(.*?)(?=\nFROM|\Z)", (REPOSITORY / "Dockerfile").read_text(), re.DOTALL))
+    image = images[SERVICES[name]["build"]["target"]]
+    assert f"USER {SERVICES[name]['user']}" in image
+    assert "useradd --uid 10001" in image
+    assert "chown drafthouse:drafthouse /data" in image
 
 
 def test_the_page_asks_who_comes_and_answers_to_this_machines_names_alone() -> None:

