@@ -13,6 +13,7 @@ from pyarrow import csv
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from warehouse.sandbox.places import PLACES
 from warehouse.sandbox.runner import MAX_ROWS, SqlResult, run_sql
 from webapp.api.asking import Asking
 
@@ -38,7 +39,8 @@ class Statement(BaseModel):
 @router.post("/sql", response_class=Response)
 def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
     """Rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
-    result = run_sql(asking.settings, statement.sql, statement.max_rows)
+    with PLACES.taken(asking.actor.name, asking.settings.sql_timeout_s):
+        result = run_sql(asking.settings, statement.sql, statement.max_rows)
     headers = {LEFT_OUT: result.left_out} if result.left_out else {}
     return Response(_written(result, statement.format), media_type=_MEDIA_TYPES[statement.format], headers=headers)
 

@@ -27,7 +27,7 @@ from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, 
 from webapp.charts.vega_spec import plain
 from webapp.pages.dashboards import pin_dialog
 from webapp.shared import published_data
-from webapp.shared.text import moment
+from webapp.shared.text import literal, moment
 from webapp.shared.url_params import View
 
 #: Whose figures the files show.
@@ -58,7 +58,7 @@ def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
 
 def show_files(figure: Figure, described: About, mode: Mode) -> None:
     """A menu, filled when it is opened. `figure.key` is unique among the figures and tables of the page."""
-    name = f"Files of “{figure.title}”"
+    name = f"Files of “{literal(figure.title)}”"
     menu = st.popover(
         name,
         icon=":material/download:",

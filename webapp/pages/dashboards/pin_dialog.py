@@ -26,7 +26,7 @@ def show_button(title: str, view: View, figure: str, label: str = "") -> None:
     """`figure`: its key among its page's figures. No button for a page that cannot be redrawn from its link."""
     if view.page not in PAGES:
         return
-    help_text = f"Pin “{title}” to a dashboard"
+    help_text = f"Pin “{literal(title)}” to a dashboard"
     key = f"pin-{figure}"
     if st.button(
         label or help_text, icon=":material/keep:", help=help_text, key=key, type="secondary" if label else "tertiary"

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from dataclasses import dataclass
 
 import duckdb
 import pandas as pd
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lab.access import Actor
-from lab.errors import QueryError
+from warehouse.sandbox.places import PLACES
 from warehouse.sandbox.runner import SqlResult, as_frame, asks_for_audit, run_sql
 from warehouse.schema.dictionary import relations
 from warehouse.settings import Settings
+from webapp.access import visitor
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.charts.custom_columns import drawable, with_floats
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication, published_query
-from webapp.shared.text import count
 
 #: Each may have ten thousand rows.
 _MAX_ANSWERS = 16
 _LOOK = "sql-look"
-#: How many queries may run at once: each is a process that may use a whole core and `settings.sql_memory_mib`.
-MAX_CONCURRENT = max(2, os.cpu_count() or 2)
-SLOTS = threading.BoundedSemaphore(MAX_CONCURRENT)
 
 
 @dataclass(frozen=True)
@@ -80,12 +76,16 @@ def _let_reader_stop() -> None:
 def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlResult, float]:
     """The result, and how many seconds it took.
 
-    Raises QueryError as `run_sql` does, or if all slots stay taken by other queries for too long.
+    Raises QueryError as `run_sql` does, or if all places stay taken by other queries for too long.
     """
-    if not SLOTS.acquire(timeout=settings.sql_timeout_s):
-        raise QueryError(f"{count(MAX_CONCURRENT, 'other query', 'other queries')} are running: try again in a moment")
-    try:
+    with PLACES.taken(_visitor(), settings.sql_timeout_s):
         start_s = time.perf_counter()
         return run_sql(settings, sql, while_waiting=_let_reader_stop, actor=actor), time.perf_counter() - start_s
-    finally:
-        SLOTS.release()
+
+
+def _visitor() -> str:
+    """Whose place a question takes: the user's, the browser's where nobody signs in, or that of all shared links."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None:
+        return "shared links"
+    return visitor.actor().name if visitor.has_signed_in() else context.session_id
