@@ -15,7 +15,7 @@ from jobs.datasets import synthetic
 from jobs.datasets.catalogue import Dataset
 from jobs.datasets.files import Stock
 from jobs.datasets.formats import Row
-from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text, text_of, turn_id
+from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text, numbered, text_of, turn_id
 from jobs.datasets.registry import resolve
 from jobs.datasets.sessions import replayed, without_text
 from jobs.datasets.tokenizer import TargetTokenizer, check_tokenizer, target_tokenizer
@@ -69,7 +69,7 @@ def load_prompts(
         if len(picked) < count:
             raise UserError(too_few(workload, len(picked), count))
         return tuple(picked)
-    return tuple(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(picks, count))
+    return numbered(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(picks, count))
 
 
 def _tokenizer(models_dir: Path, target: str | None) -> TargetTokenizer:

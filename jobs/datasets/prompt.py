@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
@@ -43,6 +44,7 @@ class Prompt:
     `output_tokens` is the length that the dataset records, None if the workload does not use it. `arrival_s` is the
     request's time in the recorded trace, in seconds after the first of these prompts. `text_tokens` is the number of
     the target's tokens in the text, where it was counted. `expected` is the answer that the dataset expects.
+    `occurrence` says how often the same prompt was sent before in the run: each time it is sampled with another seed.
 
     A prompt with a `session_id` is a turn of that session, and its id is that of the session with the number of the
     turn: in different arms a later turn may contain different answers. `later` are the turns that follow the first.
@@ -57,6 +59,7 @@ class Prompt:
     arrival_s: float | None = None
     text_tokens: int | None = None
     expected: str | None = None
+    occurrence: int = 0
     session_id: str | None = None
     turn: int | None = None
     later: tuple[Turn, ...] = ()
@@ -115,6 +118,17 @@ def text_of(messages: Sequence[Message]) -> str:
 
 def _id(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def numbered(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
+    """Return the prompts with the number of their occurrence."""
+    seen: Counter[str] = Counter()
+    counted = []
+    for prompt in prompts:
+        before = seen[prompt.prompt_id]
+        counted.append(replace(prompt, occurrence=before) if before else prompt)
+        seen[prompt.prompt_id] += 1
+    return tuple(counted)
 
 
 def warm_up_prompts(prompts: Sequence[Prompt], count: int) -> tuple[Prompt, ...]:

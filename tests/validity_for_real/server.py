@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import hashlib
 import json
+import math
 import os
 import time
 import zlib
@@ -144,7 +145,24 @@ def _slower(engine: Engine) -> int:
 def _words(engine: Engine, prompt: str | list[int], tokens: int) -> list[str]:
     if engine.trap == "one_token":
         return [" the"] * tokens
-    return [" " + hashlib.sha256(f"{prompt}{place}".encode()).hexdigest()[:5] for place in range(tokens)]
+    if engine.trap == "drops_words":  # a lossy draft: one in eight of its words is not the target's
+        return [
+            " and" if (zlib.crc32(f"{prompt}{place}".encode()) >> 3) % 8 == 0 else word(prompt, place)
+            for place in range(tokens)
+        ]
+    if engine.trap.startswith("samples"):
+        return [_sampled(engine)] * tokens
+    return [word(prompt, place) for place in range(tokens)]
+
+
+def word(prompt: str | list[int], place: int) -> str:
+    return " " + hashlib.sha256(f"{prompt}{place}".encode()).hexdigest()[:5]
+
+
+def _sampled(engine: Engine) -> str:
+    """One of eight words with falling chances; a lossy sampler never draws the rarer ones."""
+    drawn = min(7, int(-math.log2(1 - (zlib.crc32(f"{engine.trap}{engine.asked}".encode()) + 0.5) / 2**32)))
+    return f" {drawn % 2 if engine.trap == 'samples_few' else drawn}"
 
 
 def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, int]:

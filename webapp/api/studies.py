@@ -18,7 +18,13 @@ from lab.study.parsing import study_from_dict, study_from_toml
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import agreements, compare_study
-from warehouse.queries.comparing.documents import answer_document, comparison_document, study_findings
+from warehouse.queries.comparing.documents import (
+    answer_document,
+    comparison_document,
+    quality_document,
+    study_findings,
+)
+from warehouse.queries.comparing.quality import qualities
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 from webapp.api.asking import Asking
@@ -102,7 +108,8 @@ def compare(
     with open_warehouse(asking.settings.warehouse_file) as con:
         comparison = compare_study(con, study, metric, baseline=baseline, strict=strict)
         agreed = [agreement for _, agreement in agreements(con, comparison)]
-        return comparison_document(comparison, agreed) | {"findings": study_findings(con, comparison)}
+        more = {"quality": quality_document(qualities(con, comparison)), "findings": study_findings(con, comparison)}
+        return comparison_document(comparison, agreed) | more
 
 
 @router.get("/studies/{study}/answer")

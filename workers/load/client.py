@@ -102,6 +102,7 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
         "stream_options": {"include_usage": True}
         | ({"continuous_usage_stats": True} if target.continuous_usage else {}),
         **params.sampling.model_dump(),
+        "seed": params.sampling.seed + prompt.occurrence,
         **target.further,
     }
     if params.ignore_eos:

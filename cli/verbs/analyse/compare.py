@@ -30,8 +30,9 @@ from warehouse.queries.comparing.comparisons import (
     compare_study,
     controls,
 )
-from warehouse.queries.comparing.documents import comparison_document, study_findings
+from warehouse.queries.comparing.documents import comparison_document, quality_document, study_findings
 from warehouse.queries.comparing.paired_runs import ArmRuns
+from warehouse.queries.comparing.quality import qualities, sentences_of
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 
 _SLOWER, _UNDECIDED = 1, 3
@@ -86,11 +87,15 @@ def compare(
             (_print_tables_json if as_json else _show_tables)(comparison, tables, (rows, columns))
         else:
             agreed = [agreement for _, agreement in agreements(con, comparison)]
-            findings = study_findings(con, comparison)
+            findings, found = study_findings(con, comparison), qualities(con, comparison)
             if as_json:
-                print_json(comparison_document(comparison, agreed) | {"findings": findings})
+                more = {"quality": quality_document(found), "findings": findings}
+                print_json(comparison_document(comparison, agreed) | more)
             else:
                 _show(comparison, agreed, findings)
+                for each in found:
+                    for sentence in sentences_of(each):
+                        print(f"quality of {each.arm} on {each.workload}: {sentence}")
     raise SystemExit(0 if limit is None else exit_status(comparison, limit))
 
 

@@ -13,6 +13,7 @@ from lab.advice.answer_text import sentences
 from lab.comparison.agreement import Agreement
 from warehouse.queries import results
 from warehouse.queries.comparing.comparisons import StudyComparison, break_evens, controls
+from warehouse.queries.comparing.quality import ArmQuality, sentences_of
 
 #: The pairs of a `Choice`.
 _GROUPS = ("best", "behind", "rejected", "open")
@@ -23,6 +24,10 @@ def study_findings(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) 
     every = pd.concat([results.findings(con, job_id) for job_id in comparison.jobs])
     chosen = every[every["run_id"].isna()][["severity", "check_name", "sentence", "advice"]]
     return [{str(name): str(value) for name, value in row.items()} for row in chosen.to_dict("records")]
+
+
+def quality_document(found: Sequence[ArmQuality]) -> list[dict[str, object]]:
+    return [{**asdict(each), "sentences": sentences_of(each)} for each in found]
 
 
 def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, object]:

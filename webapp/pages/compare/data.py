@@ -14,9 +14,10 @@ from lab.comparison.agreement import Agreement
 from lab.comparison.surface import Surface
 from lab.metrics import catalogue
 from warehouse.queries import cell_queries
-from warehouse.queries.comparing import by_group, comparisons, ratio_tables
+from warehouse.queries.comparing import by_group, comparisons, quality, ratio_tables
 from warehouse.queries.comparing.by_group import Group, Metric
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
+from warehouse.queries.comparing.quality import ArmQuality
 from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.shared.published_data import published_query
 
@@ -45,6 +46,11 @@ def agreement(comparison: StudyComparison, pair: Pair) -> Agreement:
 def texts(pair: Pair, prompt_ids: Sequence[str]) -> pd.DataFrame:
     """Prompt and both outputs of each of `prompt_ids`."""
     return _texts(runs_at([pair]), tuple(prompt_ids))
+
+
+def qualities(job_id: str, comparison: StudyComparison) -> list[ArmQuality]:
+    """Of each candidate under each workload whose answers can be judged."""
+    return _qualities((job_id, comparison.baseline), comparison)
 
 
 @published_query()
@@ -76,6 +82,14 @@ def _tables(
 ) -> list[ArmTable]:
     del key  # by which the answer is cached
     return ratio_tables.arm_tables(connection, _compared, rows, "load")
+
+
+@published_query()
+def _qualities(
+    connection: duckdb.DuckDBPyConnection, key: tuple[str, str], _compared: StudyComparison
+) -> list[ArmQuality]:
+    del key  # by which the answer is cached
+    return quality.qualities(connection, _compared)
 
 
 @published_query()

@@ -11,6 +11,7 @@ from jobs.forecast import repeat_seconds
 from lab.comparison import surface
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
+from lab.quality.non_inferiority import MARGIN
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, report, selection, tables
 from webapp.pages.compare.selection import Choice
@@ -140,6 +141,7 @@ def show_tables(choice: Choice, view: View) -> None:
             "Break-even": lambda: _show_crossings(choice, view),
             "Contexts": lambda: _show_surface(choice, view),
             "Percentiles": lambda: _show_percentiles(choice, view),
+            "Quality": lambda: _show_quality(choice, view),
         },
     )
 
@@ -179,6 +181,22 @@ def _show_percentiles(choice: Choice, view: View) -> None:
     else:
         title = f"Latency percentiles, {choice.workload}, {choice.load}"
         show_table(tables.percentiles_table(rows), tables.PERCENTILES, title, view, "percentiles")
+
+
+def _show_quality(choice: Choice, view: View) -> None:
+    rows = tables.qualities(compare_data.qualities(choice.job_id, choice.comparison), choice.candidates)
+    if rows.empty:
+        st.caption(
+            "Nothing was scored: set score of the workload (exact, contains, number or json), with a dataset whose "
+            "rows say what is expected. Sampled answers are compared where a dataset repeats a prompt fifty times."
+        )
+        return
+    show_table(rows, tables.QUALITIES, "Whether answers are worse", view, "qualities")
+    st.caption(
+        "Scores of the same prompts, candidate minus baseline, over all loads and repeats. Not worse: the interval "
+        f"lies above -{MARGIN:.0%}. Sampled: whether completions of one prompt come from another distribution "
+        "(p < 5 %), and the chance to notice if a tenth of them did."
+    )
 
 
 def _agreements(choice: Choice) -> list[Agreement] | None:

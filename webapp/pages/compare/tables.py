@@ -20,6 +20,7 @@ from lab.metrics import histogram
 from lab.metrics.number_format import ratio
 from warehouse.queries.comparing.by_group import Metric
 from warehouse.queries.comparing.comparisons import Pair
+from warehouse.queries.comparing.quality import ArmQuality
 from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare.data import LATENCIES
@@ -314,3 +315,44 @@ PERCENTILES: dict[str, Any] = {
     **columns("arm", pinned="latency"),
     "requests": _number("Requests", format="%,d", help="All repeats together"),
 } | {name: _number(f"{name} (ms)", format="%,.1f") for name in _names()}
+
+
+def qualities(found: Sequence[ArmQuality], candidates: Sequence[str]) -> pd.DataFrame:
+    """A row for each chosen candidate and workload, shares in per cent."""
+    return pd.DataFrame([_quality(each) for each in found if each.arm in candidates])
+
+
+def _quality(found: ArmQuality) -> dict[str, object]:
+    judged, sampled = found.quality, found.distribution
+    return {
+        "arm": found.arm,
+        "workload": found.workload,
+        "quality": None if judged is None else judged.word,
+        "score": None if judged is None else 100 * judged.candidate,
+        "baseline_score": None if judged is None else 100 * judged.baseline,
+        "difference": None if judged is None else _points(judged.difference),
+        "prompts": None if judged is None else judged.prompts,
+        "more": None if judged is None else judged.prompts_needed,
+        "sampled": None if sampled is None else "another distribution" if sampled.differs else "none found",
+        "p": None if sampled is None else sampled.p,
+        "power": None if sampled is None else 100 * sampled.power,
+    }
+
+
+def _points(difference: Interval) -> str:
+    """In percentage points, with the interval: `-3.0 [-5.1, -0.9]`."""
+    bounds = ", ".join(f"{100 * (bound or 0.0):+.1f}" for bound in (difference.low, difference.high))
+    return f"{100 * difference.value:+.1f} [{bounds}]"
+
+
+QUALITIES = columns("arm", "workload") | {
+    "quality": st.column_config.TextColumn("Answers are"),
+    "score": st.column_config.NumberColumn("Score (%)", format="%.1f"),
+    "baseline_score": st.column_config.NumberColumn("Baseline (%)", format="%.1f"),
+    "difference": st.column_config.TextColumn("Difference (points) [95 %]", width="medium"),
+    "prompts": st.column_config.NumberColumn("Prompts", format="%d"),
+    "more": st.column_config.NumberColumn("Prompts needed", format="%d", help="About how many would decide"),
+    "sampled": st.column_config.TextColumn("Sampled answers: difference"),
+    "p": st.column_config.NumberColumn("p", format="%.3f"),
+    "power": st.column_config.NumberColumn("Power (%)", format="%.0f"),
+}

@@ -1,0 +1,93 @@
+"""Whether an arm's answers are worse than the baseline's, by the scores of the same prompts: paired non-inferiority.
+
+The interval of the difference of two paired shares is that of Bonett and Price 2012: Wald's with one added to each kind
+of discordant pair, which holds its level from a few prompts on. Scores between 0 and 1 (means over repeats) count by
+their size, which widens it at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy import special
+
+from lab.comparison.effect import Interval
+
+#: An arm is not worse if its mean score is certainly less than this below the baseline's.
+MARGIN = 0.05
+#: The chance with which `prompts_needed` shows an equal arm to be not worse.
+POWER = 0.9
+Word = Literal["not worse", "worse", "not enough data"]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The verdict, the mean scores, and the difference candidate - baseline with its interval.
+
+    `prompts_needed` is about how many prompts would show an equally good arm to be not worse; None if decided.
+    """
+
+    word: Word
+    baseline: float
+    candidate: float
+    difference: Interval
+    prompts: int
+    better: int  # prompts that the candidate answered better
+    worse: int
+    margin: float
+    prompts_needed: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        low, high = self.difference.low or 0.0, self.difference.high or 0.0
+        bounds = f"{self.difference.value:+.1%} [{low:+.1%}, {high:+.1%}]"
+        about = f"{self.word}: score {self.candidate:.1%} against {self.baseline:.1%}, {bounds}, {self.prompts} prompts"
+        more = "" if self.prompts_needed is None else f"; about {self.prompts_needed} would decide"
+        return f"{about}, margin {self.margin:.0%}{more}"
+
+
+def quality(
+    baseline: Mapping[str, float], candidate: Mapping[str, float], margin: float = MARGIN, confidence: float = 0.95
+) -> Quality | None:
+    """Judge the candidate by scores (0 to 1) by prompt; None if no prompt has both."""
+    pairs = [(baseline[prompt], candidate[prompt]) for prompt in baseline if prompt in candidate]
+    if not pairs:
+        return None
+    differences = [tried - base for base, tried in pairs]
+    gained, lost = (sum(max(0.0, sign * each) for each in differences) for sign in (1, -1))
+    interval = paired_difference(gained, lost, len(pairs), confidence)
+    low, high = interval.low or 0.0, interval.high or 0.0
+    word: Word = "not worse" if low > -margin else "worse" if high < 0 else "not enough data"
+    return Quality(
+        word,
+        math.fsum(base for base, _ in pairs) / len(pairs),
+        math.fsum(tried for _, tried in pairs) / len(pairs),
+        interval,
+        len(pairs),
+        sum(each > 0 for each in differences),
+        sum(each < 0 for each in differences),
+        margin,
+        _needed(gained + lost, len(pairs), margin, confidence) if word == "not enough data" else None,
+    )
+
+
+def paired_difference(gained: float, lost: float, pairs: int, confidence: float = 0.95) -> Interval:
+    """Return the mean difference of paired scores with its interval, from the sums of gains and losses."""
+    z, padded = _z(0.5 + 0.5 * confidence), pairs + 2
+    up, down = (gained + 1) / padded, (lost + 1) / padded
+    half = z * math.sqrt(max(0.0, up + down - (up - down) ** 2) / padded)
+    centre = up - down
+    return Interval((gained - lost) / pairs, max(-1.0, centre - half), min(1.0, centre + half))
+
+
+def _needed(discordant: float, pairs: int, margin: float, confidence: float) -> int:
+    """Prompts with which an equal arm of as many discordant pairs would be not worse with chance POWER."""
+    share = (discordant + 2) / (pairs + 2)
+    return math.ceil((_z(0.5 + 0.5 * confidence) + _z(POWER)) ** 2 * share / margin**2)
+
+
+def _z(chance: float) -> float:
+    return float(special.ndtri(chance))

@@ -1,0 +1,69 @@
+"""Whether arms answer as well as the baseline: scores of the same prompts, and distributions of sampled completions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from lab.quality.distribution import LEAST, Difference, difference
+from lab.quality.non_inferiority import MARGIN, Quality, quality
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison
+
+#: A prompt that was sent several times counts by the mean of its scores.
+_SCORES = """
+    SELECT prompt_id, avg(score) FROM request_records
+    WHERE run_id IN (SELECT unnest(?)) AND is_completed AND score IS NOT NULL GROUP BY prompt_id ORDER BY min(index)
+"""
+#: Of the prompt that was sent oftenest.
+_COMPLETIONS = """
+    SELECT prompt_id, list(output_text ORDER BY index) FROM request_records JOIN runs USING (run_id)
+    WHERE run_id = ? AND is_completed AND temperature > 0
+    GROUP BY prompt_id HAVING count(*) >= ? ORDER BY count(*) DESC, prompt_id LIMIT 1
+"""
+
+
+@dataclass(frozen=True)
+class ArmQuality:
+    """A candidate under one workload, over all its loads; what was not measured is None."""
+
+    arm: str
+    workload: str
+    quality: Quality | None
+    distribution: Difference | None
+
+
+def qualities(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, margin: float = MARGIN) -> list[ArmQuality]:
+    """Judge each candidate under each workload that has scores or repeated samples; the others are left out."""
+    pairs = sorted(comparison.pairs, key=_place)
+    found = [_judged(con, *place, list(same), margin) for place, same in itertools.groupby(pairs, key=_place)]
+    return [each for each in found if each.quality is not None or each.distribution is not None]
+
+
+def sentences_of(found: ArmQuality) -> list[str]:
+    """What is said of the candidate, one sentence for each kind of evidence."""
+    return [each.sentence for each in (found.quality, found.distribution) if each is not None]
+
+
+def _place(pair: Pair) -> tuple[str, str]:
+    return pair.candidate.arm, pair.cell.workload
+
+
+def _judged(
+    con: duckdb.DuckDBPyConnection, arm: str, workload: str, pairs: Sequence[Pair], margin: float
+) -> ArmQuality:
+    base = [run.run_id for pair in pairs for run in pair.baseline.runs]
+    tried = [run.run_id for pair in pairs for run in pair.candidate.runs]
+    ours, theirs = (dict(con.execute(_SCORES, [runs]).fetchall()) for runs in (base, tried))
+    return ArmQuality(arm, workload, quality(ours, theirs, margin), _distribution(con, base, tried))
+
+
+def _distribution(con: duckdb.DuckDBPyConnection, base: Sequence[str], tried: Sequence[str]) -> Difference | None:
+    """Of the first run of each: other repeats draw with the same seeds, so they are no more samples."""
+    if not base or not tried:
+        return None
+    ours, theirs = (con.execute(_COMPLETIONS, [runs[0], LEAST]).fetchone() for runs in (base, tried))
+    same = ours is not None and theirs is not None and ours[0] == theirs[0]
+    return difference(ours[1], theirs[1]) if same and ours is not None and theirs is not None else None
