@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
 import tarfile
+import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pyarrow as pa
 import pytest
 
+import drafthouse
 from jobs import queue
 from jobs.access import accounts, tokens
 from lab.access import Role
@@ -164,3 +168,23 @@ def test_a_page_of_elsewhere_cannot_use_a_visitors_session(lab: Lab) -> None:
     assert lab.ask("/api/v1/sql", "POST", json=body, headers={"Cookie": cookie})[0] == 200
     foreign = {"Cookie": cookie, "Origin": "https://evil.example"}
     assert lab.ask("/api/v1/sql", "POST", json=body, headers=foreign)[0] == 403
+
+
+def test_the_warehouse_and_the_client_are_sent_by_the_pages_server(lab: Lab, tmp_path: Path) -> None:
+    """Streamlit's server compresses what it sends: not these, of which parts are asked for."""
+    whole, bearer = lab.settings.warehouse_file.read_bytes(), token(lab, Role.VIEWER)
+    client, file = drafthouse.connect(lab.url, bearer), tmp_path / "warehouse.duckdb"
+    assert client.pull(file)
+    assert file.read_bytes() == whole
+    headers = {"Authorization": f"Bearer {bearer}", "Accept-Encoding": "gzip"}
+    for path, more, expected in (
+        (client.snapshot().url, {}, whole),
+        (client.snapshot().url, {"Range": "bytes=4096-8191"}, whole[4096:8192]),
+        (f"{lab.url}/drafthouse.py", {}, Path(drafthouse.__file__).read_bytes()),
+    ):
+        request = urllib.request.Request(path, headers=headers | more)  # noqa: S310 - our own server
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
+            body = answer.read()
+        assert (gzip.decompress(body) if answer.headers["Content-Encoding"] == "gzip" else body) == expected
+    status, headers, _ = lab.ask("/warehouse/latest")
+    assert (status, headers["content-type"]) == (401, "application/problem+json")
