@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.datasets import formats, synthetic, traces
+from jobs.datasets import benchmarks, formats, synthetic, traces
 from jobs.datasets.formats import RowReader
 from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
@@ -152,9 +152,84 @@ _MLPERF = Dataset(
     columns="JSON list: instruction, input, output; or Parquet: article, highlights",
     read_row=formats.mlperf_row,
 )
+_SPEED_BENCH = Dataset(
+    "speed_bench",
+    "what engines and their tools report acceptance on: prompts in eleven categories, or of 1k to 32k tokens",
+    source=_HUB + "nvidia/SPEED-Bench",
+    licence="the NVIDIA Evaluation Dataset License; the prompts belong to the datasets that they come from",
+    how_to_get="prepare a split with SPEED-Bench's own script: its public files hold placeholders, which are refused",
+    columns="JSONL or Parquet: category, turns",
+    read_row=benchmarks.speed_bench_row,
+)
+_HUMANEVAL = Dataset(
+    "humaneval",
+    "164 Python functions to complete",
+    source="https://github.com/openai/human-eval",
+    licence="MIT by its repository",
+    how_to_get="download and unpack data/HumanEval.jsonl.gz from there",
+    columns="JSONL or Parquet: task_id, prompt, perhaps canonical_solution",
+    read_row=benchmarks.humaneval_row,
+)
+_MBPP = Dataset(
+    "mbpp",
+    "974 small Python tasks, or the 427 sanitized ones",
+    source="https://github.com/google-research/google-research/tree/master/mbpp",
+    licence="CC-BY-4.0 by its card",
+    how_to_get="download mbpp.jsonl or sanitized-mbpp.json from there",
+    columns="JSONL, JSON list or Parquet: text or prompt, test_list, perhaps code",
+    read_row=benchmarks.mbpp_row,
+)
+_GSM8K = Dataset(
+    "gsm8k",
+    "1319 problems of school mathematics",
+    source="https://github.com/openai/grade-school-math",
+    licence="MIT by its repository",
+    how_to_get="download grade_school_math/data/test.jsonl from there",
+    columns="JSONL or Parquet: question, answer",
+    read_row=benchmarks.gsm8k_row,
+)
+_MATH_500 = Dataset(
+    "math_500",
+    "500 problems of competition mathematics; the subject is the category",
+    source=_HUB + "HuggingFaceH4/MATH-500",
+    licence="MIT by the repository of MATH",
+    how_to_get="download test.jsonl from there",
+    columns="JSONL: problem, solution, subject",
+    read_row=benchmarks.math_row,
+)
+_CNN = Dataset(
+    "cnn_dailymail",
+    "news articles to be summarised, answered at the length of their highlights",
+    source=_HUB + "abisee/cnn_dailymail (3.0.0)",
+    licence="Apache-2.0 by its card; the articles are their publishers' own",
+    how_to_get="download the Parquet file of the test split from there",
+    columns="Parquet or JSONL: article, highlights",
+    read_row=formats.mlperf_row,
+)
+_BFCL = Dataset(
+    "bfcl",
+    "calls of functions: the Berkeley Function Calling Leaderboard; the kind of task is the category",
+    source="https://github.com/ShishirPatil/gorilla (berkeley-function-call-leaderboard/bfcl_eval/data)",
+    licence="Apache-2.0 by its repository",
+    how_to_get="download a file of a kind from there, like BFCL_v4_multiple.json",
+    columns="JSONL: id, question (turns of messages), function. Rows without functions are left out",
+    read_row=benchmarks.bfcl_row,
+)
+_JSON_SCHEMA = Dataset(
+    "json_schema",
+    "structured output: answers that the engine holds to a JSON schema",
+    source=_HUB + "NousResearch/json-mode-eval, or rows of your own",
+    licence="Apache-2.0 by its card",
+    how_to_get="download its Parquet file and rename prompt to messages, or write rows of your own",
+    columns="JSONL or Parquet: prompt or messages, schema (an object or JSON text), perhaps completion, category",
+    read_row=benchmarks.json_schema_row,
+)
 _READ = (_SHAREGPT, _SPEC_BENCH, _MT_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF)
 #: Read like these, but without a sample that ships.
-_READ_ALONE = (_MOONCAKE, _OTEL)
+_READ_ALONE = (
+    *(_SPEED_BENCH, _HUMANEVAL, _MBPP, _GSM8K, _MATH_500, _CNN, _BFCL, _JSON_SCHEMA),
+    *(_MOONCAKE, _OTEL),
+)
 _SAMPLES = {
     "sharegpt": "sharegpt_sample.json",
     "spec_bench": "spec_bench_sample.jsonl",

@@ -59,6 +59,7 @@ class Row:
     turns: tuple[RowTurn, ...] = ()
     session: str | None = None
     ended_s: float | None = None
+    json_schema: str | None = None  # JSON that the engine is told to hold the answer to
     adds: bool = False  # of a record of a session: its messages are new ones, and not the whole conversation
     expected: str | None = None
 

@@ -174,6 +174,7 @@ def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None, text_tok
         arrival_s=pick.arrival_s,
         text_tokens=text_tokens,
         expected=row.expected,
+        json_schema=row.json_schema,
     )
 
 

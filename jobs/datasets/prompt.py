@@ -45,6 +45,7 @@ class Prompt:
     request's time in the recorded trace, in seconds after the first of these prompts. `text_tokens` is the number of
     the target's tokens in the text, where it was counted. `expected` is the answer that the dataset expects.
     `occurrence` says how often the same prompt was sent before in the run: each time it is sampled with another seed.
+    `json_schema` is what the engine is told to hold the answer to, as JSON.
 
     A prompt with a `session_id` is a turn of that session, and its id is that of the session with the number of the
     turn: in different arms a later turn may contain different answers. `later` are the turns that follow the first.
@@ -60,6 +61,7 @@ class Prompt:
     text_tokens: int | None = None
     expected: str | None = None
     occurrence: int = 0
+    json_schema: str | None = None
     session_id: str | None = None
     turn: int | None = None
     later: tuple[Turn, ...] = ()

@@ -239,9 +239,10 @@ def resolve(settings: Settings, name: str) -> ResolvedDataset:
 
 def missing(dataset: Dataset) -> str:
     """Explain how to get a dataset whose file is not registered here."""
+    sample = f", or try it with {dataset.name}_sample" if f"{dataset.name}_sample" in DATASETS else ""
     return (
         f"dataset {dataset.name} is not on this host: {dataset.how_to_get} ({dataset.source}; {dataset.licence}), then "
-        f"`drafthouse datasets add {dataset.name} FILE`, or try it with {dataset.name}_sample"
+        f"`drafthouse datasets add {dataset.name} FILE`{sample}"
     )
 
 

@@ -14,7 +14,8 @@ from webapp.charts.axes import PANEL_HEIGHT
 from webapp.charts.compare import gain_colours, is_dark
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
-_ROW_HEIGHT = 46
+#: Of each context, and what the axis below takes.
+_ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
 _TOOLTIP = [
     alt.Tooltip("arm:N", title="Arm"),
     alt.Tooltip("step:N", title="Turn or context"),
@@ -92,7 +93,7 @@ def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mo
         for name, dy, size in (("figure", -8, 13), ("needs", 8, 10))
     ]
     layers: list[Any] = [tiles, *_line(crossings, y, domain, mode), *words]
-    return alt.LayerChart(layer=layers).properties(height=_ROW_HEIGHT * len(order))
+    return alt.LayerChart(layer=layers).properties(height=_ROW_HEIGHT * len(order) + _FOOT_HEIGHT)
 
 
 def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
@@ -119,6 +120,8 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
     )
     base = alt.Chart(known).encode(y=y, tooltip=_CROSSING)
     ink = INKS[mode].text
-    bands = base.mark_bar(height=8, color=ink, opacity=0.3).encode(x=alt.X("drawn_low:Q"), x2=alt.X2("drawn_high:Q"))
+    bands = base.mark_bar(height=4, yOffset=_ROW_HEIGHT / 2 - 4, color=ink, opacity=0.45).encode(
+        x=alt.X("drawn_low:Q"), x2=alt.X2("drawn_high:Q")
+    )
     ticks = base.mark_tick(orient="vertical", thickness=3, size=_ROW_HEIGHT - 4, color=ink, opacity=1)
     return [bands, ticks.encode(x=alt.X("at:Q"))]

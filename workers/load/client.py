@@ -109,6 +109,9 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
         body["ignore_eos"] = True
     if target.token_ids and params.sampling.temperature == 0:  # sampled outputs are not compared
         body["return_token_ids"] = True
+    if prompt.json_schema is not None:
+        schema = {"name": "answer", "schema": json.loads(prompt.json_schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if target.kind == "chat":
         body["messages"] = [asdict(message) for message in prompt.messages or (Message("user", prompt.text),)]
     else:
