@@ -21,6 +21,7 @@ from lab.metrics.catalogue import LATENCIES
 from warehouse.queries import free_percentiles
 from warehouse.queries.prices import COSTS, Prices, prices
 from warehouse.queries.results import COMPARABLE, frame
+from warehouse.schema.tables import REQUEST_GROUP_COLUMNS
 
 Validity = Literal["not invalid", "valid", "invalid", "any"]
 VALIDITIES: tuple[Validity, ...] = get_args(Validity)
@@ -44,6 +45,13 @@ DIMENSIONS: dict[str, str] = {
     "origin": "origin",
     "day": f"coalesce(strftime(started_at, '%Y-%m-%d'), '{UNKNOWN}')",
 }
+#: Dimensions of requests, which `runs` gives for groups of a run's requests: their column of `request_groups`.
+REQUEST_DIMENSIONS: dict[str, str] = {"turn": "turn", "context": "context_tokens"}
+_GRAINS = {("turn",): "turn", ("context",): "context", ("context", "turn"): "turn and context"}
+#: Numbers that groups of requests have too.
+GROUPED = tuple(
+    column.name for column in REQUEST_GROUP_COLUMNS if column.name in COMPARABLE and column.kind.startswith("double")
+)
 _VALID = {"not invalid": "is_valid IS NOT false", "valid": "is_valid", "invalid": "is_valid = false", "any": "true"}
 
 
@@ -84,6 +92,23 @@ def _relation(filters: Filters) -> str:
     """The view to select from: superseded attempts are left out whenever invalid runs are."""
     shown = "valid_latest_runs" if filters.validity in ("not invalid", "valid") else "results"
     return f"{shown} AS results"
+
+
+def _grouped(filters: Filters, by: Sequence[str]) -> str:
+    """The view with a row for each group of a run's requests; what groups do not have is null.
+
+    Raises QueryError for a dimension that requests do not have.
+    """
+    for name in by:
+        _known(name, REQUEST_DIMENSIONS)
+    columns = ", ".join(f'g."{REQUEST_DIMENSIONS[name]}"::VARCHAR AS "{name}"' for name in by)
+    numbers = ", ".join(f'{f"g.{name}" if name in GROUPED else "NULL"} AS "{name}"' for name in COMPARABLE)
+    shown = _relation(filters).removesuffix(" AS results")
+    grain = _GRAINS[tuple(sorted(by))]
+    return (
+        f"(SELECT r.* REPLACE ({numbers}), {columns} FROM {shown} AS r "
+        f"JOIN (SELECT * FROM request_groups WHERE grain = '{grain}') AS g USING (run_id)) AS results"
+    )
 
 
 def selected(names: Iterable[str]) -> str:
@@ -173,14 +198,18 @@ def options(con: duckdb.DuckDBPyConnection, filters: Filters | None = None) -> p
     )
 
 
-def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str]) -> pd.DataFrame:
-    """One row per run, oldest first: run_id, job_id, study_name, is_baseline, is_valid, repeat, started_at, source,
-    workload_label, gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
+def runs(
+    con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str], by: Sequence[str] = ()
+) -> pd.DataFrame:
+    """One row per run, or with `by` (of REQUEST_DIMENSIONS) per group of its requests, oldest first: run_id, job_id,
+    study_name, is_baseline, is_valid, repeat, started_at, source, workload_label, gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
 
     Costs come with a column `currency` (null without a price). Raises QueryError for a number that is neither in
     NUMBERS nor a percentile as `free_percentiles` names it.
     """
     free = [name for name in numbers if free_percentiles.is_free(name)]
+    if by and free:
+        raise QueryError("any percentile is of whole runs: by turn or context choose p50, p90, p95 or p99")
     if lost := [name for name in numbers if name not in NUMBERS and name not in free]:
         raise QueryError(f"not a number of a run: {', '.join(lost)}")
     costs = [name for name in numbers if name in COSTS]
@@ -192,8 +221,10 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
         f"""
         SELECT run_id, job_id, study_name, study_id, is_baseline, is_valid, repeat, started_at, {_SOURCE} AS source,
             workload_label,
-            len(results.gpus) AS gpus, {selected(DIMENSIONS)}{", " if measured else ""}{measured}
-        FROM {_relation(filters)} WHERE {condition} ORDER BY started_at NULLS FIRST, run_id
+            len(results.gpus) AS gpus, {selected(DIMENSIONS)}{"".join(f', "{name}"' for name in by)}
+            {", " if measured else ""}{measured}
+        FROM {_grouped(filters, by) if by else _relation(filters)} WHERE {condition}
+        ORDER BY started_at NULLS FIRST, run_id{"".join(f', "{name}"::INTEGER' for name in by)}
         """,
         parameters,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from lab.errors import UserError
 from lab.metrics.number_format import ratio
 from tests.actors import ADMIN
 from tests.lab.studies import study
@@ -193,3 +194,11 @@ def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
     assert sorted(set(app.dataframe[-1].value["repeat"])) == [1, 2]
     app.text_input(key="percentile").set_value("100").run()
     assert "'100' is not a valid percentile: enter a number above 0 and below 100, like 97.5" in words(app)
+
+
+def test_turns_and_contexts_are_drawn_by_lines_and_bars_alone() -> None:
+    wanted = {"x": ("Turn of the session",), "panels": ("Context up to",)}
+    assert parse({**wanted, url_params.FACET.key: ("Context up to",)}).of_requests == ("turn", "context")
+    assert parse({url_params.MARK.key: ("ECDF",), **wanted}).of_requests == ()  # which has no such axis
+    with pytest.raises(UserError, match="Turn and context are drawn by lines or bars"):
+        parse({url_params.MARK.key: ("ECDF",), url_params.COLOUR.key: ("Turn of the session",)})

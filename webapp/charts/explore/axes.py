@@ -85,6 +85,11 @@ DIMENSIONS: tuple[Axis, ...] = (
     Axis("Origin", "origin", "ordinal"),
     Axis("Day", "day", "ordinal", "UTC"),
 )
+#: Dimensions of a run's requests, for marks of runs.
+OF_REQUESTS: tuple[Axis, ...] = (
+    Axis("Turn of the session", "turn", "ordinal", "9 stands for 9 to 16, and so on"),
+    Axis("Context up to", "context", "ordinal", "tokens"),
+)
 BEGUN = Axis("Date", "started_at", "time", "UTC")
 LATENCIES: tuple[Axis, ...] = tuple(map(_metric_axis, catalogue.LATENCIES.values()))
 

@@ -60,7 +60,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 def shown(parameters: Mapping[str, Sequence[str]], mode: Mode) -> Shown:
     """The figure with all that the page shows beside it; raises like `figures`."""
     view = parse(parameters)
-    runs = data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])))
+    runs = data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])), view.of_requests)
     if runs.empty:
         return Shown(None, runs, None, ())
     draw = {"ECDF": _ecdf, "Percentile bands": _bands}.get(view.mark, _of_runs)

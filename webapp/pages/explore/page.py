@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
-from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, natural
+from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, OF_REQUESTS, Axis, natural
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
 from webapp.pages.explore import data as explore_data
 from webapp.pages.explore import drawer, figures, filters
@@ -29,7 +29,7 @@ _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "ta
 _ORIGINS = ["measured", "imported", "published"]
 #: Columns that stay even where they are empty, because the links are made from them.
 _LINKED = ("run_id", "job_id")
-_AXES = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS, *LATENCIES)}
+_AXES = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS, *OF_REQUESTS, *LATENCIES)}
 
 
 def show_page() -> None:
@@ -206,7 +206,7 @@ def group_config(view: Selection) -> dict[str, Any]:
 
 
 def _words() -> dict[str, Any]:
-    dimensions = {axis.column: st.column_config.TextColumn(axis.label) for axis in DIMENSIONS}
+    dimensions = {axis.column: st.column_config.TextColumn(axis.label) for axis in (*DIMENSIONS, *OF_REQUESTS)}
     return dimensions | columns("arm", "concurrency", "k")
 
 

@@ -12,7 +12,7 @@ from lab.errors import UserError
 from lab.metrics.catalogue import LATENCIES as LATENCY_METRICS
 from warehouse.queries import free_percentiles
 from warehouse.queries.slices import VALIDITIES, Filters, Validity
-from webapp.charts.explore.axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, PER_GPU, PER_USER, Axis
+from webapp.charts.explore.axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, OF_REQUESTS, PER_GPU, PER_USER, Axis
 from webapp.shared import url_params
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _NUMBERS = {axis.label: axis for axis in NUMBERS}
 ANY_PERCENTILE = {f"{axis.label}, any percentile": axis for axis in LATENCIES}
 _FIRST_PERCENTILE = "97.5"
 _MOST_DECIMALS = 3
-_DIMENSIONS = {axis.label: axis for axis in DIMENSIONS}
+_DIMENSIONS = {axis.label: axis for axis in (*DIMENSIONS, *OF_REQUESTS)}
 _BY_COLUMN = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS)}
 _LATENCIES = {axis.label: axis for axis in LATENCIES}
 
@@ -71,6 +71,13 @@ class Selection:
     facet: Axis | None
     latency: Axis
     frontier: Frontier
+
+    @property
+    def of_requests(self) -> tuple[str, ...]:
+        """The dimensions of requests, turn and context, that it is drawn by."""
+        axes = (*((self.x,) if url_params.X in USES[self.mark] else ()), self.colour, self.facet)
+        columns = {axis.column for axis in axes if axis is not None}
+        return tuple(axis.column for axis in OF_REQUESTS if axis.column in columns)
 
     @property
     def has_points(self) -> bool:
@@ -118,7 +125,7 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
     mark: Mark = _chosen(parameters, url_params.MARK, {name: name for name in MARKS})
     x = url_params.SCATTER_X if mark == "Scatter" else url_params.X
     facet = _first(parameters, url_params.FACET) or "Category"
-    return Selection(
+    selection = Selection(
         filters=_filters(parameters),
         mark=mark,
         metric=_metric(parameters),
@@ -128,6 +135,9 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
         latency=_chosen(parameters, url_params.LATENCY, _LATENCIES),
         frontier=_chosen(parameters, url_params.FRONTIER, _FRONTIERS),
     )
+    if selection.of_requests and mark not in ("Line", "Bar"):
+        raise UserError("Turn and context are drawn by lines or bars: choose Line or Bar, or another dimension")
+    return selection
 
 
 def _metric(parameters: Mapping[str, Sequence[str]]) -> Axis:

@@ -12,8 +12,10 @@ from lab.metrics.records import RequestRecord
 from lab.study import Load, Sessions, Workload
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, request, write_run
 from warehouse.ingest.service import ingest_all
+from warehouse.queries import slices
 from warehouse.queries.comparing.by_group import by_group, surfaces
 from warehouse.queries.connect import open_warehouse
+from warehouse.queries.slices import Filters
 from warehouse.settings import Settings
 
 WORKLOAD = Workload(category="code", output_tokens=16, sessions=Sessions())
@@ -96,6 +98,25 @@ def test_the_surface_has_a_break_even_for_each_context_and_the_price_of_a_round(
     assert 3 < crossing.concurrency < 5
     assert surface.lines[1024].answer == "pays everywhere measured"
     assert sentence(surface).endswith("; up to 1,024 it pays everywhere measured")
+
+
+def test_explore_draws_the_groups_of_each_run(studied: Settings) -> None:
+    chosen = Filters(chosen=(("arm", ("draft",)), ("concurrency", ("1",))))
+    with open_warehouse(studied.warehouse_file) as con:
+        by_turn = slices.runs(con, chosen, ["acceptance_length", "tpot_mean_ms", "output_tok_per_s"], ("turn",))
+        both = slices.runs(con, chosen, ["tpot_p50_ms"], ("turn", "context"))
+    assert by_turn["turn"].tolist() == ["1", "2"] * 3
+    assert by_turn["acceptance_length"].tolist() == [1.5, 3.0] * 3
+    assert by_turn["output_tok_per_s"].isna().all()
+    assert list(zip(both["turn"], both["context"], strict=True))[:2] == [("1", "256"), ("2", "1024")]
+
+
+def test_what_groups_of_requests_do_not_have_is_refused(studied: Settings) -> None:
+    with open_warehouse(studied.warehouse_file) as con:
+        with pytest.raises(QueryError, match="any percentile is of whole runs"):
+            slices.runs(con, Filters(), ["ttft_p72.5_ms"], ("turn",))
+        with pytest.raises(QueryError, match="'day' is not a filter"):
+            slices.runs(con, Filters(), [], ("day",))
 
 
 def test_a_metric_that_is_not_known_by_turn_is_refused(studied: Settings) -> None:
