@@ -202,7 +202,8 @@ def runs(
     con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str], by: Sequence[str] = ()
 ) -> pd.DataFrame:
     """One row per run, or with `by` (of REQUEST_DIMENSIONS) per group of its requests, oldest first: run_id, job_id,
-    study_name, is_baseline, is_valid, repeat, started_at, source, workload_label, gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
+    study_name, is_baseline, is_valid, repeat, started_at, source, workload_label, gpus (their number), each of
+    DIMENSIONS, `by`, and the `numbers` in the units of their metrics.
 
     Costs come with a column `currency` (null without a price). Raises QueryError for a number that is neither in
     NUMBERS nor a percentile as `free_percentiles` names it.
