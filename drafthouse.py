@@ -90,7 +90,7 @@ class Lab:
         """Ask the warehouse one question in DuckDB's SQL. A warning says if rows were left out."""
         wanted = {"sql": query, "max_rows": max_rows, "format": "json" if as_ == "rows" else "arrow"}
         with self.open("/api/v1/sql", "POST", body=wanted) as answer:
-            left_out, body = answer.headers.get("X-Drafthouse-Left-Out"), answer.read()
+            left_out, body = answer.headers.get("X-Drafthouse-Left-Out"), self.read(answer)
         if left_out:
             warnings.warn(f"{left_out}: add a limit or aggregate", stacklevel=2)
         if as_ == "rows":
@@ -147,7 +147,7 @@ class Lab:
     def log(self, name: str, lines: int = 200) -> str:
         """The end of the engine's log."""
         with self.open(f"/api/v1/jobs/{quoted(name)}/log", query={"lines": lines}) as answer:
-            return str(answer.read().decode("utf-8", "replace"))
+            return self.read(answer).decode("utf-8", "replace")
 
     def compare(self, study: str, **options: Any) -> dict[str, Any]:
         """Each arm's ratio to the baseline, with interval and verdict. Options: metric, baseline, strict."""
@@ -168,7 +168,7 @@ class Lab:
         fields = [("tool", tool), *(("label", f"{key}={value}") for key, value in (labels or {}).items())]
         body, media_type = _form(fields, files)
         with self.open("/api/v1/imports", "POST", data=body, headers={"Content-Type": media_type}) as answer:
-            return json.loads(answer.read())  # type: ignore[no-any-return]
+            return json.loads(self.read(answer))  # type: ignore[no-any-return]
 
     def snapshot(self) -> Snapshot:
         """The newest state of the lab's warehouse. `.url` stays the same file; any DuckDB can attach it."""
@@ -210,7 +210,7 @@ class Lab:
     def ask(self, path: str, method: str = "GET", *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """One operation of the API, below /api/v1: JSON to JSON."""
         with self.open(f"/api/v1{path}", method, query=query, body=body) as answer:
-            return json.loads(answer.read())
+            return json.loads(self.read(answer))
 
     def open(
         self,
@@ -240,6 +240,13 @@ class Lab:
         except (OSError, http.client.HTTPException) as error:
             raise LabError(f"the lab at {self.url} cannot be reached: {getattr(error, 'reason', error)}") from None
 
+    def read(self, answer: Any, most_bytes: int | None = None) -> bytes:
+        """What an answer holds: all of it, or the next piece."""
+        try:
+            return answer.read() if most_bytes is None else answer.read(most_bytes)  # type: ignore[no-any-return]
+        except (OSError, http.client.HTTPException):
+            raise LabError(f"the connection to {self.url} ended early: try again") from None
+
     def _events(self, name: str) -> Iterator[dict[str, Any]]:
         with self.open(f"/api/v1/jobs/{quoted(name)}/events") as answer:
             for line in answer:
@@ -255,7 +262,7 @@ class Lab:
         with self.open(newest.url.removeprefix(self.url), headers=headers) as answer, part.open("ab") as file:
             if has and answer.status != http.client.PARTIAL_CONTENT:
                 file.truncate(has := 0)
-            while piece := answer.read(_PIECE_BYTES):
+            while piece := self.read(answer, _PIECE_BYTES):
                 file.write(piece)
                 progress(has := has + len(piece), newest.bytes)
             file.flush()

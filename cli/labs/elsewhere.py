@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import json
 import os
+import shutil
 import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +28,7 @@ from jobs.table import Progress as JobProgress
 from lab.cost import Price
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study
+from warehouse.settings import ARCHIVE_FOLDER
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,11 +85,14 @@ class Elsewhere(Lab):
             file = self._cache / f"{newest.digest}.duckdb"
             if not file.exists():
                 self._cache.mkdir(parents=True, exist_ok=True)
+                fetched = self._cache / f".{newest.digest}"
                 with fetching_bar() as progress:
-                    self._lab.fetch(newest, file, progress=progress)
+                    self._lab.fetch(newest, fetched, progress=progress)
+                _refuse_other_version(fetched, self._lab.url)
+                self._fetch_archive(fetched)
+                fetched.rename(file)
                 for older in set(self._cache.glob("*.duckdb")) - {file}:
                     older.unlink(missing_ok=True)
-        _refuse_other_version(file, self._lab.url)
         return file
 
     def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:
@@ -224,12 +230,39 @@ class Elsewhere(Lab):
     def remove_dataset(self, name: str) -> None:
         self._lab.ask(f"/datasets/{drafthouse.quoted(name)}", "DELETE")
 
+    def _fetch_archive(self, fetched: Path) -> None:
+        """Fetch the files of the archive that the warehouse's views read, and let them read those."""
+        import duckdb
+
+        from warehouse.schema.views import describe
+
+        folder = self._cache / ARCHIVE_FOLDER
+        with duckdb.connect(fetched, read_only=True) as connection:
+            names = [name for (name,) in connection.execute("SELECT DISTINCT file FROM archived_runs").fetchall()]
+        for name in names:
+            if not (folder / name).exists():
+                folder.mkdir(exist_ok=True)
+                writing = folder / f".{name}.{os.getpid()}"
+                with (
+                    self._lab.open(f"/warehouse/archive/{drafthouse.quoted(name)}") as answer,
+                    writing.open("wb") as to,
+                ):
+                    shutil.copyfileobj(answer, to)
+                if writing.stat().st_size != int(answer.headers["Content-Length"]):
+                    raise UserError(f"the connection to {self._lab.url} ended early: try again")
+                writing.rename(folder / name)
+        if names:
+            with duckdb.connect(fetched) as connection:
+                describe(connection)
+
     @_asking
     def _fetch_bundle(self, folder: Path, job_id: str, run_id: str) -> None:
         path = f"/api/v1/jobs/{drafthouse.quoted(job_id)}/runs/{drafthouse.quoted(run_id)}/bundle"
         writing = folder / f".{run_id}.{os.getpid()}"
         writing.mkdir(parents=True, exist_ok=True)
-        with self._lab.open(path) as answer, tarfile.open(fileobj=answer, mode="r|") as archive:
+        with self._lab.open(path) as answer:
+            content = io.BytesIO(self._lab.read(answer))
+        with tarfile.open(fileobj=content) as archive:
             archive.extractall(writing, filter="data")
         (writing / run_id).rename(folder / run_id)
         writing.rmdir()

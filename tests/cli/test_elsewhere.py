@@ -225,6 +225,24 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+def test_what_is_in_the_archive_is_read_from_elsewhere_too(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with lab_elsewhere(tmp_path_factory.mktemp("archived")) as lab:
+        measure_study(lab.settings, study(name="measured", repeats=2))
+        asker = Asker(lab, tmp_path)
+        before = asker.here("acceptance", "measured").stdout
+        assert asker.here("archive", "--older-than", "0d", "--yes").returncode == 0
+        (file,) = lab.settings.archive_dir.glob("*.parquet")
+        for verb in ("acceptance", "compare"):
+            there = asker.elsewhere(verb, "measured")
+            assert (there.returncode, there.stdout) == (0, asker.here(verb, "measured").stdout)
+        lab.settings.archive_dir.rename(tmp_path / "as on another machine")
+        assert asker.elsewhere("acceptance", "measured").stdout == before
+        (copy,) = (tmp_path / "cache").rglob("*.parquet")
+        assert copy.read_bytes() == (tmp_path / "as on another machine" / file.name).read_bytes()
+
+
 def test_the_warehouse_is_pulled_when_it_changed(asker: Asker) -> None:
     file = asker.folder / "warehouse.duckdb"
     assert " is new, " in asker.elsewhere("pull", "--to", str(file)).stdout

@@ -185,6 +185,14 @@ def test_the_token_goes_to_nobody_but_the_lab() -> None:
         assert asked == []
 
 
+def test_an_answer_that_ends_early_is_no_answer() -> None:
+    with (
+        answering(200, {"Content-Length": "9"}, b'{"a"') as (url, _),
+        pytest.raises(drafthouse.LabError, match="ended early"),
+    ):
+        drafthouse.connect(url).me()
+
+
 def test_an_address_where_no_lab_is_gives_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         answering(404, {"Content-Type": "text/html"}, b"<html>no</html>") as (url, _),

@@ -1,10 +1,16 @@
-"""`/warehouse/<digest>.duckdb`, which never changes, and `/warehouse/latest`, which leads to the newest of them."""
+"""`/warehouse/<digest>.duckdb`, which never changes, and `/warehouse/latest`, which leads to the newest of them;
+and the files of the archive beside it, `/warehouse/archive/<name>.parquet`, which never change either.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Mapping
 from email.utils import format_datetime
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
@@ -21,6 +27,7 @@ _A_YEAR_S = 365 * 24 * 3600
 _NEWEST = ("/warehouse/latest", "/warehouse/latest.duckdb")
 _NOT_STORED = {"Cache-Control": "no-store"}
 _MOST_READERS = 10_000
+_ARCHIVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}\.parquet")
 
 
 class Readers:
@@ -73,20 +80,30 @@ def warehouse_routes(gate: Gate) -> list[Route]:
             found = await to_thread.run_sync(partial(snapshots.find, request.path_params["digest"]), limiter=limiter)
         except UnknownNameError as error:
             return PlainTextResponse(str(error), 404)
-        return _sent(request, found)
+        published = {"Last-Modified": format_datetime(found.published_at, usegmt=True)}
+        return _sent(request, found.file, found.digest, "application/vnd.duckdb.database", published)
 
-    return [*(Route(path, lead_to_newest) for path in _NEWEST), Route("/warehouse/{digest}.duckdb", send)]
+    async def send_archived(request: Request) -> Response:
+        file = gate.settings.archive_dir / request.path_params["name"]
+        if not _ARCHIVED.fullmatch(file.name) or not await to_thread.run_sync(file.is_file, limiter=limiter):
+            return PlainTextResponse("there is no such file in the archive", 404)
+        return _sent(request, file, file.stem, "application/vnd.apache.parquet")
+
+    return [
+        *(Route(path, lead_to_newest) for path in _NEWEST),
+        Route("/warehouse/{digest}.duckdb", send),
+        Route("/warehouse/archive/{name}", send_archived),
+    ]
 
 
-def _sent(request: Request, found: Snapshot) -> Response:
-    etag = f'"{found.digest}"'
-    headers = {
-        "ETag": etag,
-        "Last-Modified": format_datetime(found.published_at, usegmt=True),
-        "Cache-Control": f"private, max-age={_A_YEAR_S}, immutable",
-    }
+def _sent(
+    request: Request, file: Path, tag: str, media_type: str, more: Mapping[str, str] = MappingProxyType({})
+) -> Response:
+    """A file that never changes, or the ranges of it that are asked for."""
+    etag = f'"{tag}"'
+    headers = {"ETag": etag, "Cache-Control": f"private, max-age={_A_YEAR_S}, immutable", **more}
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     # Streamlit's server would compress it otherwise, and a part of it is not a part of what is compressed.
     headers["Content-Encoding"] = "identity"
-    return FileResponse(found.file, media_type="application/vnd.duckdb.database", headers=headers)
+    return FileResponse(file, media_type=media_type, headers=headers)

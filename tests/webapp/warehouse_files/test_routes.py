@@ -126,6 +126,17 @@ def test_without_a_token_the_file_is_not_sent(lab: Served) -> None:
     assert lab.get("/warehouse/..%2fsecrets.duckdb")[0] == 404
 
 
+def test_files_of_the_archive_are_sent_and_no_others(lab: Served) -> None:
+    folder = lab.settings.archive_dir
+    folder.mkdir()
+    (folder / "requests-2026-11-0badcafe.parquet").write_bytes(b"PAR1")
+    status, headers, body = lab.get("/warehouse/archive/requests-2026-11-0badcafe.parquet")
+    assert (status, body, "immutable" in headers["Cache-Control"]) == (200, b"PAR1", True)
+    (folder / ".half.parquet").write_bytes(b"x")
+    for name in ("..%2fapp.sqlite", "..%2f..%2fx.parquet", ".half.parquet", "other.parquet", "%00.parquet"):
+        assert lab.get(f"/warehouse/archive/{name}")[0] == 404
+
+
 def test_no_reader_of_ranges_sees_two_states_while_the_lab_publishes(
     lab: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
