@@ -275,7 +275,7 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
 
 
 def _throughput_figures(base: alt.Chart, mode: Mode) -> alt.Chart:
-    text: alt.Chart = base.mark_text(dy=-7, fontSize=10, color=INKS[mode].muted)
+    text: alt.Chart = base.mark_text(dy=-7, fontSize=9, color=INKS[mode].muted)
     return text.encode(y="highest:Q", text="figure:N")
 
 

@@ -149,7 +149,7 @@ def show_tables(choice: Choice, view: View) -> None:
 def _show_verdicts(choice: Choice, view: View) -> None:
     shown = verdict_tables.verdicts(choice.comparison, _agreements(choice), None)
     chosen = shown[shown["arm"].isin(choice.candidates)] if not shown.empty else shown
-    config = verdict_tables.verdict_config(strict=choice.comparison.strict)
+    config = verdict_tables.verdict_config(chosen, strict=choice.comparison.strict)
     show_table(chosen, config, "Whether each arm is faster", view, "verdicts")
 
 

@@ -67,7 +67,8 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
 
 def hidden(table: pd.DataFrame) -> tuple[str, ...]:
     """The columns that would push others out of a page of 1280 pixels, and say nothing new."""
-    too_much = ("workload",) if len(set(table["workload"])) == 1 else ("per_request",)
+    too_much: tuple[str, ...] = ("workload",) if len(set(table["workload"])) == 1 else ("per_request",)
+    too_much += ("per_million_tokens",) if "within_slo" in table else ()
     return _SAID_BESIDE + too_much + (_SAID_ABOVE if len(set(table["price_per_hour"])) == 1 else ())
 
 

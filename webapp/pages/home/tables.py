@@ -75,11 +75,11 @@ def headline_config() -> dict[str, Any]:
     return {
         "target": text("Target", pinned=True, width=90),
         "verdict": text(
-            "Verdict", width=110, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
+            "Verdict", width=100, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
         ),
         "arm": text("Surest arm", width=120),
         "mean": text(
-            "Speed-up over all cells", width=150, help="Geometric mean of output throughput over the baseline's"
+            "Speed-up over all cells", width=145, help="Geometric mean of output throughput over the baseline's"
         ),
         "cost": text(
             "Per 10⁶ output tokens",
@@ -148,14 +148,14 @@ def ended_config() -> dict[str, Any]:
     states = ["done", "failed", "cancelled", "imported", NOT_QUEUED]
     colours = ["green", "red", "orange", "gray", "gray"]
     return {
-        "state": st.column_config.MultiselectColumn("State", options=states, color=colours, width=105),
-        "study": text("Study", width=175),
-        "target": text("Target", width=125),
-        "runs": text("Runs", width=110),
-        "took": text("Took", width=85),
-        "ended": st.column_config.DatetimeColumn("Ended (UTC)", format="YYYY-MM-DD HH:mm", width=130),
-        "error": text("Error", width="medium"),
-        "open": st.column_config.LinkColumn("Open", display_text="Results", width=80),
+        "state": st.column_config.MultiselectColumn("State", options=states, color=colours, width=95),
+        "study": text("Study", width=160),
+        "target": text("Target", width=105),
+        "runs": text("Runs", width=95),
+        "took": text("Took", width=75),
+        "ended": st.column_config.DatetimeColumn("Ended (UTC)", format="YYYY-MM-DD HH:mm", width=125),
+        "error": text("Error", width=150),
+        "open": st.column_config.LinkColumn("Open", display_text="Results", width=70),
     }
 
 

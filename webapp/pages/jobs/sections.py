@@ -224,12 +224,12 @@ def _column_config() -> dict[str, Any]:
     colours = [colour for _, colour, _ in BADGES.values()]
     return {
         "state": st.column_config.MultiselectColumn("State", options=list(BADGES), color=colours, width=95),
-        "name": text("Study", width=190),
+        "name": text("Study", width=160),
         "submitted": st.column_config.DatetimeColumn("Submitted (UTC)", format="YYYY-MM-DD HH:mm", width=130),
         "duration": text("Duration", width=85),
-        "runs": text("Runs", width=115),
+        "runs": text("Runs", width=85),
         "job_id": text("Job", width=165),
-        "error": text("Error", width="medium"),
+        "error": text("Error", width=125),
     }
 
 

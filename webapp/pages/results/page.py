@@ -167,7 +167,7 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     if shown.empty:
         st.caption("No pair in this category.")
     else:
-        config = verdict_tables.verdict_config(strict=compared.strict)
+        config = verdict_tables.verdict_config(shown, strict=compared.strict)
         show_table(shown, config, "Whether each arm is faster", view, "verdicts")
 
 

@@ -77,19 +77,27 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def verdict_config(*, strict: bool) -> dict[str, Any]:
-    """`strict`: the reading of the verdicts."""
+def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
+    """`table` of `verdicts`; `strict`: their reading.
+
+    What would push others out of a page of 1280 pixels is hidden: it is in the files and behind the table's menu.
+    """
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    return columns("arm", "workload", "pattern", "concurrency", "ratio", "low", "high") | {
-        "verdict": text("Verdict", help=_HELP[strict]),
-        "decides": text("Would decide", help="Repeats to add for a verdict if the spread stays the same"),
-        "alone": text("Without the correction", width="medium", help="Where the interval alone excludes 1"),
-        "basis": text("Interval from", width="large"),
+    hidden = ("concurrency", "basis", *(("differs",) if "alone" in table else ()))
+    return {
+        **columns("arm", "workload", "ratio", "low", "high"),
+        "pattern": text("Load", width=75, help="c: requests in flight, n: number of prompts"),
+        "verdict": text("Verdict", width=118, help=_HELP[strict]),
+        "decides": text("Would decide", width=112, help="Repeats to add for a verdict if the spread stays the same"),
+        "alone": text("Without the correction", width=140, help="Where the interval alone excludes 1"),
         "same": number(
-            "Same output", format="%.0f %%", help="Share of prompts with the baseline's output; greedy only"
+            "Same output", format="%.0f %%", width=85, help="Share of prompts with the baseline's output; greedy only"
         ),
-        "differs": text("Else from", help="Median over prompts with another output; about: estimated from the text"),
+        "differs": text(
+            "Else from", width=105, help="Median over prompts with another output; about: estimated from the text"
+        ),
         "degenerate": number("Degenerate", format="%.0f %%", help="Share of the outputs that are long enough to judge"),
+        **dict.fromkeys(hidden),
     }
 
 
