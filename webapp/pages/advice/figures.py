@@ -16,6 +16,7 @@ from webapp.pages.advice import tables
 from webapp.pages.advice.data import study_advice
 from webapp.shared import published_data, url_params
 from webapp.shared.published_data import cached_by_publication
+from webapp.shared.text import count
 
 #: Columns with the predicted and the measured value, and the panel's axis title.
 _PANELS = (
@@ -63,5 +64,7 @@ def _figure(job_id: str, cost: float | None, mode: Mode) -> Figure | None:
     if not charts:
         return None
     source = "" if cost is None else f", at a draft cost of {cost:g} target steps"
-    note = f"one mark per run; predicted from the acceptance of the first position{source}"
+    lacking = int((rows["predicted_speedup"].isna() & rows["speedup"].notna()).sum())
+    without = f"; {count(lacking, 'run')} without a predicted speed-up, as only they show what drafting costs"
+    note = f"one mark per run; predicted from the acceptance of the first position{source}{without if lacking else ''}"
     return Figure("predicted", "Predicted against measured", note, shown, charts, rows)
