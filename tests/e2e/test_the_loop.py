@@ -252,6 +252,17 @@ def test_every_bundle_has_what_the_engine_told(home: Home, measured: Measured) -
         assert circumstances.target_digest is not None
         drafted = run.arm.name != "no draft"
         assert all((request.spec_drafts is not None) == drafted for request in requests)
+        assert all((request.rounds_count is not None) == drafted for request in requests)
+        rounds = [
+            entry
+            for each in requests
+            for entry in zip(
+                each.rounds_drafted or (), each.rounds_accepted or (), each.rounds_count or (), strict=True
+            )
+        ]
+        assert sum(count for _, _, count in rounds) == (grown(run, "num_drafts") or 0)
+        assert sum(tokens * count for tokens, _, count in rounds) == (grown(run, "num_draft_tokens") or 0)
+        assert sum(accepted * count for _, accepted, count in rounds) == (grown(run, "num_accepted_tokens") or 0)
         assert ((grown(run, "num_drafts") or 0) > 0) == drafted
         assert not grown(run, "prefix_cache_hits")  # the cell before sent the same prompts, but the cache was reset
 

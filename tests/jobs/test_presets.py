@@ -17,6 +17,7 @@ from tests.cli.homes import Home, new_home
 NAMES = {
     *("friday-night", "engines", "draft-models", "datasets-by-patterns"),
     *("assisted-generation", "moe-cost", "draft-tokens", "demo", "upgrade", "multi-turn"),
+    "variable-tokens",
 }
 #: Launches and runs of one repeat, counted by hand from the sources.
 SIZES = {
@@ -29,6 +30,7 @@ SIZES = {
     "draft-tokens": (4, 24),
     "demo": (3, 18),
     "upgrade": (4, 8),
+    "variable-tokens": (6, 12),
     "multi-turn": (2, 4),
 }
 REFERENCE_MODELS = {"reference", "reference-draft", "reference-eagle3"}
@@ -128,7 +130,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_presets_are_listed_with_their_studies(home: Home) -> None:
     listed = json.loads(home.ask("presets", "--json").stdout)
-    assert len(listed) == 10
+    assert len(listed) == 11
     by_name = {preset["name"]: preset for preset in listed}
     assert study_from_dict(by_name["moe-cost"]["study"]) == load_preset("moe-cost")
     assert "Which engine serves this model fastest" in home.ask("presets").stdout

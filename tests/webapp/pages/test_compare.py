@@ -63,6 +63,25 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_whic
     assert all(first is second for first, second in zip(made, again, strict=True))
 
 
+def test_an_arm_that_answers_worse_is_said_to_before_how_fast_it_is(open_page: OpenPage, settings: Settings) -> None:
+    loads = [{"max_concurrency": 1, "num_prompts": 60}]
+    scored = [{"category": "code", "output_tokens": 8, "score": "json"}]
+    job_id = measure_study(
+        settings,
+        study(arms=ARMS, repeats=2, loads=loads, workloads=scored),
+        writes={"no draft": "[1]", "n-gram": "[1]"},
+    )
+    app = open_page("compare", job=job_id, compare_tab="Quality")
+    assert "draft answers worse: score 0.0% against 50.0%, -50.0% [" in words(app)
+    assert "n-gram answers" not in words(app)
+    (shown,) = [frame.value for frame in app.dataframe if "quality" in frame.value]
+    by_arm = shown.set_index("arm")
+    assert (by_arm["quality"]["draft"], by_arm["score"].to_dict()) == ("worse", {"draft": 0.0, "n-gram": 50.0})
+    drawn = {figure.key: figure for figure in figures.figures({"job": (job_id,)}, "light")}["quality"].rows
+    assert drawn.set_index("arm")["points"].to_dict() == {"draft": -50.0, "n-gram": 0.0}
+    assert (drawn["low"] <= drawn["points"]).all()
+
+
 def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study())
     shown = words(open_page("compare", job=job_id))

@@ -9,9 +9,11 @@ import pandas as pd
 
 from lab.comparison.breakeven import BreakEven
 from lab.comparison.verdict import MARKS
+from lab.quality.non_inferiority import MARGIN
 from warehouse.queries.comparing.comparisons import break_evens
 from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.charts import by_group, compare, results
+from webapp.charts import quality as quality_chart
 from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
@@ -26,11 +28,18 @@ MAX_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
 _NARROW = 250
 #: The figures of all cells, and those of one workload and load.
-OF_ALL, OF_CELL = ("heat", "break-even", "surface"), ("positions", "steps", "ecdf")
+OF_ALL, OF_CELL = ("heat", "break-even", "surface", "quality"), ("positions", "steps", "ecdf")
 _IGNORED: Mapping[str, tuple[Param, ...]] = {
     "heat": (url_params.AT_WORKLOAD, url_params.AT_LOAD),
     "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS, url_params.READING),
     "surface": (
+        url_params.AT_WORKLOAD,
+        url_params.AT_LOAD,
+        url_params.HEAT_ROWS,
+        url_params.READING,
+        url_params.METRIC,
+    ),
+    "quality": (
         url_params.AT_WORKLOAD,
         url_params.AT_LOAD,
         url_params.HEAT_ROWS,
@@ -177,6 +186,17 @@ def _surface(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure 
     return Figure("surface", "Gain by concurrency and length of context", note, (), panels, cells)
 
 
+def _quality(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """The scores of the chosen candidates against the baseline's; only where answers were scored."""
+    rows = tables.scores(compare_data.qualities(choice.job_id, choice.comparison), choice.candidates)
+    if rows.empty:
+        return None
+    drawn, margin = _drawn(rows, styles), 100 * MARGIN
+    panels = _panels(rows, lambda part, _workload: quality_chart.quality_panel(part, margin, drawn, mode))
+    note = f"same prompts, all loads and repeats; bars: 95 % intervals; dashed: the margin of {margin:g} points"
+    return Figure("quality", "Quality of the answers", note, drawn, panels, rows)
+
+
 def _steps(choice: Choice, styles: Sequence[ArmStyle], _mode: Mode) -> Figure | None:
     """By turn of sessions, or by context where prompts are single and of several lengths."""
     for grain, axis in _GRAINS.items():
@@ -217,6 +237,7 @@ _FIGURES: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | Non
     "heat": _heat,
     "break-even": crossing,
     "surface": _surface,
+    "quality": _quality,
     "positions": _positions,
     "steps": _steps,
     "ecdf": _ecdf,

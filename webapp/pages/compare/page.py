@@ -20,6 +20,7 @@ with show_user_errors():
         st.info("Nothing to compare yet: needs valid runs of the baseline and of another arm at the same load.")
         st.stop()
     sections.show_caveats(choice)
+    sections.show_worse(choice)
     sections.show_gaps(choice)
     sections.show_summary(choice)
     sections.show_report_button(choice)

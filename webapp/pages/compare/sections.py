@@ -115,6 +115,21 @@ def show_caveats(choice: Choice) -> None:
     study_picker.show_caveats(published_data.results(choice.job_id), job, "the tab Checks of the Results page")
 
 
+def show_worse(choice: Choice) -> None:
+    """Say which arms answer worse than the baseline, before anybody reads how fast they are."""
+    for found in compare_data.qualities(choice.job_id, choice.comparison):
+        if found.arm not in choice.candidates:
+            continue
+        if found.quality is not None and found.quality.word == "worse":
+            sentence = f"{literal(found.arm)} answers {literal(found.quality.sentence)}."
+            st.warning(sentence, icon=":material/warning:")
+        if found.distribution is not None and found.distribution.differs:
+            st.warning(
+                f"{literal(found.arm)} samples otherwise: {literal(found.distribution.sentence)}.",
+                icon=":material/warning:",
+            )
+
+
 def show_gaps(choice: Choice) -> None:
     """Say why figures or intervals are missing."""
     with_ratio = [pair for pair in choice.pairs if pair.ratio is not None]

@@ -322,6 +322,22 @@ def qualities(found: Sequence[ArmQuality], candidates: Sequence[str]) -> pd.Data
     return pd.DataFrame([_quality(each) for each in found if each.arm in candidates])
 
 
+def scores(found: Sequence[ArmQuality], candidates: Sequence[str]) -> pd.DataFrame:
+    """The scored rows of `qualities` with the difference and its bounds as numbers, in percentage points."""
+    return pd.DataFrame(
+        [
+            _quality(each)
+            | {
+                "points": 100 * each.quality.difference.value,
+                "low": 100 * (each.quality.difference.low or 0.0),
+                "high": 100 * (each.quality.difference.high or 0.0),
+            }
+            for each in found
+            if each.quality is not None and each.arm in candidates
+        ]
+    )
+
+
 def _quality(found: ArmQuality) -> dict[str, object]:
     judged, sampled = found.quality, found.distribution
     return {

@@ -1,0 +1,43 @@
+"""How much worse or better arms answer: the difference of their scores to the baseline's, with the margin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+
+#: Of an arm, and of the axis below; the least difference that is drawn, in points.
+_ROW_HEIGHT, _AXIS_HEIGHT, _LEAST_REACH = 44, 60, 8.0
+_TOOLTIP = [
+    alt.Tooltip("arm:N", title="Arm"),
+    alt.Tooltip("workload:N", title="Workload"),
+    alt.Tooltip("quality:N", title="Answers are"),
+    alt.Tooltip("score:Q", title="Score (%)", format=".1f"),
+    alt.Tooltip("baseline_score:Q", title="Baseline (%)", format=".1f"),
+    alt.Tooltip("difference:N", title="Difference (points) [95 %]"),
+    alt.Tooltip("prompts:Q", title="Prompts", format=",.0f"),
+]
+
+
+def quality_panel(rows: pd.DataFrame, margin: float, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
+    """One workload: a row for each arm, `points`, `low` and `high` in percentage points; `margin` likewise."""
+    reach = max(_LEAST_REACH, margin, *rows[["low", "high"]].abs().max()) * 1.05
+    arms = [style.arm for style in styles if style.arm in set(rows["arm"])]
+    y = alt.Y("arm:N", title=None, sort=arms, axis=alt.Axis(labelLimit=200))
+    scale = alt.Scale(domain=[-reach, reach], nice=False)
+    x = alt.X(
+        "points:Q", title="Score minus the baseline's (percentage points)", scale=scale, axis=alt.Axis(tickCount=8)
+    )
+    colour = alt.Color("arm:N", scale=colour_scale(tuple(styles)), legend=None)
+    base = alt.Chart(rows).encode(y=y, color=colour)
+    lines = pd.DataFrame({"at": [0.0, -margin], "kind": ["equal", "margin"]})
+    dash = alt.StrokeDash("kind:N", legend=None, scale=alt.Scale(domain=["equal", "margin"], range=[[1, 0], [4, 3]]))
+    rules = alt.Chart(lines).mark_rule(color=INKS[mode].muted).encode(x=alt.X("at:Q", scale=scale), strokeDash=dash)
+    bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q"))
+    shape = alt.Shape("arm:N", scale=shape_scale(tuple(styles)), legend=None)
+    points = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, shape=shape, tooltip=_TOOLTIP)
+    words = base.mark_text(dy=-11, fontSize=11).encode(x=x, text="quality:N")
+    return alt.LayerChart(layer=[rules, bars, points, words]).properties(height=_AXIS_HEIGHT + _ROW_HEIGHT * len(arms))
