@@ -13,6 +13,7 @@ takes DRAFTHOUSE_SERVER and DRAFTHOUSE_TOKEN from the environment.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import http.client
 import json
@@ -197,6 +198,9 @@ class Lab:
         to = Path(to)
         part = to.with_name(f".{to.name[:100]}.{snapshot.digest[:12]}.part")
         try:
+            for other in to.parent.glob(f".{glob.escape(to.name[:100])}.*.part"):
+                if other != part:
+                    other.unlink(missing_ok=True)  # of a state that nobody wants any more
             self._fetch(snapshot, part, progress)
             if _sha256(part) != snapshot.digest:
                 part.unlink()

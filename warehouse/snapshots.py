@@ -79,12 +79,14 @@ class Snapshots:
     def find(self, digest: str) -> Snapshot:
         """Return the snapshot of this digest, which is in use from now on. Raises UnknownNameError."""
         file = self._file(digest)
-        status = _status(file) if _NAME.fullmatch(digest) else None
+        is_known = digest in self._states
+        if is_known:  # before the look at the file, which could otherwise be removed after it
+            self._asked_s[digest] = time.monotonic()
+        status = _status(file) if is_known else None
         if status is None:
             raise UnknownNameError(
                 f"there is no snapshot {digest[:64]!r} any more: /warehouse/latest leads to the newest"
             )
-        self._asked_s[digest] = time.monotonic()
         return Snapshot(digest, file, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def _take_over(self) -> None:

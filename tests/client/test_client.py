@@ -143,9 +143,11 @@ def test_a_fetch_that_was_interrupted_goes_on_and_a_damaged_one_is_refused(lab: 
     assert client.pull(file, progress=lambda has, _of: seen.append(has))
     assert (min(seen) > 100_000, file.read_bytes() == whole) == (True, True)
     file.write_bytes(b"older")
+    (tmp_path / f".warehouse.duckdb.{'0' * 12}.part").write_bytes(b"of an earlier state")
     part.write_bytes(b"x" * 100_000)
     with pytest.raises(drafthouse.LabError, match="not what the lab has"):
         client.pull(file)
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
     assert file.read_bytes() == b"older"
     assert client.pull(file)
 
