@@ -11,7 +11,7 @@ import altair as alt
 import pandas as pd
 
 from webapp.charts.axes import PANEL_HEIGHT
-from webapp.charts.compare import gain_colours, is_dark
+from webapp.charts.compare import gain_colours, is_dark, vain_to_best
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Of each context, and what the axis below takes.
@@ -125,3 +125,39 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
     )
     ticks = base.mark_tick(orient="vertical", thickness=3, size=_ROW_HEIGHT - 4, color=ink, opacity=1)
     return [bands, ticks.encode(x=alt.X("at:Q"))]
+
+
+def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
+    """Acceptance lengths: columns arm, category, length, figure, interval, k, prompts, rounds (`tables.matrix`).
+
+    The colour goes from 1, where drafting is in vain, to the greatest length that the drafts allow.
+    """
+    most = float(frame["k"].max()) + 1
+    bare: dict[str, Any] = {"grid": False, "domain": False, "ticks": False}
+    scale = alt.Scale(domain=[1, most], range=list(vain_to_best(mode)), interpolate="rgb")
+    base = alt.Chart(frame.assign(is_dark=[_is_deep(length, most, mode) for length in frame["length"]])).encode(
+        x=alt.X("category:N", title=None, axis=alt.Axis(orient="top", labelAngle=0, **bare)),
+        y=alt.Y("arm:N", sort=None, title=None, axis=alt.Axis(labelLimit=220, **bare)),
+    )
+    tiles = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(
+        color=alt.Color("length:Q", scale=scale, legend=None),
+        tooltip=[
+            alt.Tooltip("arm:N", title="Arm"),
+            alt.Tooltip("category:N", title="Category"),
+            alt.Tooltip("figure:N", title="Acceptance length"),
+            alt.Tooltip("interval:N", title="95 %"),
+            alt.Tooltip("prompts:Q", title="Prompts", format=",.0f"),
+            alt.Tooltip("rounds:Q", title="Rounds", format=",.0f"),
+        ],
+    )
+    ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
+    words = [
+        base.mark_text(dy=dy, fontSize=size).encode(text=alt.Text(f"{name}:N"), color=ink)
+        for name, dy, size in (("figure", -8, 13), ("interval", 8, 10))
+    ]
+    rows = frame["arm"].nunique()
+    return alt.LayerChart(layer=[tiles, *words]).properties(height=_ROW_HEIGHT * rows + _FOOT_HEIGHT)
+
+
+def _is_deep(length: float, most: float, mode: Mode) -> bool:
+    return is_dark(mode, (length - 1) / (most - 1), higher=True)

@@ -114,6 +114,11 @@ def gain_colours(mode: Mode, reach: float, *, higher: bool = True) -> alt.Scale:
     return alt.Scale(domain=[-reach, 0, reach], range=list(ends), interpolate="rgb")
 
 
+def vain_to_best(mode: Mode) -> tuple[str, str]:
+    """The colours of the least and the greatest value where none is a loss."""
+    return _ENDS[mode][1:]
+
+
 def heat_reach(frame: pd.DataFrame) -> float:
     """How far (in log2) the colours of all panels go to either side of 1×."""
     ratios = frame.loc[frame["ratio"].gt(0), "ratio"]

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated
+
+import typer
 
 from cli.arguments import AsJson, StudyId
 from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
+from lab.comparison.matrix import MatrixCell
 from lab.metrics.number_format import number
+from warehouse.published.golden import GoldenLength, golden_text
+from warehouse.queries import matrix as queries
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 
+Matrix = Annotated[
+    bool, typer.Option("--matrix", help="Only the acceptance length of each arm by category, with intervals.")
+]
+Golden = Annotated[
+    bool, typer.Option("--golden", help="Print the lengths in the form of InferenceX's golden files (YAML).")
+]
 
-def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
+
+def acceptance(study: StudyId, *, matrix: Matrix = False, golden: Golden = False, as_json: AsJson = False) -> None:
     """Show how many drafted tokens each arm accepted, and where.
 
     By position, by category, by request, and over time: every valid run of the same cell in any study.
     """
+    if golden or matrix:
+        with results_of(study, the_lab().warehouse_file) as con:
+            cells = queries.acceptance_of_arms(con, study) if golden else queries.acceptance_matrix(con, study)
+        _print_golden(study, cells) if golden else _print_matrix(cells, as_json=as_json)
+        return
     with results_of(study, the_lab().warehouse_file) as con:
         arms, over_time = study_acceptance(con, study), histories(con, study)
     if as_json:
@@ -36,6 +54,32 @@ def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
     for history in over_time:
         print(f"{history.arm} on {history.cell.workload}, {history.cell.pattern}: {_drift_sentence(history)}")
     print(RULE)
+
+
+def _print_matrix(cells: Sequence[MatrixCell], *, as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(cell) for cell in cells])
+        return
+    columns = ("target", "arm", "k", "category", "length", "95 % from", "to", "prompts", "rounds")
+    print_table(columns, [_matrix_row(cell) for cell in cells])
+
+
+def _matrix_row(cell: MatrixCell) -> tuple[object, ...]:
+    of, k = (cell.target, cell.arm, cell.num_speculative_tokens), cell.length
+    return (*of, cell.category, _number(k.value), _number(k.low), _number(k.high), cell.prompts, cell.rounds)
+
+
+def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
+    """Of several arms with as many drafted tokens, which the form cannot tell apart, each has a file of its own."""
+    for arm in dict.fromkeys(cell.arm for cell in cells):
+        own = [cell for cell in cells if cell.arm == arm]
+        about = [f"Acceptance length (AL) measured by Drafthouse in the study {study}: {arm}"]
+        about += ["AL = 1 + accepted draft tokens / verification rounds; key = num_speculative_tokens"]
+        lengths = [
+            GoldenLength(cell.target, queries.MEASURED_MODE, cell.num_speculative_tokens, cell.length.value)
+            for cell in own
+        ]
+        print(golden_text(lengths, about))
 
 
 def _row(arm: ArmAcceptance) -> tuple[object, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
@@ -11,14 +13,29 @@ import typer
 from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table
+from lab.comparison.matrix import MatrixCell
+from lab.errors import UserError
+from warehouse.published.golden import read_golden
+from warehouse.queries import matrix
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
 
 SourceName = Annotated[str | None, typer.Argument(help="Show the figures of this source, as they were printed.")]
 
 
-def published(source: SourceName = None, *, as_json: AsJson = False) -> None:
+GoldenFile = Annotated[
+    Path | None, typer.Option("--golden", help="Show the golden acceptance lengths of this file (InferenceX's YAML).")
+]
+OurStudy = Annotated[str | None, typer.Option("--study", help="With --golden: beside those that this study measured.")]
+
+
+def published(
+    source: SourceName = None, *, golden: GoldenFile = None, study: OurStudy = None, as_json: AsJson = False
+) -> None:
     """List published figures by source, with the doubts about them."""
+    if golden is not None:
+        _show_golden(golden, study, as_json=as_json)
+        return
     with open_warehouse(the_lab().warehouse_file) as con:
         sources, figures = queries.sources(con), queries.figures(con, source)
         doubts = queries.doubts(con)
@@ -36,6 +53,34 @@ def published(source: SourceName = None, *, as_json: AsJson = False) -> None:
         print_table(("number", "setting", "metric", "as printed", "doubtful"), map(_row, _records(figures)))
     for doubt in _records(doubts):
         print(f"doubt about {doubt['source']}: {doubt['sentence']}")
+
+
+def _show_golden(file: Path, study: str | None, *, as_json: bool) -> None:
+    try:
+        lengths = read_golden(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read: {error}") from None
+    ours: list[MatrixCell] = []
+    if study is not None:
+        with open_warehouse(the_lab().warehouse_file) as con:
+            ours = matrix.acceptance_of_arms(con, study)
+    rows = matrix.beside_golden(lengths, ours)
+    if as_json:
+        print_json([asdict(row) | {"word": row.word} for row in rows])
+        return
+    columns = ("model", "mode", "k", "golden", "ours", "95 % from", "to", "arm", "target", "ours against it")
+    print_table(columns, map(_golden_row, rows))
+    if any(row.ours is not None and not row.same_model for row in rows):
+        print("Where model and target differ, the two lengths are of different models: compare them with care.")
+
+
+def _golden_row(row: matrix.BesideGolden) -> tuple[Any, ...]:
+    golden, ours = row.golden, row.ours
+    first = (golden.model, golden.mode, golden.num_speculative_tokens, f"{golden.length:.2f}")
+    if ours is None:
+        return (*first, "", "", "", "", "", "")
+    bounds = ("" if bound is None else f"{bound:.2f}" for bound in (ours.length.low, ours.length.high))
+    return (*first, f"{ours.length.value:.2f}", *bounds, ours.arm, ours.target, row.word)
 
 
 def _row(figure: dict[str, Any]) -> tuple[Any, ...]:

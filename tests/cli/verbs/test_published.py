@@ -43,3 +43,15 @@ def test_a_source_that_is_not_there_is_one_sentence_and_exit_status_2(home: Home
     answer = home.ask("published", "nobody")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr.startswith("drafthouse: 'nobody' is not a published source: choose one of")
+
+
+def test_golden_lengths_of_a_file_are_shown_and_another_file_is_refused(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "golden.yaml"
+    file.write_text("some-model:\n  thinking_on:\n    3: 3.08\n")
+    printed = json.loads(home.ask("published", "--golden", str(file), "--json").stdout)
+    assert [(row["golden"]["model"], row["golden"]["length"], row["ours"]) for row in printed] == [
+        ("some-model", 3.08, None)
+    ]
+    assert "3.08" in home.ask("published", "--golden", str(file)).stdout
+    file.write_text("- 1")
+    assert "should be a mapping" in home.ask("published", "--golden", str(file)).stderr

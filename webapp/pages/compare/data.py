@@ -11,9 +11,11 @@ import pandas as pd
 
 from lab.comparison.acceptance import Acceptance
 from lab.comparison.agreement import Agreement
+from lab.comparison.matrix import MatrixCell
 from lab.comparison.surface import Surface
 from lab.metrics import catalogue
 from warehouse.queries import cell_queries
+from warehouse.queries import matrix as matrix_queries
 from warehouse.queries.comparing import by_group, comparisons, quality, ratio_tables
 from warehouse.queries.comparing.by_group import Group, Metric
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
@@ -69,6 +71,11 @@ def groups(
 @published_query()
 def surfaces(connection: duckdb.DuckDBPyConnection, job_id: str, baseline: str) -> dict[str, Surface]:
     return by_group.surfaces(connection, job_id, baseline=baseline)
+
+
+@published_query()
+def matrix(connection: duckdb.DuckDBPyConnection, job_id: str) -> list[MatrixCell]:
+    return matrix_queries.acceptance_matrix(connection, job_id)
 
 
 @published_query()

@@ -28,7 +28,7 @@ MAX_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
 _NARROW = 250
 #: The figures of all cells, and those of one workload and load.
-OF_ALL, OF_CELL = ("heat", "break-even", "surface", "quality"), ("positions", "steps", "ecdf")
+OF_ALL, OF_CELL = ("heat", "break-even", "surface", "matrix", "quality"), ("positions", "steps", "ecdf")
 _IGNORED: Mapping[str, tuple[Param, ...]] = {
     "heat": (url_params.AT_WORKLOAD, url_params.AT_LOAD),
     "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS, url_params.READING),
@@ -45,6 +45,10 @@ _IGNORED: Mapping[str, tuple[Param, ...]] = {
         url_params.HEAT_ROWS,
         url_params.READING,
         url_params.METRIC,
+    ),
+    "matrix": (
+        *(url_params.AT_WORKLOAD, url_params.AT_LOAD, url_params.BASELINE),
+        *(url_params.HEAT_ROWS, url_params.READING, url_params.METRIC),
     ),
     "positions": (url_params.HEAT_ROWS, url_params.READING),
     "steps": (url_params.HEAT_ROWS, url_params.READING, url_params.METRIC),
@@ -197,6 +201,17 @@ def _quality(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure |
     return Figure("quality", "Quality of the answers", note, drawn, panels, rows)
 
 
+def _matrix(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """Acceptance length by arm and category; only where there are several categories."""
+    arms = {*choice.candidates, choice.comparison.baseline}
+    rows = tables.matrix([cell for cell in compare_data.matrix(choice.job_id) if cell.arm in arms])
+    if rows.empty or rows["category"].nunique() < 2:
+        return None
+    note = "tokens per round, all workloads and loads together; 95 % intervals over prompts"
+    panels: tuple[Panel, ...] = (("", by_group.matrix_panel(rows, mode)),)
+    return Figure("matrix", "Acceptance length by arm and category", note, (), panels, rows)
+
+
 def _steps(choice: Choice, styles: Sequence[ArmStyle], _mode: Mode) -> Figure | None:
     """By turn of sessions, or by context where prompts are single and of several lengths."""
     for grain, axis in _GRAINS.items():
@@ -238,6 +253,7 @@ _FIGURES: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | Non
     "break-even": crossing,
     "surface": _surface,
     "quality": _quality,
+    "matrix": _matrix,
     "positions": _positions,
     "steps": _steps,
     "ecdf": _ecdf,

@@ -155,6 +155,7 @@ def show_tables(choice: Choice, view: View) -> None:
             "Verdicts": lambda: _show_verdicts(choice, view),
             "Break-even": lambda: _show_crossings(choice, view),
             "Contexts": lambda: _show_surface(choice, view),
+            "Categories": lambda: _show_matrix(choice, view),
             "Percentiles": lambda: _show_percentiles(choice, view),
             "Quality": lambda: _show_quality(choice, view),
         },
@@ -187,6 +188,15 @@ def _show_surface(choice: Choice, view: View) -> None:
         st.caption(f"**{literal(arm)}**: {surface.sentence(of_arm)}.")
     cells = tables.surface_table(tables.surface_cells(shown))
     show_table(cells, tables.SURFACE, "Where each arm pays, by context", view, "contexts")
+
+
+def _show_matrix(choice: Choice, view: View) -> None:
+    rows = tables.matrix(compare_data.matrix(choice.job_id))
+    if rows.empty:
+        st.caption("No request of this study has a category and the rounds that the server reports for it.")
+    else:
+        shown = rows.drop(columns=["figure", "interval"])
+        show_table(shown, tables.MATRIX, "Acceptance length by category", view, "categories")
 
 
 def _show_percentiles(choice: Choice, view: View) -> None:

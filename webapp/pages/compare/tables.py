@@ -13,6 +13,7 @@ from lab.comparison.acceptance import Acceptance
 from lab.comparison.breakeven import BreakEven, sentence
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
+from lab.comparison.matrix import MatrixCell
 from lab.comparison.surface import Surface
 from lab.comparison.tables import Cell
 from lab.comparison.verdict import MARKS
@@ -209,8 +210,7 @@ def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
 
 
 def _length_words(length: Interval) -> str:
-    bounds = "" if length.low is None or length.high is None else f" [{length.low:.2f}, {length.high:.2f}]"
-    return f"{length.value:.2f}{bounds}"
+    return f"{length.value:.2f} {_bounds(length)}".rstrip()
 
 
 def surface_lines(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
@@ -223,6 +223,44 @@ def surface_lines(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
     ]
     names = ["arm", "row", "at", "low", "high"]
     return pd.DataFrame(rows, columns=names).astype({"at": float, "low": float, "high": float})
+
+
+def matrix(cells: Sequence[MatrixCell]) -> pd.DataFrame:
+    """target, arm, k, category, length, low, high, figure, interval, prompts, rounds: one row per arm and category."""
+    rows = [
+        {
+            "target": cell.target,
+            "arm": cell.arm,
+            "k": cell.num_speculative_tokens,
+            "category": cell.category,
+            "length": cell.length.value,
+            "low": cell.length.low,
+            "high": cell.length.high,
+            "figure": f"{cell.length.value:.2f}",
+            "interval": _bounds(cell.length),
+            "prompts": cell.prompts,
+            "rounds": cell.rounds,
+        }
+        for cell in cells
+    ]
+    names = ["target", "arm", "k", "category", "length", "low", "high", "figure", "interval", "prompts", "rounds"]
+    return pd.DataFrame(rows, columns=names).astype({"low": float, "high": float})
+
+
+def _bounds(length: Interval) -> str:
+    return "" if length.low is None or length.high is None else f"[{length.low:.2f}, {length.high:.2f}]"
+
+
+MATRIX: dict[str, Any] = {
+    "target": _text("Target"),
+    **columns("arm", "k"),
+    "category": _text("Category"),
+    "length": _number("Acceptance length", format="%.2f"),
+    "low": _number("95 % from", format="%.2f", help="Over prompts; all turns of a session are one observation"),
+    "high": _number("95 % to", format="%.2f"),
+    "prompts": _number("Prompts", format="%,d"),
+    "rounds": _number("Rounds", format="%,d"),
+}
 
 
 def surface_table(cells: pd.DataFrame) -> pd.DataFrame:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lab.comparison.effect import Interval
 from lab.comparison.surface import sentence
 from lab.errors import QueryError
 from lab.metrics.records import RequestRecord
 from lab.study import Load, Sessions, Workload
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, request, write_run
 from warehouse.ingest.service import ingest_all
+from warehouse.published.golden import GoldenLength
 from warehouse.queries import slices
 from warehouse.queries.comparing.by_group import by_group, surfaces
 from warehouse.queries.connect import open_warehouse
+from warehouse.queries.matrix import acceptance_matrix, acceptance_of_arms, beside_golden
 from warehouse.queries.slices import Filters
 from warehouse.settings import Settings
 
@@ -117,6 +121,20 @@ def test_what_groups_of_requests_do_not_have_is_refused(studied: Settings) -> No
             slices.runs(con, Filters(), ["ttft_p72.5_ms"], ("turn",))
         with pytest.raises(QueryError, match="'day' is not a filter"):
             slices.runs(con, Filters(), [], ("day",))
+
+
+def test_the_matrix_counts_a_session_once_and_golden_lengths_stand_beside(studied: Settings) -> None:
+    with open_warehouse(studied.warehouse_file) as con:
+        (cell,) = acceptance_matrix(con, "job-1")
+        (together,) = acceptance_of_arms(con, "job-1")
+    assert (cell.arm, cell.category, cell.prompts, cell.rounds) == ("draft", "code", 1, 18)
+    assert cell.length.value == together.length.value == 2.0
+    golden = [GoldenLength("Reference", "thinking_on", k, 2.5) for k in (3, 4)]
+    sure = replace(together, length=Interval(2.0, 1.8, 2.2))
+    beside, alone = beside_golden(golden, [sure])
+    assert (beside.ours, beside.same_model, beside.word) == (sure, True, "below")
+    assert (alone.ours, alone.word) == (None, "")
+    assert [row.word for row in beside_golden(golden[:1], [together])] == [""]
 
 
 def test_a_metric_that_is_not_known_by_turn_is_refused(studied: Settings) -> None:
