@@ -88,9 +88,10 @@ def sentence(found: Surface) -> str:
 def _words(even: BreakEven) -> str:
     if len(even.crossings) == 1:
         (crossing,) = even.crossings
-        band = "" if crossing.low is None or crossing.high is None else f" [{crossing.low:.1f}, {crossing.high:.1f}]"
+        if crossing.low is None or crossing.high is None:
+            return f"it is open, crossing 1× near {crossing.concurrency:.1f} at once"
         side = "up to" if crossing.loses_above else "from"
-        return f"it pays {side} {crossing.concurrency:.1f}{band} at once"
+        return f"it pays {side} {crossing.concurrency:.1f} [{crossing.low:.1f}, {crossing.high:.1f}] at once"
     if even.crossings:
         return "it crosses 1× several times"
     if even.measured is None or not even.sure:

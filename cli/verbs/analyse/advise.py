@@ -18,10 +18,12 @@ from lab.advice import FIRST_GAMMA, Advice
 from lab.advice import advise as recommend
 from lab.advice.answer_text import sentences
 from lab.advice.prediction import Prediction, predictions
+from lab.comparison import surface
 from lab.errors import UserError
 from lab.metrics.number_format import number
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.answers import study_answer
+from warehouse.queries.comparing.by_group import several_contexts
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.documents import answer_document
 from warehouse.queries.comparing.tunings import answered
@@ -46,6 +48,7 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         judged = answered(con, comparison)
         advice = recommend(measured_arms(con, comparison), failed_arms(con, comparison))
         predicted = predictions(speculated_runs(con, comparison), draft_cost)
+        by_context = several_contexts(con, study)
     answer = study_answer(judged, here.repeat_seconds(comparison.jobs[-1]))
     if as_json:
         cells = [
@@ -55,6 +58,8 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         print_json({"answer": answer_document(answer), "advice": cells})
         return
     print("\n".join(sentences(answer).lines), end="\n\n")
+    for arm, found in by_context.items():
+        print(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
     for suggestion in advice:
         which = f" {suggestion.arm} (k = {suggestion.gamma})" if suggestion.arm else ""
         print(

@@ -185,3 +185,8 @@ def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None
             SurfaceCell(concurrency, context, gain, None if length is None else length.value, word, requests)
         )
     return {arm: surface(of_arm) for arm, of_arm in cells.items()}
+
+
+def several_contexts(con: duckdb.DuckDBPyConnection, study: str) -> dict[str, Surface]:
+    """Return the surfaces of the candidates that were measured at several lengths of context."""
+    return {arm: found for arm, found in surfaces(con, study).items() if len(found.contexts) > 1}

@@ -8,9 +8,10 @@ from itertools import groupby
 import streamlit as st
 
 from lab.advice import FIRST_GAMMA, Advice, Reason
+from lab.comparison import surface
 from lab.metrics.number_format import bounds, times
 from webapp.pages.advice import figures, tables
-from webapp.pages.advice.data import StudyAdvice, study_advice
+from webapp.pages.advice.data import StudyAdvice, by_context, study_advice
 from webapp.shared import study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
@@ -43,6 +44,7 @@ def show_page() -> None:
         view = View("advice", parameters)
         stop_without_speculation(advice)
         show_summary(advice)
+        show_contexts(job_id)
         show_verdicts(advice, job_id)
         show_figure(parameters, view)
         show_tables(advice, view)
@@ -100,6 +102,12 @@ def cards(advice: StudyAdvice) -> list[Card]:
         where = f"{row['arm']} with k = {row['k']:.0f} on {row['workload']}, {row['pattern']}{interval}"
         summary.append(Card("Best established speed-up", times(row["speedup"], row["low"], row["high"]), where))
     return summary
+
+
+def show_contexts(job_id: str) -> None:
+    """A sentence for each arm that was measured at several lengths of context."""
+    for arm, found in by_context(job_id).items():
+        st.caption(f"**{literal(arm)}** by length of context, in time per token: {surface.sentence(found)}.")
 
 
 def show_verdicts(advice: StudyAdvice, job_id: str) -> None:

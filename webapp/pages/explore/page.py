@@ -73,7 +73,8 @@ def show_count(options: pd.DataFrame, shown: Shown, selection: Selection) -> Non
     split = f" ({', '.join(each)})" if len(each) > 1 else ""
     filters = [_named(name) for name in selection.filters.active if name not in ("study", "validity")]
     narrowed = f" Filtered by {', '.join(filters)}." if filters else ""
-    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{split}{_origins(shown.runs)}.{narrowed}")
+    matching = 0 if shown.runs.empty else shown.runs["run_id"].nunique()  # a run has a row for each turn or context
+    st.markdown(f"**{matching:,}** of {count(total, 'completed run')}{split}{_origins(shown.runs)}.{narrowed}")
     for sentence in shown.notes:
         st.caption(f":material/info: {literal(sentence)}")
 
