@@ -198,6 +198,17 @@ _RUN_METRICS = (
     ),
     *(
         Metric(
+            f"{part}_tokens_per_chunk",
+            f"Tokens per chunk of the {part}",
+            "tokens/round",
+            f"tokens of the {part} / chunks that brought them, without each answer's first chunk: where the server "
+            "streams every round, the acceptance length there; null if nothing was reasoned",
+            ("reasoning_tokens", "first_answer_s", "chunk_s", "chunk_tokens"),
+        )
+        for part in ("reasoning", "answer")
+    ),
+    *(
+        Metric(
             f"ttfa_p{percentile}_ms",
             f"Time to first answer token p{percentile}",
             "ms",

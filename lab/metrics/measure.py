@@ -173,6 +173,22 @@ def _reasoning(completed: RequestTable, duration_s: Value) -> dict[str, Value]:
         "answer_tok_per_s": _quotient(answer, duration_s),
         "ttfa_p50_ms": quantiles[0],
         "ttfa_p95_ms": quantiles[1],
+        **(_per_chunk(completed) if reasoning else {}),
+    }
+
+
+def _per_chunk(completed: RequestTable) -> dict[str, Value]:
+    """Tokens a chunk before and after the answer began; the first chunk of a request comes of no round."""
+    chunks, tokens = completed.lists("chunk_s"), completed.lists("chunk_tokens")
+    if not tokens.known.all() or not np.array_equal(tokens.bounds, chunks.bounds):
+        return {}
+    begins = np.nan_to_num(completed.numbers("first_answer_s"), nan=np.inf)[chunks.owners]
+    later = np.concatenate(([False], chunks.follows)) if chunks.values.size else chunks.values > 0
+    before = chunks.values < begins
+    parts = {"reasoning": before & later, "answer": ~before & later}
+    return {
+        f"{part}_tokens_per_chunk": _ratio(float(tokens.values[mask].sum()), int(mask.sum()))
+        for part, mask in parts.items()
     }
 
 

@@ -67,3 +67,18 @@ def test_the_answer_is_counted_and_timed_apart_from_the_reasoning() -> None:
     assert metrics["ttfa_p50_ms"] == pytest.approx((400 + 100) / 2)
     unknown = measure(run_record(), RequestTable.of((thinking, request(index=1))))
     assert [unknown[name] for name in ("reasoning_tokens", "answer_tokens", "ttfa_p50_ms")] == [None] * 3
+
+
+def test_tokens_of_a_chunk_are_told_apart_for_reasoning_and_answer() -> None:
+    """After a first token at 0.2 s: reasoning in chunks of 4 and 2 tokens, then an answer in chunks of 1 and 1."""
+    moments, tokens = (0.2, 0.3, 0.4, 0.5, 0.6), (1, 4, 2, 1, 1)
+    thinking = request(
+        chunk_s=moments, chunk_tokens=tokens, completion_tokens=9, reasoning_tokens=7, first_answer_s=0.5, end_s=0.6
+    )
+    metrics = measure(run_record(), RequestTable.of((thinking, thinking)))
+    assert (metrics["reasoning_tokens_per_chunk"], metrics["answer_tokens_per_chunk"]) == (3.0, 1.0)
+    plain = request(reasoning_tokens=0, first_answer_s=0.2)
+    assert measure(run_record(), RequestTable.of((plain,)))["answer_tokens_per_chunk"] is None
+    endless = request(chunk_s=moments, chunk_tokens=tokens, completion_tokens=9, reasoning_tokens=9, end_s=0.6)
+    unanswered = measure(run_record(), RequestTable.of((endless,)))
+    assert (unanswered["reasoning_tokens_per_chunk"], unanswered["answer_tokens_per_chunk"]) == (2.0, None)

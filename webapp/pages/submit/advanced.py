@@ -29,8 +29,8 @@ ORDERS = {
     "fewest_launches": "fewest engine starts",
 }
 FRESH_STARTS = {
-    "as_declared": "drafts that remember answers",
-    "every_cell": "every arm that speculates",
+    "as_declared": "drafts that remember",
+    "every_cell": "every draft",
     "never": "none",
 }
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
