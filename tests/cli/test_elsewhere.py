@@ -209,8 +209,10 @@ def test_results_are_imported_and_a_study_is_exported_to_another_lab(asker: Aske
     done = asker.elsewhere("import", str(SAMPLES / "vllm-bench"), "--label", "study=theirs", role=Role.SUBMITTER)
     assert (done.returncode, "The running ingester adds them" in done.stdout) == (0, True)
     ingest_all(asker.lab.settings)
-    again = asker.here("import", str(SAMPLES / "vllm-bench"), "--label", "study=theirs")
-    assert "0 of" in again.stdout
+    again = asker.here("import", str(SAMPLES / "vllm-bench"), "--label", "study=theirs", "--json")
+    job_id = json.loads(again.stdout)["jobs"][0]
+    assert not any(run["new"] for run in json.loads(again.stdout)["runs"])
+    assert asker.elsewhere("export", job_id, "--to", str(asker.folder / "imported")).returncode == 0
     csv = asker.folder / "runs.csv"
     assert asker.elsewhere("export", "measured", "--to", str(csv)).returncode == 0
     folder, ours = asker.folder / "exported", asker.folder / "ours"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator
@@ -31,6 +32,7 @@ from webapp.api.asking import Asking, Question
 router = APIRouter(tags=["jobs"])
 JobId = Annotated[str, Path(max_length=200, description="A job's id, or a study's name: its newest job.")]
 RunId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _LOOK_EVERY_S = 0.5
 
 
@@ -192,7 +194,7 @@ def show_deployment(asking: Asking, job: JobId) -> Deployment:
 @router.get("/jobs/{job}/runs")
 def list_runs(asking: Asking, job: JobId) -> list[dict[str, Any]]:
     """The job's runs in the warehouse, as the view `results` has them."""
-    job_id = queue.job_id_of(asking.database, job)
+    job_id = _job_id_of_runs(asking, job)
     with open_warehouse(asking.settings.warehouse_file) as con:
         found = con.execute("SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
         answer = SqlResult(found.to_arrow_table())
@@ -209,7 +211,7 @@ def show_log(asking: Asking, job: JobId, lines: Annotated[int, Query(ge=1, le=10
 @router.get("/jobs/{job}/runs/{run_id}/bundle", response_class=FileResponse)
 def download_bundle(asking: Asking, job: JobId, run_id: RunId) -> FileResponse:
     """Everything behind one run's numbers: a tar file of its bundle."""
-    job_id = queue.job_id_of(asking.database, job)
+    job_id = _job_id_of_runs(asking, job)
     folder = bundle_folder(asking.settings.bundles, job_id, run_id)
     if not folder.is_dir():
         raise UnknownNameError(f"there is no run {run_id} of job {job_id}")
@@ -228,6 +230,16 @@ def _remove(path: str) -> None:
     from pathlib import Path as File  # noqa: PLC0415 - `Path` is a parameter's place here
 
     File(path).unlink(missing_ok=True)
+
+
+def _job_id_of_runs(asking: Question, name: str) -> str:
+    """The queue does not know the jobs of runs that were imported."""
+    try:
+        return queue.job_id_of(asking.database, name)
+    except UnknownNameError:
+        if _PLAIN.fullmatch(name) and (asking.settings.bundles / name).is_dir():
+            return name
+        raise
 
 
 def _job(asking: Question, name: str) -> Job:

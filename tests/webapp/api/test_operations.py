@@ -117,6 +117,12 @@ def test_results_of_other_tools_are_imported_from_a_form(client: TestClient, set
     found = client.post("sql", json={"sql": "select distinct study_name from results where origin = 'imported'"})
     assert found.json()["rows"] == [["from a form"]]
     assert changes(settings)[0] == ("a submitter", "import.add", "api")
+    (imported,) = done.json()["jobs"]
+    runs = client.get(f"jobs/{imported}/runs").json()
+    assert {run["study_name"] for run in runs} == {"from a form"}
+    assert client.get(f"jobs/{imported}/runs/{runs[0]['run_id']}/bundle").status_code == 200
+    for name in ("..", ".", "%2e%2e", "nothing"):
+        assert client.get(f"jobs/{name}/runs/{runs[0]['run_id']}/bundle").status_code == 404
 
 
 def test_an_exported_folder_cannot_write_beside_itself(client: TestClient, settings: Settings) -> None:
