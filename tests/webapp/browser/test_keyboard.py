@@ -1,4 +1,4 @@
-"""Submit and Explore without a mouse: Tab walks through the fields in their order, arrows and Enter choose."""
+"""Submit, Explore and SQL without a mouse: Tab walks through the fields in their order, arrows and Enter choose."""
 
 from __future__ import annotations
 
@@ -114,3 +114,30 @@ def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> 
     page.keyboard.press("Tab")  # into the table, which goes from cell to cell
     page.keyboard.press("Escape")
     assert len(tab_to(page, "Parquet")) <= 3
+
+
+def test_names_are_completed_in_the_sql_field_and_escape_and_tab_leave_it(server: Server, page: Page) -> None:
+    measure_study(server.settings, three_arms(name="asked about"))
+    begin(page, f"{server.url}/sql", "SQL")
+    tab_to(page, "SQL")
+    field = page.get_by_role("textbox", name="SQL", exact=True)
+    expect(page.locator(".sql-paint .sql-keyword").first).to_have_text("SELECT")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("select arm, outp")
+    offered = page.get_by_role("listbox", name="Names of tables and columns")
+    expect(offered).to_contain_text("output_tok_per_s")
+    page.keyboard.press("Escape")
+    expect(offered).to_be_hidden()
+    page.keyboard.type("ut_tok_per_s from valid_lat")
+    expect(offered.get_by_role("option", selected=True)).to_have_text("valid_latest_runs table")
+    page.keyboard.press("Tab")
+    page.keyboard.type(" where valid_latest_runs.is_bas")
+    page.keyboard.press("Enter")
+    expect(field).to_have_value(
+        "select arm, output_tok_per_s from valid_latest_runs where valid_latest_runs.is_baseline"
+    )
+    expect(page.locator(".sql-paint .sql-table")).to_have_text(["valid_latest_runs", "valid_latest_runs"])
+    page.keyboard.press("Escape")
+    assert tab_to(page, "Run")[-1] == "play_arrow Run"
+    settled(page)
+    expect(page.get_by_text(re.compile("^[0-9]+ rows?, 2 columns"))).to_be_visible()

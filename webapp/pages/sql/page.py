@@ -15,7 +15,7 @@ from webapp.access import visitor
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.pages.dashboards import pin_dialog
-from webapp.pages.sql import data, figures, state
+from webapp.pages.sql import assistant, data, figures, state
 from webapp.pages.sql.data import Answer
 from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
 from webapp.shared import published_data
@@ -70,6 +70,7 @@ def show_editor() -> None:
         on_change=state.update_link,
         label_visibility="collapsed",
     )
+    assistant.show()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Run", type="primary", icon=":material/play_arrow:", on_click=state.update_link)
         _show_naming()
