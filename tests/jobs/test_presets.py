@@ -17,7 +17,7 @@ from tests.cli.homes import Home, new_home
 NAMES = {
     *("friday-night", "engines", "draft-models", "datasets-by-patterns"),
     *("assisted-generation", "moe-cost", "draft-tokens", "demo", "upgrade", "multi-turn"),
-    "variable-tokens",
+    *("variable-tokens", "answer-quality"),
 }
 #: Launches and runs of one repeat, counted by hand from the sources.
 SIZES = {
@@ -31,6 +31,7 @@ SIZES = {
     "demo": (3, 18),
     "upgrade": (4, 8),
     "variable-tokens": (6, 12),
+    "answer-quality": (3, 3),
     "multi-turn": (2, 4),
 }
 REFERENCE_MODELS = {"reference", "reference-draft", "reference-eagle3"}
@@ -118,7 +119,7 @@ def test_the_reference_version_has_as_many_cells_where_the_arms_stay_different(n
 def test_an_unknown_preset_is_answered_with_those_there_are() -> None:
     with pytest.raises(UserError, match="did you mean friday-night"):
         load_preset("friday-nite")
-    with pytest.raises(UserError, match="There are assisted-generation, "):
+    with pytest.raises(UserError, match="There are answer-quality, "):
         load_preset("../pyproject")
 
 
@@ -130,7 +131,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_presets_are_listed_with_their_studies(home: Home) -> None:
     listed = json.loads(home.ask("presets", "--json").stdout)
-    assert len(listed) == 11
+    assert len(listed) == 12
     by_name = {preset["name"]: preset for preset in listed}
     assert study_from_dict(by_name["moe-cost"]["study"]) == load_preset("moe-cost")
     assert "Which engine serves this model fastest" in home.ask("presets").stdout
@@ -174,4 +175,4 @@ def test_a_file_is_planned_as_a_preset_is(home: Home, tmp_path: Path) -> None:
 def test_what_is_neither_a_file_nor_a_preset_is_answered_with_the_presets(home: Home) -> None:
     answer = home.ask("plan", "friday")
     assert answer.returncode == 2
-    assert "friday is neither a file nor a preset; the presets are assisted-generation, " in answer.stderr
+    assert "friday is neither a file nor a preset; the presets are answer-quality, " in answer.stderr
