@@ -25,6 +25,7 @@ from lab.metrics.measure import (
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.study import Load, Slo
+from lab.study.workload import NO_TEXT
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import counters, failed_request, request, run_record
 
@@ -119,6 +120,15 @@ def test_a_counter_that_shrank_makes_all_counters_unknown() -> None:
 @pytest.mark.parametrize("readings", [{}, {"counters_before": counters()}, {"counters_after": counters()}])
 def test_a_missing_reading_of_the_counters_leaves_acceptance_unknown(readings: dict[str, Any]) -> None:
     assert measured(request(), **readings)["acceptance_rate"] is None
+
+
+def test_the_acceptance_of_a_trace_without_texts_is_unknown_but_its_rounds_are_counted() -> None:
+    after = counters(num_drafts=10.0, num_draft_tokens=30.0, num_accepted_tokens=9.0, generation_tokens=8.0)
+    run = run_record(counters_before=counters(), counters_after=after)
+    metrics = measure(run, RequestTable.of([request(category=NO_TEXT)]))
+    assert (metrics["num_drafts"], metrics["num_accepted_tokens"], metrics["completion_tokens"]) == (10, 9, 4)
+    unknown = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
+    assert [metrics[name] for name in unknown] == [None] * 3
 
 
 def test_a_window_without_drafts_has_no_acceptance() -> None:

@@ -118,6 +118,10 @@ def test_a_pattern_keeps_its_name_rate_and_burstiness() -> None:
         ({"dataset": "sharegpt", "output_tokens": 1024, "own_output_lengths": True}, "sharegpt_sample/all/own-16"),
         ({"dataset": "spec_bench", "category": "qa"}, "spec_bench_sample/qa/8"),
         ({"dataset": "story", "output_tokens": 2048}, "story/all/32"),
+        (
+            {"dataset": "mt_bench", "sessions": {"max_turns": 2, "think": "fixed", "think_s": 9.0}},
+            "mt_bench_sample/all/sessions-own-2-none/8",
+        ),
     ],
 )
 def test_lengths_shrink_and_datasets_that_must_be_fetched_become_their_samples(

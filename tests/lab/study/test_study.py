@@ -9,7 +9,7 @@ from hypothesis import given
 from pydantic import JsonValue
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Speculation, Study, Tune
+from lab.study import Arm, Load, Sessions, Speculation, Study, Tune, Workload
 from lab.study.arm import SCHEDULE
 from lab.study.parsing import study_from_dict, study_from_json, study_from_toml, study_to_toml
 from lab.study.plan import plan
@@ -103,3 +103,22 @@ def test_a_search_counts_with_all_its_trials() -> None:
     search = {"find": "rate", "max_concurrency": 8, "num_prompts": 100}
     searching = study(arms=[{"name": "plain"}], loads=[search], repeats=3, slo={"ttft_ms": 100})
     assert (searching.most_runs, sum(len(launch.runs) for launch in plan(searching))) == (36, 36)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "name"),
+    [
+        (Sessions(), "mt_bench/all/sessions-own/64"),
+        (Sessions(answers="recorded", max_turns=3, think="none"), "mt_bench/all/sessions-recorded-3-none/64"),
+        (Sessions(think="fixed", think_s=2.0), "mt_bench/all/sessions-own-2s/64"),
+        (Sessions(think="exponential", think_s=2.0), "mt_bench/all/sessions-own-exponential-2s/64"),
+    ],
+)
+def test_workloads_that_replay_other_sessions_have_other_names(sessions: Sessions, name: str) -> None:
+    assert Workload(dataset="mt_bench", sessions=sessions).name == name
+
+
+def test_a_think_time_belongs_to_the_kinds_that_need_one() -> None:
+    for wrong in ({"think": "fixed"}, {"think_s": 2.0}):
+        with pytest.raises(ValueError, match="think_s belongs to think"):
+            Sessions.model_validate(wrong)
