@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import beside, client, idle, presets, progress, publish, rate, sweep
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
-from benchmarks.reading import pages, questions
+from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
 from benchmarks.storing import bundles, imports, ingest
 from lab.errors import DrafthouseError
@@ -26,6 +26,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "presets": presets.run,
     "questions": questions.run,
     "pages": pages.run,
+    "hostile": hostile.run,
     "bundles": bundles.run,
     "ingest": ingest.run,
     "import": imports.run,

@@ -5,6 +5,7 @@ One process, one job at a time. Messages are acknowledged early and results are 
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 from celery import Celery, signals
@@ -56,9 +57,12 @@ def _start(**_: Any) -> None:
     keep_what_is_imported()
     try:
         worker = Worker(_settings)
-    except UserError as error:  # Celery would log any other exception and go on without a worker
+        worker.start()
+    except UserError as error:
         raise SystemExit(str(error)) from None
-    worker.start()
+    except Exception:  # noqa: BLE001 - Celery would log it and go on without a worker
+        traceback.print_exc()
+        raise SystemExit("the worker could not start: see the traceback above") from None
     _workers.append(worker)
 
 

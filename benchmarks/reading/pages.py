@@ -100,7 +100,7 @@ def _measure(url: str, server: psutil.Process, repeats: int) -> None:
 def _show_links(url: str, links: Mapping[str, str], repeats: int) -> None:
     with _browser() as browser:
         times = from_link(browser, url, links, repeats)
-    bare_page = _serving(("-m", "streamlit", "run", str(_BARE)), _BARE_OPTIONS, "STREAMLIT_SERVER_PORT")
+    bare_page = serving(("-m", "streamlit", "run", str(_BARE)), _BARE_OPTIONS, "STREAMLIT_SERVER_PORT")
     with bare_page as (bare_url, _), _browser() as browser:
         (bare,) = from_link(browser, bare_url, {"bare": ""}, repeats).values()
     rows = [Row(f"{name} s", values, bare, "none") for name, values in times.items()]
@@ -140,11 +140,11 @@ async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Pr
 def served(settings: Settings) -> AbstractContextManager[tuple[str, psutil.Process]]:
     """Run `python -m webapp` on this home."""
     home = {f"{ENVIRONMENT_PREFIX}HOME": str(settings.home.absolute())}
-    return _serving(("-m", "webapp"), home, f"{ENVIRONMENT_PREFIX}WEB_PORT")
+    return serving(("-m", "webapp"), home, f"{ENVIRONMENT_PREFIX}WEB_PORT")
 
 
 @contextmanager
-def _serving(
+def serving(
     arguments: Sequence[str], environment: Mapping[str, str], port_name: str
 ) -> Iterator[tuple[str, psutil.Process]]:
     """Run Python with these arguments, on a free port that it reads from `port_name`."""

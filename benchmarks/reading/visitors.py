@@ -41,10 +41,12 @@ def new_session() -> aiohttp.ClientSession:
 
 
 @asynccontextmanager
-async def visitor(session: aiohttp.ClientSession, url: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """Open a websocket as a browser does for a new visitor."""
+async def visitor(
+    session: aiohttp.ClientSession, url: str, cookie: str = ""
+) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """Open a websocket as a browser does for a new visitor, who may have signed in."""
     address = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
-    own = {"Origin": url.rstrip("/")}
+    own = {"Origin": url.rstrip("/")} | ({"Cookie": cookie} if cookie else {})
     async with session.ws_connect(address, headers=own, protocols=("streamlit",), max_msg_size=0) as websocket:
         yield websocket
 

@@ -114,6 +114,19 @@ database = app_engine(load_settings().app_database_url)
 """
 
 
+def test_a_worker_that_cannot_start_ends_with_a_traceback_and_is_no_ghost(home: Home) -> None:
+    with home.database.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE workers")
+    environment = os.environ | {
+        "DRAFTHOUSE_HOME": str(home.settings.home),
+        "DRAFTHOUSE_BROKER_URL": "redis://127.0.0.1:1/0",
+    }
+    command = (sys.executable, "-m", "cli", "worker")
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode != 0
+    assert "no such table: workers" in ended.stdout + ended.stderr
+
+
 @pytest.mark.parametrize(
     ("program", "thread"),
     [(_HEARTBEAT, "heartbeat of {job}"), (_POLLS, "polls of the queue")],

@@ -4,6 +4,7 @@ headers. Pure ASGI, because a websocket has to be refused before Streamlit accep
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from lab.errors import UserError
 from webapp.access.gate import ACTOR, GATE, Gate
 from webapp.access.headers import page_headers
 from webapp.access.hosts import hosts_of
+from webapp.access.pace import COUNTED, Pace
 
 #: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
 HEALTH = ("/healthz", "/readyz")
@@ -42,12 +44,15 @@ class Guard:
     def __init__(self, app: ASGIApp, gate: Gate, scripts: Sequence[str]) -> None:
         self._app, self._gate, self._scripts = app, gate, scripts
         self._hosts = hosts_of(gate.settings)
+        self._pace = Pace()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         refusal = await self._refusal(scope)
+        if scope["type"] == "http" and scope["path"].startswith(COUNTED):
+            refusal = await self._slow_down(scope) or refusal
         if scope["type"] == "http":
             answer: ASGIApp = self._app if refusal is None else refusal
             await answer(scope, receive, self._with_headers(scope, send))
@@ -55,6 +60,18 @@ class Guard:
             await _refuse_websocket(scope, send, refusal.status_code)
         else:
             await self._app(scope, self._while_signed_in(scope, receive, send), send)
+
+    async def _slow_down(self, scope: Scope) -> Response | None:
+        """Let who asks too fast wait; or the answer to one who asks much too fast."""
+        if self._gate.is_open:
+            return None
+        actor, client = scope.get(ACTOR), scope.get("client")
+        wait_s = self._pace.wait_s(f"user {actor.name}" if actor else f"address {client[0] if client else ''}")
+        if wait_s is None:
+            return PlainTextResponse("Too many requests: wait a moment.", 429, {"Retry-After": "5"})
+        if wait_s:
+            await asyncio.sleep(wait_s)
+        return None
 
     async def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that goes no further; None if it may."""
