@@ -69,6 +69,7 @@ def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
     app.multiselect(key="study").set_value([]).run()
     assert app.multiselect(key="study").value == ["every study"]
     assert "1 imported (vllm-bench-serve" in words(app)
+    assert "completed runs (12 measured, 1 imported, 58 published)" in words(app)
 
 
 def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, settings: Settings) -> None:
