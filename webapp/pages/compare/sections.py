@@ -30,10 +30,15 @@ _READING_HELP = (
 )
 
 
+#: In a row, and the pixels that each needs.
+_CHOICES, _CHOICE_WIDTH = 5, 150
+
+
 def choose() -> dict[str, Sequence[str]]:
     """Choose study, baseline, candidates and metric. Raises UserError where nothing can be compared."""
     job_id = study_picker.chosen_study()
-    candidates, baseline, metric, readings, rows = st.columns([2.2, 1.2, 1.4, 1.2, 1])
+    with st.grid(_CHOICES, gap="small", min_column_width=_CHOICE_WIDTH) as grid:
+        candidates, baseline, metric, readings, rows = (grid.cell() for _ in range(_CHOICES))
     with baseline:
         base = url_widgets.choose(
             url_params.BASELINE, selection.baselines(job_id), help_text="The arm that the others are compared with"
