@@ -21,6 +21,7 @@ _MEASURING = "measuring"
 _TOGETHER = {
     "tests/e2e/": _MEASURING,
     "tests/validity_for_real/": _MEASURING,
+    "tests/benchmarks/test_small_versions.py": _MEASURING,
     "tests/webapp/browser/": "browser",
     "tests/workers/test_crashes.py": "crashes",
     "/transformers_server/": "transformers",
