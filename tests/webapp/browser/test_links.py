@@ -63,7 +63,7 @@ def test_study_and_views_stay_from_every_page_to_every_other_all_drawn_without_a
     expect(page).to_have_url(re.compile("metric="))
     open_listed(page, "Home")
     names = list(listed_links(page))
-    assert len(names) == 13
+    assert len(names) == 14
     results = {"job": label, "category": "repeat", "metric": "Time per output token p50"}
     views = {key: {"job": label} for key in names} | {"Results": results, "Explore": {"job": label, "mark": "Bar"}}
     for name in names:
