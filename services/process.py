@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class Process:
     log: Path
     is_ready: Callable[[], bool]
     stop_s: float = 10.0
+    environment: Mapping[str, str] = field(default_factory=dict)  # over ours
     restarts: int = 0
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _started_s: float = field(default=0.0, init=False)
@@ -41,6 +42,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **self.environment},
                 start_new_session=True,
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no threads here
             )

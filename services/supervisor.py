@@ -20,6 +20,7 @@ from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
 from webapp.access import oidc, start_token
 from webapp.access.hosts import refuse_open_page
+from workers.slots import slots_here
 
 _READY_TIMEOUT_S = 60.0
 
@@ -106,7 +107,7 @@ def _processes(settings: Settings) -> tuple[Process, ...]:
 
     ours = (
         process("ingester", ingester_command(), settings.warehouse_file.exists),
-        process("worker", worker_command(), lambda: True),
+        *_workers(settings),
         process("web", web_command(), lambda: page_answers(settings.page_url)),
     )
     if settings.broker_url is not None:
@@ -114,6 +115,23 @@ def _processes(settings: Settings) -> tuple[Process, ...]:
     command = valkey.prepare(settings.broker_file)
     url = settings.broker_file.read_text(encoding="utf-8").strip()
     return (process("valkey", command, lambda: valkey.answers(url)), *ours)
+
+
+def _workers(settings: Settings) -> tuple[Process, ...]:
+    """One for each slot. Raises SettingsError if the host cannot be divided so."""
+    if settings.slots == 1:
+        return (Process("worker", worker_command(), settings.logs_dir / "worker.log", lambda: True),)
+    names = {slot.number: f"worker-{slot.number}" for slot in slots_here(settings)}
+    return tuple(
+        Process(
+            name,
+            worker_command(),
+            settings.logs_dir / f"{name}.log",
+            lambda: True,
+            environment={"DRAFTHOUSE_SLOT": str(number)},
+        )
+        for number, name in names.items()
+    )
 
 
 def _wait_ready(process: Process) -> None:

@@ -127,6 +127,15 @@ class Settings(BaseSettings):
         default="script_lock,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
         description="the page's work-arounds for Streamlit that are on, separated by commas",
     )
+    slots: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="workers that `drafthouse up` starts, each with an equal part of the GPUs and processors; several "
+        "studies are then measured side by side",
+    )
+    slot: int = Field(default=1, ge=1, description="which of the slots a worker has; `drafthouse up` sets it")
+    gpus: str = Field(default="", description="GPUs that workers may use, such as 0,2-5; default: all of the host")
     lease_s: float = Field(
         default=30.0, ge=2, le=3600, description="a worker without a heartbeat for this long loses its job"
     )

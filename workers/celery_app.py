@@ -5,6 +5,7 @@ One process, one job at a time. Messages are acknowledged early and results are 
 
 from __future__ import annotations
 
+import logging
 import traceback
 from typing import Any
 
@@ -15,6 +16,7 @@ from lab.errors import UserError
 from warehouse.private_files import write_for_nobody_else
 from warehouse.process_memory import do_without_pandas, keep_what_is_imported
 from warehouse.settings import load_settings
+from workers.slots import take_slot
 from workers.worker import Worker
 
 #: Longer than any job: Valkey redelivers a message that is unacknowledged for longer.
@@ -56,6 +58,8 @@ def _start(**_: Any) -> None:
     do_without_pandas()
     keep_what_is_imported()
     try:
+        if (slot := take_slot(_settings)) is not None:
+            logging.getLogger(__name__).info("this worker has slot %s", slot)
         worker = Worker(_settings)
         worker.start()
     except UserError as error:

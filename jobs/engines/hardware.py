@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -18,8 +19,22 @@ def hardware_name() -> str:
     return " + ".join(f"{gpus.count(name)} x {name}" if gpus.count(name) > 1 else name for name in dict.fromkeys(gpus))
 
 
-@functools.cache
+_used: list[tuple[int, ...]] = []
+
+
+def use_only(gpus: Sequence[int]) -> None:
+    """From now on this process has these GPUs of the host alone."""
+    _used[:] = [tuple(gpus)]
+
+
 def nvidia_gpus() -> tuple[str, ...]:
+    """Return the names of the NVIDIA GPUs that this process may use, by default all; empty without a driver."""
+    present = all_gpus()
+    return tuple(present[gpu] for gpu in _used[0]) if _used else present
+
+
+@functools.cache
+def all_gpus() -> tuple[str, ...]:
     """Return the names of this host's NVIDIA GPUs; empty without a driver."""
     command = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     try:

@@ -30,6 +30,7 @@ from workers.engine_runtime.engine_user import engine_user, environment_for, let
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
+from workers.slots import refuse_outside_slot
 
 #: Another program can take the free port that we picked before the engine listens on it.
 _PORT_ATTEMPTS = 3
@@ -85,10 +86,12 @@ class RunningEngine:
 def engine_command(settings: Settings, study: Study, arm: Arm, log: Path) -> Command:
     """Build the arm's command with a port that is free now.
 
-    Raises UserError if the engine is not installed, StudyError for what the policy does not allow.
+    Raises UserError if the engine is not installed or the arm does not fit the slot, StudyError for what the policy
+    does not allow.
     """
     if problems := launch_problems(settings, study, arm):
         raise StudyError(problems)
+    refuse_outside_slot(settings, study, arm)
     profile = installed_profile(settings, arm.engine)
     kind = KINDS[profile.kind]
     if kind.arguments is None:
