@@ -135,7 +135,8 @@ def _speculation_problems(field: str, speculation: Speculation, has: Capabilitie
     if speculation.options and not kind.takes_options:
         yield f"{field}.options", f"{_called(has)} has no further settings: remove {', '.join(speculation.options)}"
         return
-    wrong = option_problems(kind.name, _called(has), speculation, has.speculation, has_gpu=bool(has.gpus))
+    is_cpu_build = (has.version or "").endswith("+cpu")  # the local part that vLLM's wheels for CPUs carry
+    wrong = option_problems(kind.name, _called(has), speculation, has.speculation, is_cpu_build=is_cpu_build)
     yield from ((f"{field}.options.{name}", problem) for name, problem in wrong)
 
 

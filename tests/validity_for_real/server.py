@@ -185,7 +185,7 @@ def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[
 
 def _counted(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> None:
     others = 5 if engine.trap == "is_shared" else 1
-    hits = 0.9 if engine.trap == "warm_cache" else 0.0
+    hits = {"warm_cache": 0.9, "keeps_turns": 0.5}.get(engine.trap, 0.0)
     read = 2 if engine.trap == "reads_twice" else 1
     engine.count(prompt_tokens=read * prompt_tokens, generation_tokens=others * tokens)
     engine.count(prefix_cache_queries=prompt_tokens, prefix_cache_hits=hits * prompt_tokens)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs import queue
+from jobs.datasets.registry import add
 from lab.validity import Severity
 from tests.actors import ADMIN
 from tests.validity_for_real.conftest import NGRAM, Judged, judged_runs, measured_once, prepared, serving
@@ -32,6 +33,8 @@ LOADS = [{"max_concurrency": streams, "num_prompts": 4} for streams in (1, 2)]
 OF_A_RUN: tuple[tuple[str, Severity, str], ...] = (
     ("prompts_without_category", "note", "4 of 4 requests have no category"),
     ("synthetic_prompts", "note", "random is random tokens"),
+    ("trace_without_text", "warning", "2 of 2 requests come from a trace without texts"),
+    ("prefix_cache_of_sessions", "note", "50 % of the prompt tokens of these sessions came from the prefix cache"),
 )
 OF_AN_IDLE_ENGINE = "idle_engine_busy"
 OF_OUR_OWN_WORK = "work_beside"
@@ -53,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[Ho
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with serving("none", "drafting", "wakes_late", "remembers") as it:
+    with serving("none", "drafting", "wakes_late", "remembers", "keeps_turns") as it:
         yield it
 
 
@@ -102,6 +105,31 @@ def made_prompts(home: Home, port: int) -> list[Judged]:
     return judged_runs(home, job.job_id)
 
 
+@pytest.fixture(scope="module")
+def conversations(home: Home, port: int) -> list[Judged]:
+    """Those of a trace that records lengths alone, and sessions on a server that keeps their turns."""
+    lengths, told = home.folder / "lengths.jsonl", home.folder / "told.jsonl"
+    write(lengths, [{"timestamp": 0, "input_length": 40, "output_length": 8} for _ in range(2)])
+    add(home.settings.datasets, "mooncake", lengths)
+    turns = [{"role": role, "content": f"{role} says much. " * 9} for role in ("user", "assistant", "user")]
+    write(told, [{"messages": turns, "category": "prose"} for _ in range(2)])
+    workloads = [
+        {"dataset": "mooncake", "output_tokens": 8},
+        {"dataset": str(told), "output_tokens": 16, "sessions": {}},
+    ]
+    loads = [{"max_concurrency": 1, "num_prompts": 2}]
+    job = worked(home, arms=their_arms(port, "keeps_turns"), workloads=workloads, loads=loads)
+    assert (job.state, job.error) == ("done", None)
+    return judged_runs(home, job.job_id)
+
+
+@pytest.fixture(scope="module")
+def every_kind_of_prompt(
+    retried: list[Judged], made_prompts: list[Judged], conversations: list[Judged]
+) -> list[Judged]:
+    return [*retried, *made_prompts, *conversations]
+
+
 def of_job(runs: list[Judged]) -> str:
     return f"job_id = '{runs[0].bundle.run.job_id}'"
 
@@ -110,7 +138,7 @@ def rows(which: str, **more: str) -> list[dict[str, str]]:
     return [{"prompt": f"{which}: prompt {number} of many. " * 9} | more for number in range(4)]
 
 
-def write(file: Path, prompts: list[dict[str, str]]) -> None:
+def write(file: Path, prompts: Sequence[dict[str, Any]]) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in prompts), encoding="utf-8")
 
 
@@ -123,11 +151,11 @@ def their_arms(port: int, baseline: str, *drafting: str) -> list[dict[str, Any]]
 
 @pytest.mark.parametrize(("check", "severity", "words"), OF_A_RUN, ids=[expected[0] for expected in OF_A_RUN])
 def test_prompts_that_say_little_are_told_so(
-    retried: list[Judged], made_prompts: list[Judged], check: str, severity: Severity, words: str
+    every_kind_of_prompt: list[Judged], check: str, severity: Severity, words: str
 ) -> None:
     fired = [
         finding
-        for judged_run in (*retried, *made_prompts)
+        for judged_run in every_kind_of_prompt
         for finding in judged_run.verdict.findings
         if finding.check == check
     ]

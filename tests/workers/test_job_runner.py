@@ -232,7 +232,7 @@ def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
     worked(home, arms=[BASELINE, {"name": "ngram", "speculation": NGRAM | {"prompt_lookup_max": 4}}])
     command = " ".join(by_arm(home.runs(), "ngram")[0].circumstances.command)
     assert '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}' in command
-    assert "--per-request-spec-decode-metrics summary" in command
+    assert "--per-request-spec-decode-metrics detailed" in command
 
 
 def test_without_room_on_the_disk_no_run_begins_and_the_job_says_so(home: Home) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from lab.metrics.catalogue import BY_NAME
 from webapp.charts.axes import PANEL_HEIGHT
 from webapp.charts.compare import gain_colours, is_dark, vain_to_best
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
@@ -28,7 +29,7 @@ _CELL = [
     alt.Tooltip("concurrency:Q", title="Concurrency"),
     alt.Tooltip("row:N", title="Context (tokens)"),
     alt.Tooltip("written:N", title="Gain in time per token [95 %]"),
-    alt.Tooltip("length:Q", title="Acceptance length", format=".2f"),
+    alt.Tooltip("length:Q", title=BY_NAME["acceptance_length"].label, format=".2f"),
     alt.Tooltip("needed:N", title="Breaks even at length [95 %]"),
     alt.Tooltip("word:N", title="Verdict"),
     alt.Tooltip("requests:Q", title="Requests", format=",.0f"),
@@ -144,7 +145,7 @@ def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
         tooltip=[
             alt.Tooltip("arm:N", title="Arm"),
             alt.Tooltip("category:N", title="Category"),
-            alt.Tooltip("figure:N", title="Acceptance length"),
+            alt.Tooltip("figure:N", title=BY_NAME["acceptance_length"].label),
             alt.Tooltip("interval:N", title="95 %"),
             alt.Tooltip("prompts:Q", title="Prompts", format=",.0f"),
             alt.Tooltip("rounds:Q", title="Rounds", format=",.0f"),

@@ -73,7 +73,7 @@ def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
     """Of several arms with as many drafted tokens, which the form cannot tell apart, each has a file of its own."""
     for arm in dict.fromkeys(cell.arm for cell in cells):
         own = [cell for cell in cells if cell.arm == arm]
-        about = [f"Acceptance length (AL) measured by Drafthouse in the study {study}: {arm}"]
+        about = [f"Measured by Drafthouse in the study {study}: acceptance length (AL) of {arm}"]
         about += ["AL = 1 + accepted draft tokens / verification rounds; key = num_speculative_tokens"]
         lengths = [
             GoldenLength(cell.target, queries.MEASURED_MODE, cell.num_speculative_tokens, cell.length.value)

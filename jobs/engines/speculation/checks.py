@@ -24,7 +24,7 @@ def options_of(kind: str, method: str | None) -> tuple[Option, ...]:
 
 
 def option_problems(
-    kind: str, called: str, speculation: Speculation, reported: tuple[str, ...] | None, *, has_gpu: bool
+    kind: str, called: str, speculation: Speculation, reported: tuple[str, ...] | None, *, is_cpu_build: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield (option, problem). `reported` are the engine's own keys; without them an unknown one passes unchecked, as
     a later release may have it.
@@ -40,7 +40,7 @@ def option_problems(
         elif option is not None and (wrong := option.wrong(value)) is not None:
             yield name, f"{wrong}, got {value!r}"
     if kind == "vllm":
-        yield from vllm.conflicts(speculation, has_gpu=has_gpu)
+        yield from vllm.conflicts(speculation, is_cpu_build=is_cpu_build)
 
 
 def _belongs(option: Option, method: str | None) -> bool:

@@ -165,7 +165,7 @@ OPTIONS: tuple[Option, ...] = (
 _SYNTHETIC = ("synthetic_acceptance_length", "synthetic_acceptance_rates")
 
 
-def conflicts(speculation: Speculation, *, has_gpu: bool) -> Iterator[tuple[str, str]]:
+def conflicts(speculation: Speculation, *, is_cpu_build: bool) -> Iterator[tuple[str, str]]:
     """Yield (key, problem) for what vLLM would refuse when it starts."""
     options, k = speculation.options, speculation.num_speculative_tokens
     for wrong, right in MISNAMED.items():
@@ -174,21 +174,21 @@ def conflicts(speculation: Speculation, *, has_gpu: bool) -> Iterator[tuple[str,
     for name in INTERNAL:
         if name in options:
             yield name, "vLLM fills this in itself: remove it"
-    yield from _synthetic_conflicts(speculation, has_gpu=has_gpu)
+    yield from _synthetic_conflicts(speculation, is_cpu_build=is_cpu_build)
     if options.get("use_heterogeneous_vocab") is True and options.get("draft_sample_method") == "probabilistic":
         yield "draft_sample_method", "with use_heterogeneous_vocab the draft must be greedy"
     if (depth := options.get("suffix_decoding_max_tree_depth")) is not None and isinstance(depth, int) and k > depth:
         yield "suffix_decoding_max_tree_depth", f"{depth} holds no draft of {k} tokens: use {k + 1} or more"
 
 
-def _synthetic_conflicts(speculation: Speculation, *, has_gpu: bool) -> Iterator[tuple[str, str]]:
+def _synthetic_conflicts(speculation: Speculation, *, is_cpu_build: bool) -> Iterator[tuple[str, str]]:
     options, k = speculation.options, speculation.num_speculative_tokens
     given = [name for name in _SYNTHETIC if name in options]
     if options.get("rejection_sample_method") != "synthetic":
         for name in given:
             yield name, 'it needs rejection_sample_method = "synthetic" beside it'
         return
-    if not has_gpu:
+    if is_cpu_build:
         yield "rejection_sample_method", "vLLM's build for CPUs has no synthetic acceptance: it takes a GPU"
     if len(given) != 1:
         yield "rejection_sample_method", f"synthetic needs exactly one of {' and '.join(_SYNTHETIC)}"

@@ -97,7 +97,7 @@ def test_a_server_that_counts_tokens_wrongly_is_stored_with_both_of_its_counts(h
     """Its usage says a third less than its counters: that is for a check to find, so nothing is smoothed over."""
     add_stand_in(home, "sglang", TROUBLE="miscount")
     arm = {"name": "ngram", "engine": "sglang", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}
-    worked(home, arms=[PLAIN | {"engine": "sglang"}, arm])
+    worked(home, arms=[PLAIN | {"engine": "sglang"}, arm], fresh_starts="never")
     ngram = bundles(home, "ngram")[0]
     assert {request.completion_tokens for request in records(ngram.requests)} == {5}
     assert grown(ngram.run, "generation_tokens") == 24

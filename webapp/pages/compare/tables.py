@@ -18,6 +18,7 @@ from lab.comparison.surface import Surface
 from lab.comparison.tables import Cell
 from lab.comparison.verdict import MARKS
 from lab.metrics import histogram
+from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import ratio
 from warehouse.queries.comparing.by_group import Metric
 from warehouse.queries.comparing.comparisons import Pair
@@ -26,8 +27,9 @@ from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare.data import LATENCIES
 from webapp.pages.compare.selection import Choice
-from webapp.shared.tables import columns
+from webapp.shared.tables import columns, metric_column
 
+_LENGTH = BY_NAME["acceptance_length"]
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 #: The column or row of geometric means.
 MEAN = "geom. mean"
@@ -153,7 +155,7 @@ def steps(choice: Choice, grain: Literal["turn", "context"]) -> pd.DataFrame:
                 continue
             about = {"arm": group.arm, "step": step_label(grain, at), "place": at, "requests": group.requests}
             if metric == "tpot_mean_ms" and group.length is not None:
-                length = group.length.__dict__ | {"title": "Acceptance length (tokens per round)", "words": ""}
+                length = group.length.__dict__ | {"title": f"{_LENGTH.label} (tokens per round)", "words": ""}
                 rows.append(about | length)
             if group.mean_ms is not None:
                 words = "" if group.ratio is None else written(group.ratio)
@@ -255,7 +257,7 @@ MATRIX: dict[str, Any] = {
     "target": _text("Target"),
     **columns("arm", "k"),
     "category": _text("Category"),
-    "length": _number("Acceptance length", format="%.2f"),
+    "length": metric_column(_LENGTH),
     "low": _number("95 % from", format="%.2f", help="Over prompts; all turns of a session are one observation"),
     "high": _number("95 % to", format="%.2f"),
     "prompts": _number("Prompts", format="%,d"),
@@ -277,7 +279,7 @@ SURFACE: dict[str, Any] = {
     "low": _number("95 % from", format="%.2f"),
     "high": _number("95 % to", format="%.2f"),
     "word": _text("Verdict"),
-    "length": _number("Acceptance length", format="%.2f"),
+    "length": metric_column(_LENGTH),
     "needed": _text("Breaks even at length [95 %]", help="The price of a round in plain steps: length / gain"),
     "requests": _number("Requests", format="%,d"),
 }

@@ -20,10 +20,10 @@ from tests.lab.studies import study
 PAIRS = [(kind, option) for kind, options in OPTIONS.items() for option in options]
 
 
-def said(kind: str = "vllm", *, gpus: tuple[str, ...] = ("H200",), **speculation: Any) -> dict[str, str]:
+def said(kind: str = "vllm", *, version: str = "0.32.0", **speculation: Any) -> dict[str, str]:
     """The problems of an arm by the last part of their field."""
     has = Capabilities(
-        engine=kind, kind=kind, version="0.32.0", methods=tuple(METHODS), flags=None, gpus=gpus,
+        engine=kind, kind=kind, version=version, methods=tuple(METHODS), flags=None, gpus=("H200",),
         speculation=tuple(option.name for option in vllm.OPTIONS) if kind == "vllm" else None,
     )  # fmt: skip
     draft = {"method": "ngram", "num_speculative_tokens": 3} | speculation
@@ -66,7 +66,7 @@ def test_synthetic_acceptance_is_checked_whole() -> None:
     synthetic = {"rejection_sample_method": "synthetic"}
     rates = synthetic | {"synthetic_acceptance_rates": [0.9, 0.5, 0.2]}
     assert said(options=rates) == {}
-    assert "takes a GPU" in said(gpus=(), options=rates)["rejection_sample_method"]
+    assert "takes a GPU" in said(version="0.32.0+cpu", options=rates)["rejection_sample_method"]
     assert "exactly one of" in said(options=synthetic)["rejection_sample_method"]
     assert "3 drafted" in said(options=synthetic | {"synthetic_acceptance_length": 4.5})["synthetic_acceptance_length"]
     assert said(options=synthetic | {"synthetic_acceptance_length": 4}) == {}
