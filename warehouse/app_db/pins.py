@@ -50,6 +50,7 @@ class Pin:
     shown: PinnedFigure
     caption: str
     pinned_at: datetime
+    is_wide: bool | None = None  # of the whole width, of half of it, or None: as its figure needs
 
     @property
     def title(self) -> str:
@@ -156,6 +157,15 @@ def move(engine: sa.Engine, pin_id: str, before: str | None, *, actor: Actor) ->
         touch(connection, dashboard_id)
 
 
+def resize(engine: sa.Engine, pin_id: str, *, is_wide: bool, actor: Actor) -> None:
+    """Give a pin the whole width of its dashboard, or half of it."""
+    with changing(engine) as connection:
+        if (dashboard_id := _dashboard_of(connection, pin_id, removed=False)) is not None:
+            connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(is_wide=is_wide))
+            note_change(connection, dashboard_id, actor, pin_resized=pin_id)
+            touch(connection, dashboard_id)
+
+
 def _dashboard_of(connection: sa.Connection, pin_id: str, *, removed: bool) -> str | None:
     is_removed = pins.c.removed_at.is_not(None) if removed else pins.c.removed_at.is_(None)
     query = sa.select(pins.c.dashboard_id).where(pins.c.pin_id == pin_id, is_removed)
@@ -169,7 +179,7 @@ def _on(dashboard_id: str) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _pin(row: sa.Row[tuple[object, ...]]) -> Pin:
     shown = PinnedFigure(row.page, json.loads(row.parameters_json), row.figure, row.as_of)
-    return Pin(row.pin_id, row.dashboard_id, shown, row.caption, row.pinned_at)
+    return Pin(row.pin_id, row.dashboard_id, shown, row.caption, row.pinned_at, row.is_wide)
 
 
 def _as_stored(shown: PinnedFigure) -> PinnedFigure:

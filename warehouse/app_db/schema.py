@@ -177,6 +177,7 @@ pins = sa.Table(
     sa.Column("as_of", UtcDateTime),  # null: now
     sa.Column("pinned_at", UtcDateTime, nullable=False),
     sa.Column("removed_at", UtcDateTime),
+    sa.Column("is_wide", sa.Boolean),  # null: as wide as its figure needs
 )
 
 users = sa.Table(

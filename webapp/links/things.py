@@ -145,6 +145,6 @@ def _sheets(draw: Draw) -> list[Sheet]:
     """The figures in both modes, without links: whoever has the link may open nothing else."""
     as_of = published_data.published_at()
     return [
-        Sheet(About(light.title, light.note, SOURCE, as_of, ""), "", "", light, dark)
+        Sheet(About(light.title, light.note, SOURCE, as_of, ""), "", "", light, dark, light.is_wide)
         for light, dark in zip(draw("light"), draw("dark"), strict=True)
     ]

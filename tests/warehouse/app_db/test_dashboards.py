@@ -74,6 +74,16 @@ def test_pins_are_moved_and_moving_again_changes_nothing(engine: sa.Engine, boar
     assert figures(engine, board) == ["speedup", "acceptance", "table"]
 
 
+def test_a_width_stays_with_its_pin_and_with_the_pins_copy(engine: sa.Engine, board: str) -> None:
+    first, _ = (pins.add(engine, board, shown, "", actor=ADMIN) for shown in (SPEEDUP, ACCEPTANCE))
+    pins.resize(engine, first, is_wide=True, actor=ADMIN)
+    pins.move(engine, first, None, actor=ADMIN)
+    copy = dashboards.duplicate(engine, board, "Copy", actor=ADMIN)
+    assert [[pin.is_wide for pin in pins.pins_on(engine, which)] for which in (board, copy)] == [[None, True]] * 2
+    pins.resize(engine, first, is_wide=False, actor=ADMIN)
+    assert [pin.is_wide for pin in pins.pins_on(engine, board)] == [None, False]
+
+
 def test_a_restored_pin_returns_to_its_position(engine: sa.Engine, board: str) -> None:
     first, _ = (pins.add(engine, board, shown, "", actor=ADMIN) for shown in (SPEEDUP, ACCEPTANCE))
     for _ in range(2):

@@ -137,7 +137,9 @@ def key(page: Page, name: str) -> None:
     page.locator(f".st-key-{name}").get_by_role("button").first.press("Enter")
 
 
-def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(server: Server, page: Page) -> None:
+def test_cards_are_changed_with_the_keyboard_or_dragged_and_what_was_removed_comes_back(
+    server: Server, page: Page
+) -> None:
     job_id = measure_study(server.settings, study(name="to arrange"))
     engine = app_engine(server.settings.app_database_url)
     board = dashboards.create(engine, "to arrange", actor=ADMIN)
@@ -158,4 +160,32 @@ def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(ser
     page.get_by_role("button", name="Undo").press("Enter")
     expect(page.locator(f".st-key-card-{second}").first).to_be_visible()
     assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
+    drag(page, f".st-key-card-{second} .arranging-grip", *middle(page, f".st-key-card-{first}", share=0.8))
+    expect(page.locator(f".st-key-up-{first}").get_by_role("button").first).to_be_disabled()
+    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [first, second]
+    wide_px = middle(page, "[data-testid=stMainBlockContainer]", share=0.6)[0]
+    settled(page)
+    drag(page, f".st-key-card-{first} .arranging-edge", wide_px, middle(page, f".st-key-card-{first}")[1])
+    expect(page.locator(f".st-key-narrower-{first}")).to_be_visible()
+    page.reload()
+    heading(page, "to arrange")
+    settled(page)
+    box = page.locator(f".st-key-card-{first}").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] > wide_px
+    assert [pin.is_wide for pin in pins.pins_on(engine, board)] == [True, None]
     engine.dispose()
+
+
+def middle(page: Page, selector: str, share: float = 0.5) -> tuple[float, float]:
+    """Of what is shown of an element, in pixels; `share`: how far to the right."""
+    box = page.locator(selector).first.bounding_box()
+    assert box is not None
+    return box["x"] + share * box["width"], box["y"] + min(100, box["height"] / 2)
+
+
+def drag(page: Page, selector: str, x: float, y: float) -> None:
+    page.mouse.move(*middle(page, selector))
+    page.mouse.down()
+    page.mouse.move(x, y, steps=5)
+    page.mouse.up()

@@ -45,6 +45,7 @@ class Sheet:
     problem: str
     light: Figure | None
     dark: Figure | None
+    is_wide: bool
 
 
 def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
@@ -71,8 +72,8 @@ def _sheets(pins: Sequence[Pin], link: str) -> list[Sheet]:
 def sheets_of(light: Sequence[RenderedPin], dark: Sequence[RenderedPin]) -> list[Sheet]:
     """The cards of a dashboard that was rendered in both modes."""
     return [
-        Sheet(light_card.about, light_card.pin.text, light_card.problem, light_card.figure, dark_card.figure)
-        for light_card, dark_card in zip(light, dark, strict=True)
+        Sheet(card.about, card.pin.text, card.problem, card.figure, dark_card.figure, card.is_wide)
+        for card, dark_card in zip(light, dark, strict=True)
     ]
 
 
@@ -103,9 +104,9 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     about = sheet.about
     note = f' <span class="note">({escape(about.note)})</span>' if about.note else ""
     caption = f'<p class="caption">{escape(sheet.caption)}</p>' if sheet.caption else ""
-    wide = " wide" if sheet.light is not None and sheet.light.is_wide else ""
+    wide = " wide" if sheet.is_wide else ""
     if sheet.light is None and not sheet.problem:  # a card of text
-        return f'<article class="card"><h2>{escape(about.title)}</h2>{caption}</article>'
+        return f'<article class="card{wide}"><h2>{escape(about.title)}</h2>{caption}</article>'
     foot = f"{escape(about.source)}, data of {escape(moment(about.as_of))}"
     foot += f" · {_link(about.link)}" if about.link else ""
     return (

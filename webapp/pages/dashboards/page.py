@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
@@ -19,7 +20,7 @@ from warehouse.app_db.pins import Pin
 from webapp.access import visitor
 from webapp.charts.theme import Mode
 from webapp.links import dialog
-from webapp.pages.dashboards import html_export, render_pins, variables
+from webapp.pages.dashboards import arranging, html_export, render_pins, variables
 from webapp.pages.dashboards.pin_dialog import choose_moment
 from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
 from webapp.shared import downloads, published_data, undo_banner
@@ -269,11 +270,22 @@ def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
         for place, card in enumerate(cards):
-            is_wide = card.pin.shown.page == pins.TEXT if card.figure is None else card.figure.is_wide
-            with grid.cell(column_span="all" if is_wide else 1):
+            with grid.cell(column_span="all" if card.is_wide else 1):
                 _show_card(card, mode)
                 if is_edited:
                     _show_controls(cards, place)
+    if is_edited:
+        st.html(Path(__file__).parents[2] / "static" / "arranging.css")
+        arranging.show({card.pin.pin_id: card.about.title for card in cards}, _arrange)
+
+
+def _arrange(change: arranging.Arranged) -> None:
+    engine, actor = published_data.engine(), visitor.actor()
+    if change.is_wide is not None:
+        is_wide = change.is_wide
+        _try(lambda: pins.resize(engine, change.pin_id, is_wide=is_wide, actor=actor))
+    else:
+        _try(lambda: pins.move(engine, change.pin_id, change.before, actor=actor))
 
 
 def _show_card(card: RenderedPin, mode: Mode) -> None:
@@ -325,6 +337,9 @@ def _show_controls(cards: Sequence[RenderedPin], place: int) -> None:
             _button("Up", "arrow_upward", pin.pin_id, lambda: _move(cards, place, place - 1), disabled=place == 0)
             last = place == len(cards) - 1
             _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, place, place + 2), disabled=last)
+            wider, to_wide = ("Narrower", False) if cards[place].is_wide else ("Wider", True)
+            change = arranging.Arranged(pin.pin_id, None, to_wide)
+            _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(change))
             _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[place]))
         _show_caption_and_moment(pin)
 

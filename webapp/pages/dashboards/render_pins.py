@@ -54,6 +54,13 @@ class RenderedPin:
     about: About
 
     @property
+    def is_wide(self) -> bool:
+        """Whether it takes a whole row: as somebody chose, or else as its figure needs."""
+        if self.pin.is_wide is not None:
+            return self.pin.is_wide
+        return self.pin.shown.page == TEXT if self.figure is None else self.figure.is_wide
+
+    @property
     def view(self) -> View:
         return view_of(self.pin)
 

@@ -27,7 +27,7 @@ def figure(rows: pd.DataFrame, *panels: str) -> Figure:
 
 
 def sheet(shown: Figure | None, problem: str = "", link: str = "http://127.0.0.1:8501/results?job=j&metric=x") -> Sheet:
-    return Sheet(About(HOSTILE, "a note", "Drafthouse", MOMENT, link), HOSTILE, problem, shown, shown)
+    return Sheet(About(HOSTILE, "a note", "Drafthouse", MOMENT, link), HOSTILE, problem, shown, shown, is_wide=False)
 
 
 def made(*sheets: Sheet) -> str:

@@ -1,0 +1,42 @@
+"""Cards that are dragged to another place and pulled to another width, by a script of our own.
+
+The buttons below each card do the same without a pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+from streamlit.runtime import exists
+
+from webapp.server import own_scripts
+
+_SCRIPT = Path(__file__).parent / "arranging.js"
+_KEY = "dashboards-arranging"
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """What was done to a card: another width, or else a place in front of another card, or at the end for None."""
+
+    pin_id: str
+    before: str | None
+    is_wide: bool | None
+
+
+def show(titles: Mapping[str, str], arrange: Callable[[Arranged], None]) -> None:
+    """After the cards; `titles`: of each pin, in their order."""
+    if not exists():  # a test of the page's script alone
+        return
+
+    def on_change() -> None:
+        arranged = st.session_state[_KEY].arranged
+        before, is_wide = arranged.get("before"), arranged.get("isWide")
+        if arranged["pin"] in titles and (before is None or before in titles):
+            arrange(Arranged(arranged["pin"], before, is_wide))
+
+    cards = [{"pin": pin_id, "title": title} for pin_id, title in titles.items()]
+    own_scripts.component(_SCRIPT)(key=_KEY, data={"cards": cards}, height=1, on_arranged_change=on_change)
