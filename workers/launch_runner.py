@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from jobs.access.accounts import role_now
 from jobs.datasets.prompt import Prompt
@@ -24,9 +24,10 @@ from warehouse.app_db.engine import app_engine
 from warehouse.disk_room import refuse_full_disk
 from workers.engine_runtime import hopeless
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
-from workers.engine_runtime.room import refuse_without_room
+from workers.engine_runtime.room import largest_bytes, refuse_without_room
 from workers.heartbeat import Heartbeat
 from workers.os_errors import named_os_errors
+from workers.probes.nvml import gpus
 from workers.run_measurement import Measured, measure
 from workers.run_recorder import Recorder
 
@@ -38,6 +39,7 @@ _HASTY_STOP_GRACE_S = 0.5
 #: A window waits at most this long for the ingester, and as long again for an ingestion that does not end.
 _PATIENCE_S = 5.0
 _LOOK_EVERY_S = 0.02
+T = TypeVar("T")
 
 
 @dataclass
@@ -76,6 +78,7 @@ class LaunchRunner:
     _launch: Launch | None = field(default=None, init=False)
     _engines: dict[str, _ArmEngine] = field(default_factory=dict, init=False)  # by the arm's name
     _has_started: bool = field(default=False, init=False)  # any engine of the job
+    _engine_bytes: int = field(default=0, init=False)  # the most that an engine of the last launch took; 0 if unknown
 
     def __enter__(self) -> Self:
         return self
@@ -91,8 +94,7 @@ class LaunchRunner:
         """
         self._begin(launch)
         if left:
-            for name, engine in self._engines.items():
-                self._ensure_up(engine, [run for run in left if run.arm.name == name] or left)
+            self._start_missing({name: [run for run in left if run.arm.name == name] or left for name in self._engines})
         for run in left:
             refuse_full_disk(self.recorder.settings.bundles, self.recorder.settings.least_free_mib, "the next run")
             engine = self._engines[run.arm.name]
@@ -104,7 +106,10 @@ class LaunchRunner:
     def _begin(self, launch: Launch) -> None:
         before, names = self._launch, [arm.name for arm in launch.arms]
         goes_on = before is not None and before.index == launch.index
-        self._stop([name for name in self._engines if not goes_on or name not in names], _STOP_GRACE_S)
+        over = [name for name in self._engines if not goes_on or name not in names]
+        if len(over) > 1:
+            self._engine_bytes = largest_bytes(self._processes())
+        self._stop(over, _STOP_GRACE_S)
         for arm in launch.arms:
             taken = {engine.place for engine in self._engines.values()}
             free = next(place for place in itertools.count() if place not in taken)
@@ -112,20 +117,43 @@ class LaunchRunner:
             engine.starts = 0 if engine.running is None else 1
         self._launch = launch
 
+    def _start_missing(self, runs: Mapping[str, Sequence[PlannedRun]]) -> None:
+        """Start the engines that are not up. Without GPUs they start together, as soon as one has shown how much memory
+        they take: most of a start is one thread that imports. On a GPU each measures what others left of its memory.
+        """
+        missing = [engine for engine in self._engines.values() if engine.running is None and engine.starts < _STARTS]
+        if gpus():
+            alone, together = missing, []
+        else:
+            first = 0 if self._engine_bytes or self._processes() else 1
+            alone, together = missing[:first], missing[first:]
+        for engine in alone:
+            self._ensure_up(engine, runs[engine.arm.name])
+        self._ensure_all_up(together, runs)
+
     def _ensure_up(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> RunningEngine | None:
         """Start the engine if it is not up and may be started again. Return it, or None if it is not up."""
         if engine.running is not None and (died := engine.running.why_dead()) is not None:
             engine.why_gone = died
             engine.stop(_STOP_GRACE_S)
         if engine.running is None and engine.starts < _STARTS:
+            self._ensure_all_up([engine], {engine.arm.name: for_runs})
+        return engine.running
+
+    def _ensure_all_up(self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]) -> None:
+        """Start these engines, all at once; one that does not start says why."""
+        if not engines:
+            return
+        for engine in engines:
             engine.starts += 1
-            try:
-                self._start(engine, for_runs)
-            except EngineError as error:
+        errors = self._start(engines, runs)
+        for engine, error in zip(engines, errors, strict=True):
+            if error is not None:
                 engine.why_gone, engine.starts = str(error), _STARTS
                 engine.stop(_STOP_GRACE_S)
-                self._raise_if_hopeless(engine, for_runs[0])
-        return engine.running
+        for engine in engines:
+            if engine.running is None:
+                self._raise_if_hopeless(engine, runs[engine.arm.name][0])
 
     def _raise_if_hopeless(self, engine: _ArmEngine, run: PlannedRun) -> None:
         """Record one failed run and raise UserError if no other arm can start either, and none has so far."""
@@ -136,23 +164,42 @@ class LaunchRunner:
             recorder.unmeasured(launch, run, engine.command, engine.why_gone)
             raise UserError(hopeless.sentence(engine.arm, engine.why_gone))
 
-    def _start(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> None:
-        """Raises EngineError if it does not start."""
+    def _start(
+        self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]
+    ) -> list[EngineError | None]:
+        """Return for each engine why it did not start, None for one that did."""
+        recorder = self.recorder
+        recorder.bundles.wait()  # the engines' logs are about to be overwritten
+        for engine in engines:
+            recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
+            self._refuse_lost_role(engine.arm)
+        refuse_without_room(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
+        names = ", ".join(repr(engine.arm.name) for engine in engines)
+        with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
+            started = self.heartbeat.run(_all(self._started(engine) for engine in engines))
+        for engine, each in zip(engines, started, strict=True):
+            if isinstance(each, RunningEngine):
+                self._has_started, engine.running = True, each
+                if each.start_s is not None:  # engines that start together share the host's time
+                    share_s = each.start_s / len(engines)
+                    engine.running = replace(each, start_s=share_s)
+                    recorder.status.forecast.saw_start(share_s)
+        return [each if isinstance(each, EngineError) else None for each in started]
+
+    async def _started(self, engine: _ArmEngine) -> RunningEngine | EngineError:
         settings, job = self.recorder.settings, self.recorder.job
-        self.recorder.status.starting(engine.arm, for_runs[0].repeat)
-        self.recorder.bundles.wait()  # the engine's log is about to be overwritten
-        self._refuse_lost_role(engine.arm)
-        refuse_without_room([other.process for other in self._engines.values() if other.process is not None])
 
         def started(command: Command, process: Process) -> None:
             engine.command, engine.process = command, process
 
-        log = engine_log(settings.logs_dir, job.job_id, engine.place)
-        with named_os_errors(f"starting the engine of {engine.arm.name!r}"):
-            engine.running = self.heartbeat.run(start_engine(settings, job.study, engine.arm, log, started))
-        self._has_started = True
-        if engine.running.start_s is not None:
-            self.recorder.status.forecast.saw_start(engine.running.start_s)
+        try:
+            log = engine_log(settings.logs_dir, job.job_id, engine.place)
+            return await start_engine(settings, job.study, engine.arm, log, started)
+        except EngineError as error:
+            return error
+
+    def _processes(self) -> list[Process]:
+        return [engine.process for engine in self._engines.values() if engine.process is not None]
 
     def _refuse_lost_role(self, arm: Arm) -> None:
         """Raise StudyError if the arm runs code of a model, and the job's owner may not (any more) have that."""
@@ -220,6 +267,10 @@ class LaunchRunner:
         engines = [self._engines.pop(name) for name in names]
         with ThreadPoolExecutor(max(1, len(engines)), "stop engine") as pool:
             list(pool.map(lambda engine: engine.stop(grace_s), engines))
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    return await asyncio.gather(*work)
 
 
 async def _while(busy: Callable[[], object]) -> None:

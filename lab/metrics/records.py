@@ -257,7 +257,7 @@ class Circumstances(Frozen):
     gpus: tuple[str, ...] = ()  # those the engine used, each `name (uuid)`
     gpus_found_by: str | None = None  # how the engine's GPUs were determined
     settings: dict[str, JsonValue] = Field(default_factory=dict)  # of the worker, without addresses and secrets
-    start_s: float | None = None  # from exec to the first answered request
+    start_s: float | None = None  # from exec to the first answered request; divided by engines that started together
 
 
 class ClientHealth(Frozen):

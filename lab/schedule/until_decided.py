@@ -25,7 +25,7 @@ from lab.comparison.samples import Array, RunSample
 from lab.comparison.verdict import MARGIN, Verdict, like_claims, next_level, verdicts
 from lab.schedule.schedule import End, Outcome, Step
 from lab.study import Arm, Load, Study
-from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch, with_fresh_starts
+from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
 
 #: The metric whose verdicts are waited for, and its direction.
 METRIC = "output_tok_per_s"
@@ -126,8 +126,8 @@ class UntilDecided:
         repeats = range(block * self._repeats_per_start, (block + 1) * self._repeats_per_start)
         arms = [arm for arm in self._study.arms if arm.name in places]
         if self._study.order == "side_by_side":
-            runs = [run for r in repeats for arm in _turned(arms, r) for run in self._runs(arm, places[arm.name], r)]
-            return list(with_fresh_starts(self._study, [Launch(0, tuple(arms), tuple(runs))], first_index))
+            runs = cell_by_cell(run for r in repeats for arm in arms for run in self._runs(arm, places[arm.name], r))
+            return list(with_fresh_starts(self._study, [Launch(0, tuple(arms), runs)], first_index))
         launches = (
             Launch(0, (arm,), tuple(run for r in repeats for run in self._runs(arm, places[arm.name], r)))
             for arm in _turned(arms, block)

@@ -101,7 +101,7 @@ def _most_repeats(data: Mapping[str, Any]) -> int:
     """Return the most repeats of a study until decided, at most 100; its order and share of a launch may be wrong."""
     per_launch, order = data.get("repeats_per_launch", 1), data.get("order", "interleaved")
     per_launch = per_launch if isinstance(per_launch, int) and per_launch > 0 else 1
-    return min(100, MOST_LOOKS * repeats_of_a_launch(order, per_launch, 1))
+    return min(100, MOST_LOOKS * repeats_of_a_launch(order, per_launch, MOST_LOOKS))
 
 
 def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list[Problem]]:

@@ -61,8 +61,9 @@ def plan(study: Study) -> tuple[Launch, ...]:
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
     launches: one per arm. Side by side: the engines of all arms are up together, for two repeats (or
-    `repeats_per_launch`), A B B A, before they are started anew. An arm whose draft remembers answers is started for
-    each cell and repeat.
+    `repeats_per_launch`) before they are started anew, but at least twice if there are two repeats; each cell is
+    measured on all arms, A B, the next B A, so that whatever slows the machine for half a minute slows all of them. An
+    arm whose draft remembers answers is started for each cell and repeat.
     """
     if study.tune is not None:
         return _about_a_tuning(study, study.tune)
@@ -71,7 +72,9 @@ def plan(study: Study) -> tuple[Launch, ...]:
         tuple(range(study.repeats))[first : first + repeats_each] for first in range(0, study.repeats, repeats_each)
     ]
     if study.order == "side_by_side":
-        return with_fresh_starts(study, (Launch(0, study.arms, _a_b_b_a(study, share)) for share in shares))
+        return with_fresh_starts(
+            study, (Launch(0, study.arms, cell_by_cell(_all_runs(study, share))) for share in shares)
+        )
     blocks = [
         (arm, share)
         for place, share in enumerate(shares)
@@ -102,7 +105,8 @@ def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> in
     """The repeats that are measured on one engine start, by these fields of a study."""
     if order == "fewest_launches":
         return repeats
-    return max(repeats_per_launch, REPEATS_SIDE_BY_SIDE if order == "side_by_side" else 1)
+    at_least = min(REPEATS_SIDE_BY_SIDE, math.ceil(repeats / 2)) if order == "side_by_side" else 1
+    return max(repeats_per_launch, at_least)
 
 
 def _about_a_tuning(study: Study, tune: Tune) -> tuple[Launch, ...]:
@@ -118,14 +122,23 @@ def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
     return [arm for launch in by_index.values() for arm in launch.arms]
 
 
-def _a_b_b_a(study: Study, repeats: Iterable[int]) -> tuple[PlannedRun, ...]:
-    """The runs of all arms, every second repeat with the arms in reverse."""
+def cell_by_cell(runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
+    """The runs by repeat and cell, all arms of a cell in turn, in reverse in every second one. A search is one cell."""
+    blocks: dict[int, dict[tuple[str, str], dict[str, list[PlannedRun]]]] = {}
+    for run in runs:
+        cell = (run.workload.name, (run.load if run.trial is None else run.trial.search).name)
+        blocks.setdefault(run.repeat, {}).setdefault(cell, {}).setdefault(run.arm.name, []).append(run)
     return tuple(
         run
-        for repeat in repeats
-        for arm in (study.arms if repeat % 2 == 0 else study.arms[::-1])
-        for run in _runs(study, arm, (repeat,))
+        for repeat, cells in sorted(blocks.items())
+        for number, arms in enumerate(cells.values(), start=repeat)
+        for runs_of_arm in (arms.values() if number % 2 == 0 else reversed(arms.values()))
+        for run in runs_of_arm
     )
+
+
+def _all_runs(study: Study, repeats: tuple[int, ...]) -> Iterable[PlannedRun]:
+    return (run for arm in study.arms for run in _runs(study, arm, repeats))
 
 
 def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:

@@ -65,7 +65,7 @@ def test_the_demo_study_shows_several_methods_categories_and_concurrencies() -> 
     assert {arm.speculation.method for arm in study.arms if arm.speculation} >= {"draft_model", "eagle3"}
     assert len({workload.category for workload in study.workloads}) >= 2
     assert study.repeats >= 2  # one repeat decides nothing
-    assert [load.max_concurrency for load in study.loads] == [1, 2, 16]
+    assert [load.max_concurrency for load in study.loads] == [1, 2, 8]
 
 
 def test_all_versions_are_pinned() -> None:

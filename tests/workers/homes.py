@@ -97,7 +97,16 @@ def engine_processes(folder: Path) -> list[psutil.Process]:
 
 #: What a study may ask of the stand-in engine beside a real one's flags.
 STAND_IN_FLAGS = [
-    *("token-s", "slots", "start-s", "fail-to-start", "die-on-first-request", "die-at-request", "die-once"),
+    *(
+        "token-s",
+        "slots",
+        "start-s",
+        "await-file",
+        "fail-to-start",
+        "die-on-first-request",
+        "die-at-request",
+        "die-once",
+    ),
     *("port-taken-times", "stubborn-child", "never-idle", "counter-file", "no-such-flag", "trap"),
 ]
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}

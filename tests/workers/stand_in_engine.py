@@ -36,6 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--token-s", type=float, default=0.001, help="seconds a token takes")
     parser.add_argument("--slots", type=int, default=0, help="answers that it works on at a time; 0: all")
     parser.add_argument("--start-s", type=float, default=0.0, help="seconds until it listens")
+    parser.add_argument("--await-file", help="listens once this file is there")
     parser.add_argument("--fail-to-start", action="store_true")
     parser.add_argument("--die-on-first-request", action="store_true")
     parser.add_argument("--die-at-request", type=int, default=0, help="counted over warm-up and measuring")
@@ -161,6 +162,8 @@ def main() -> None:
     print(f"non-default args: {{'model': '{options.model}'}}", flush=True)
     print("INFO Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, extra={'a': [1, 2]}", flush=True)
     time.sleep(options.start_s)
+    while options.await_file is not None and not Path(options.await_file).exists():
+        time.sleep(0.01)
     if options.fail_to_start:
         raise ValueError("User-specified max_model_len is greater than the derived max_model_len")
     if starts <= options.port_taken_times:

@@ -54,6 +54,18 @@ def test_all_engines_start_once_for_two_repeats_that_run_a_b_b_a(home: Home, tmp
     assert list((home.settings.logs_dir / "engines").glob("*.log")) == []
 
 
+def test_engines_start_together_once_the_first_has_shown_their_memory(home: Home, tmp_path: Path) -> None:
+    """The second waits for the third to begin its start, and the other way round."""
+    begun = {name: str(tmp_path / name) for name in ("plain", "second", "third")}
+    flags: dict[str, dict[str, Any]] = {name: {"counter_file": file} for name, file in begun.items()}
+    flags["second"] |= {"await_file": begun["third"]}
+    flags["third"] |= {"await_file": begun["second"]}
+    job, runs = measured(home, arms=arms(**flags))
+    assert (job.state, job.error) == ("done", None)
+    assert {run.status for run in runs} == {"completed"}
+    assert all((run.circumstances.start_s or 0) > 0 for run in runs)
+
+
 def test_a_run_records_its_order_and_what_the_idle_engines_took(home: Home) -> None:
     _, runs = measured(home, arms=arms(third={"never_idle": True}), workloads=[{"output_tokens": 400} | home.prompts])
     assert {run.order for run in runs} == {"side_by_side"}
@@ -78,7 +90,7 @@ def test_only_an_engine_that_died_is_started_again(home: Home, tmp_path: Path) -
         name: {"counter_file": str(tmp_path / name)} for name in ("plain", "second", "third")
     }
     flags["second"] |= {"die_at_request": 7, "die_once": str(tmp_path / "died")}
-    _, runs = measured(home, arms=arms(**flags), repeats=2)
+    _, runs = measured(home, arms=arms(**flags), repeats=2, repeats_per_launch=2)
     assert Counter((run.arm.name, run.status) for run in runs) == {
         ("plain", "completed"): 2,
         ("third", "completed"): 2,
@@ -123,5 +135,7 @@ def test_an_engine_that_the_memory_does_not_hold_is_refused_before_it_starts(
         monkeypatch.setattr(psutil, "virtual_memory", lambda: left)
         with pytest.raises(UserError, match='use order = "interleaved"'):
             refuse_without_room([engine])
+        with pytest.raises(UserError, match="memory left for 2 more engines of this study, and each takes"):
+            refuse_without_room([], more=2, least_bytes=memory_bytes(engine) // 3)
     finally:
         engine.stop(0.1)

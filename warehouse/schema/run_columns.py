@@ -304,7 +304,7 @@ _CIRCUMSTANCES = (
     column(
         "engine_start_s",
         "double?",
-        "seconds from the start of the engine to the first answered request",
+        "seconds from the start of the engine to the first answered request; its share if engines started together",
         "circumstances.start_s",
     ),
     column("format_version", "int", "version of the bundle format"),

@@ -23,14 +23,25 @@ def test_every_cell_is_run_once_per_repeat(planned: Study) -> None:
     assert len(runs) == len(keys) == cells * planned.repeats
 
 
-def test_side_by_side_all_arms_share_a_launch_for_two_repeats_a_b_b_a() -> None:
+def test_side_by_side_all_arms_share_a_launch_for_two_repeats_and_take_turns_in_each_cell() -> None:
     planned = study(repeats=3, order="side_by_side")
     first, second = plan(planned)
     assert [launch.arms for launch in (first, second)] == [planned.arms] * 2
-    loads = len(planned.loads) * len(planned.workloads)
-    assert [run.arm.name for run in first.runs[::loads]] == ["no draft", "draft", "draft", "no draft"]
-    assert [run.arm.name for run in second.runs[::loads]] == ["no draft", "draft"]
+    turns = [(run.repeat, run.load.max_concurrency, run.arm.name) for run in (*first.runs, *second.runs)]
+    a, b = "no draft", "draft"
+    assert turns[:4] == [(0, 1, a), (0, 1, b), (0, 4, b), (0, 4, a)]
+    assert turns[4:8] == [(1, 1, b), (1, 1, a), (1, 4, a), (1, 4, b)]
+    assert turns[8:] == [(2, 1, a), (2, 1, b), (2, 4, b), (2, 4, a)]
     assert len(engine_starts((first, second))) == 4
+
+
+def test_side_by_side_two_repeats_have_two_starts_because_starts_differ_too() -> None:
+    assert [{run.repeat for run in launch.runs} for launch in plan(study(repeats=2, order="side_by_side"))] == [
+        {0},
+        {1},
+    ]
+    together = plan(study(repeats=2, order="side_by_side", repeats_per_launch=2))
+    assert [{run.repeat for run in launch.runs} for launch in together] == [{0, 1}]
 
 
 def test_a_launch_that_continues_starts_no_engine() -> None:
@@ -41,7 +52,8 @@ def test_a_launch_that_continues_starts_no_engine() -> None:
 @given(studies)
 def test_an_engine_starts_once_per_arm_and_repeat_or_once_per_arm_where_that_is_asked(planned: Study) -> None:
     launches = plan(planned)
-    times = {"interleaved": planned.repeats, "fewest_launches": 1, "side_by_side": math.ceil(planned.repeats / 2)}
+    blocks = math.ceil(planned.repeats / min(2, math.ceil(planned.repeats / 2)))
+    times = {"interleaved": planned.repeats, "fewest_launches": 1, "side_by_side": blocks}
     assert len(engine_starts(launches)) == len(planned.arms) * times[planned.order]
     assert [launch.index for launch in launches] == list(range(len(launches)))
     assert all(run.arm in launch.arms for launch in launches for run in launch.runs)
@@ -182,7 +194,8 @@ def test_side_by_side_all_arms_start_anew_with_one_whose_draft_remembers() -> No
         for load in planned.loads
         for repeat in range(2)
     }
-    assert [run.arm.name for run in launches[-1].runs] == ["suffix", "no draft"]
+    assert [run.arm.name for run in launches[-1].runs] == ["no draft", "suffix"]
+    assert [run.arm.name for run in launches[-2].runs] == ["suffix", "no draft"]
 
 
 def test_what_remembers_is_a_matter_of_the_draft_and_the_study_has_the_last_word() -> None:

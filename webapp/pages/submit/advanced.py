@@ -25,7 +25,7 @@ _GOALS = (
 )
 ORDERS = {
     "interleaved": "interleaved: A B B A",
-    "side_by_side": "all engines up side by side: A B B A",
+    "side_by_side": "all engines up side by side: cell by cell",
     "fewest_launches": "fewest engine starts",
 }
 FRESH_STARTS = {
