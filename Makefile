@@ -75,7 +75,7 @@ $(VENV)/bin/uv:
 	@$(RUN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 $(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
-	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode --require-hashes -r requirements.lock
+	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r requirements.lock
 	@$(RUN)/uv pip install --quiet --python $(VENV) --no-deps -e .
 	@touch $@
 

@@ -32,8 +32,13 @@ class Services:
         self.processes = processes
 
     def start(self) -> None:
-        for process in self.processes:
+        """Start the broker, which the others look for at once, and then all of them together."""
+        broker, *others = self.processes
+        broker.start()
+        _wait_ready(broker)
+        for process in others:
             process.start()
+        for process in others:
             _wait_ready(process)
 
     def tend(self) -> None:
