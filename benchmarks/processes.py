@@ -62,7 +62,9 @@ def own_home(settings: Settings) -> Iterator[Settings]:
 
 @contextmanager
 def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
-    """Start the arm's engine as Drafthouse does; yield its base URL once it has answered a request."""
+    """Start the arm's engine as Drafthouse does, but open to the rival's client; yield its base URL once it has
+    answered a request.
+    """
     started: list[Process] = []
     try:
         start = start_engine(
@@ -71,6 +73,7 @@ def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
             arm,
             engine_log(settings.logs_dir, "bench"),
             lambda _command, process: started.append(process),
+            keyed=False,
         )
         yield asyncio.run(start).command.endpoint.base_url
     finally:

@@ -98,7 +98,7 @@ def _theirs(settings: Settings) -> float:
 def _sweep_arguments(settings: Settings, folder: Path) -> list[str]:
     most = max(load.num_prompts for load in STUDY.loads)
     dataset = write_dataset(folder / "prompts.jsonl", load_prompts(settings, WORKLOAD, most, STUDY.seed))
-    serve = engine_command(settings, STUDY, STUDY.arms[0], engine_log(settings.logs_dir, "bench"))
+    serve = engine_command(settings, STUDY, STUDY.arms[0], engine_log(settings.logs_dir, "bench"), keyed=False)
     bench = [vllm_program(settings), *bench_arguments(settings, dataset, WORKLOAD.output_tokens)]
     bench += ["--base-url", serve.endpoint.base_url]
     loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in STUDY.loads]

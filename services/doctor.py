@@ -180,7 +180,7 @@ def _engine(settings: Settings, name: str) -> Finding:
 
 def _engine_user(settings: Settings) -> Finding:
     """As whom engines run, and who else on this host can reach them."""
-    reached = "they listen on loopback, where every user of this host reaches them"
+    reached = "each answers on loopback to its own key alone"
     try:
         user = engine_user(settings)
     except UserError as error:

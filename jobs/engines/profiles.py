@@ -103,6 +103,8 @@ _SECRET = re.compile(
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s@]*:[^/\s]+@")
 #: The variable that marks every process of an engine started here.
 MARK = "ENGINE_OF_DRAFTHOUSE"
+#: Its key, which is new at each start.
+KEY = "ENGINE_KEY_OF_DRAFTHOUSE"
 HIDDEN = "(not stored)"
 #: The worker's own variables that an engine gets: places, languages, proxies, and those of the libraries that it uses.
 #: Not among them: those of our own Python, which would break another one, our settings, and keys to other services.
@@ -181,7 +183,7 @@ def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) 
     words: list[str] = []
     for word in profile.command:
         if word == "{pass_environment}":
-            words += [part for name in (*sorted(own), MARK) for part in ("-e", name)]
+            words += [part for name in (*sorted(own), MARK, KEY) for part in ("-e", name)]
         else:
             words.append(fill_in(settings, word))
     return tuple(words)

@@ -14,7 +14,7 @@ from tests.e2e.conftest import Probed
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import REPOSITORY
-from warehouse.bundles.run_bundle import Bundle
+from warehouse.bundles.run_bundle import LOG_FILE, Bundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -68,6 +68,9 @@ def test_vllm_runs_with_a_yaml_file_flags_and_environment_from_a_second_table(da
             "False",
         ]
         assert "'max_num_seqs': 5" in effective["non_default_args"]
+        log = (bundle.folder / LOG_FILE).read_text(encoding="utf-8")
+        assert '"GET /v1/models HTTP/1.1" 401' in log  # a request without the engine's key
+        assert '"GET /metrics HTTP/1.1" 200' in log
         assert grown(run, "generation_tokens") == bundle.requests.numbers("completion_tokens").sum()
 
 

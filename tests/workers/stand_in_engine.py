@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PROMPT_TOKENS = 5
+KEY = os.environ.get("ENGINE_KEY_OF_DRAFTHOUSE")
 #: Another process group, and deaf to TERM: what an engine's own worker processes can be like.
 STUBBORN_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
@@ -61,6 +62,15 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else an answer's second piece waits 40 ms for an acknowledgement
     server: Engine
+
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
+        if KEY is None or self.headers.get("Authorization") == f"Bearer {KEY}":
+            return True
+        self.close_connection = True
+        self._answer(401, "")
+        return False
 
     def do_GET(self) -> None:
         counters = f"vllm:generation_tokens_total {self.server.generated}\nvllm:prompt_tokens_total 1\n"

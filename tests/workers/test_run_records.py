@@ -18,6 +18,7 @@ from tests.workers.homes import Home, new_home
 from tests.workers.working import worked
 from warehouse.bundles.run_bundle import LOG_FILE, Bundle, find_bundles, read_bundle
 from workers import run_recorder
+from workers.engine_runtime import engine_key, launch
 from workers.job_progress import JobStatus
 from workers.run_recorder import BundleWriter, Recorder
 from workers.worker import Worker
@@ -80,6 +81,21 @@ def test_the_settings_are_stored_with_each_run_and_addresses_with_passwords_are_
         stored = read_bundle(folder).run.circumstances.settings
         assert stored["request_timeout_s"] == settings.request_timeout_s
         assert not {"broker_url", "database_url"} & set(stored)
+
+
+def test_an_engines_key_is_its_own_and_stands_in_no_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in refuses whoever does not send it."""
+    keys = [engine_key.new_key() for _ in range(20)]
+    left = iter(keys)
+    monkeypatch.setattr(launch, "new_key", lambda: next(left))
+    worked(home)
+    assert all(run.error is None for run in home.runs())
+    used = keys[: keys.index(next(left))]
+    assert len(used) == len(set(used)) == 2
+    for path in home.folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(key.encode() in content for key in used), path
 
 
 @pytest.mark.parametrize(("late", "failed"), [(True, 0), (False, 1)])

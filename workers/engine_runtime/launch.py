@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jobs.engines.addresses import check_host
@@ -26,12 +27,14 @@ from lab.errors import EngineError, StudyError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
+from workers.engine_runtime.engine_key import answers_anybody, key_folder, new_key, with_key
 from workers.engine_runtime.engine_user import engine_user, environment_for, let_through
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
 from workers.slots import refuse_outside_slot
 
+logger = logging.getLogger(__name__)
 #: Another program can take the free port that we picked before the engine listens on it.
 _PORT_ATTEMPTS = 3
 _PORT_TAKEN = ("address already in use", "errno 98", "errno 48")
@@ -50,13 +53,17 @@ _TELLING = re.compile(
 
 @dataclass(frozen=True)
 class Command:
-    """How an engine is started and where it will listen. Without words it is a server that is already running."""
+    """How an engine is started and where it will listen. Without words it is a server that is already running.
+
+    `secret_environment` has its key, and is neither stored nor shown.
+    """
 
     words: tuple[str, ...]
     profile: Profile
     own_environment: dict[str, str]
     endpoint: Endpoint
     log: Path
+    secret_environment: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def kind(self) -> Kind:
@@ -83,8 +90,8 @@ class RunningEngine:
         return died(self.process, self.command.log)
 
 
-def engine_command(settings: Settings, study: Study, arm: Arm, log: Path) -> Command:
-    """Build the arm's command with a port that is free now.
+def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, keyed: bool = True) -> Command:
+    """Build the arm's command with a port that is free now. Without `keyed` everybody on the host may use the engine.
 
     Raises UserError if the engine is not installed or the arm does not fit the slot, StudyError for what the policy
     does not allow.
@@ -103,7 +110,7 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path) -> Com
             log,
         )
     port, own = _free_port(), profile_environment(settings, profile, study, arm)
-    words = command_words(settings, profile, own)
+    words, key = command_words(settings, profile, own), new_key() if keyed else None
     return Command(
         words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix("")),
         profile=profile,
@@ -115,13 +122,21 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path) -> Com
             per_request_spec_metrics=arm.speculation is not None and kind.per_request_speculation,
             token_ids=kind.token_ids,
             further=kind.further if arm.speculation is not None else {},
+            api_key=key,
         ),
         log=log,
+        secret_environment={} if key is None else with_key(settings.home, key, own),
     )
 
 
 async def start_engine(
-    settings: Settings, study: Study, arm: Arm, log: Path, started: Callable[[Command, Process], None]
+    settings: Settings,
+    study: Study,
+    arm: Arm,
+    log: Path,
+    started: Callable[[Command, Process], None],
+    *,
+    keyed: bool = True,
 ) -> RunningEngine:
     """Start the arm's engine with its output in `log`, and wait until it has answered a request.
 
@@ -129,14 +144,15 @@ async def start_engine(
     an excerpt of the log if the engine ends or does not become ready.
     """
     for attempt in range(1, _PORT_ATTEMPTS + 1):
-        command = engine_command(settings, study, arm, log)
+        command = engine_command(settings, study, arm, log, keyed=keyed)
         if not command.kind.is_started:
             return await _connect(command, started)
         environment = whole_environment(settings.engines_dir, command.profile, command.own_environment)
+        environment |= command.secret_environment
         user = engine_user(settings)
         if user is not None:
             environment = environment_for(user, settings.home, environment)
-            let_through(user, settings.home, settings.models_dir, log.with_suffix(""))
+            let_through(user, settings.home, settings.models_dir, log.with_suffix(""), key_folder(settings.home))
         began_s = time.monotonic()
         running = process.start(command.words, environment, command.log, settings.home / "engines", user=user)
         started(command, running)
@@ -159,6 +175,8 @@ async def start_engine(
 async def _running(
     settings: Settings, command: Command, running: Process, ready: Ready, start_s: float
 ) -> RunningEngine:
+    if command.secret_environment and await answers_anybody(ready.endpoint):
+        logger.warning("the engine %s needs no key: every user of this host can reach it", command.profile.kind)
     version = ready.version or await asyncio.to_thread(installed_version, settings, command.profile)
     effective_config = command.kind.effective_config(command.log)
     return RunningEngine(running, replace(command, endpoint=ready.endpoint), version, effective_config, start_s)

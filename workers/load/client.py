@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -62,7 +63,15 @@ class Endpoint:
 
     def without_key(self, event: bytes) -> bytes:
         """The same for an event of a stream, before any of it is truncated and stored."""
-        return event if self.api_key is None else self.hide_key(event.decode("utf-8", "replace")).encode()
+        if self.api_key is None or not any(key in event for key in self._forms_of_key):
+            return event
+        return self.hide_key(event.decode("utf-8", "replace")).encode()
+
+    @functools.cached_property
+    def _forms_of_key(self) -> tuple[bytes, bytes]:
+        """As it is, and as JSON writes it."""
+        key = self.api_key or ""
+        return key.encode(), json.dumps(key)[1:-1].encode()
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 
@@ -19,11 +21,13 @@ from request_parsing import read_chat, read_completion
 
 _LOG = logging.getLogger("transformers_server")
 _MAX_BODY_BYTES = 64 * 2**20
+#: Without this variable anybody may ask.
+_KEY = "ENGINE_KEY_OF_DRAFTHOUSE"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def application(options: Options, models: Models) -> web.Application:
-    app = web.Application(middlewares=[_refusals], client_max_size=_MAX_BODY_BYTES)
+    app = web.Application(middlewares=[_only_with(os.environ.get(_KEY)), _refusals], client_max_size=_MAX_BODY_BYTES)
     server = _Server(options, models)
     app.add_routes(
         [
@@ -88,6 +92,20 @@ async def _json(request: web.Request) -> object:
         return json.loads(await request.read())
     except ValueError as error:  # bad UTF-8 is one, too
         raise Refusal(400, f"the body is not JSON: {error}") from error
+
+
+def _only_with(key: str | None) -> Callable[[web.Request, _Handler], Awaitable[web.StreamResponse]]:
+    """Other users of the host reach the port, too."""
+    expected = f"Bearer {key}".encode()
+
+    @web.middleware
+    async def check(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").encode()
+        if key is None or hmac.compare_digest(given, expected):
+            return await handler(request)
+        return web.Response(status=401)
+
+    return check
 
 
 @web.middleware

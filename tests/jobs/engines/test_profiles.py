@@ -71,11 +71,11 @@ def test_an_engine_whose_environment_is_missing_is_answered_with_the_command_tha
         installed_profile(here, "vllm")
 
 
-def test_the_words_of_a_container_hand_on_every_variable_of_the_engine_and_its_mark(tmp_path: Path) -> None:
+def test_the_words_of_a_container_hand_on_every_variable_of_the_engine_its_mark_and_its_key(tmp_path: Path) -> None:
     profile = Profile(kind="vllm", command=("docker", "run", "{pass_environment}", "-v", "{home}:{home}", "image"))
     words = command_words(settings(tmp_path, ""), profile, {"B": "2", "A": "1"})
     assert words == (
-        *("docker", "run", "-e", "A", "-e", "B", "-e", "ENGINE_OF_DRAFTHOUSE"),
+        *("docker", "run", "-e", "A", "-e", "B", "-e", "ENGINE_OF_DRAFTHOUSE", "-e", "ENGINE_KEY_OF_DRAFTHOUSE"),
         *("-v", f"{tmp_path}:{tmp_path}", "image"),
     )
 

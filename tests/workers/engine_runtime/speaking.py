@@ -6,6 +6,7 @@ Standard library only, because they run as an engine's process.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +35,17 @@ class Talk:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
+
+    def parse_request(self) -> bool:
+        """An engine that Drafthouse starts asks for its key."""
+        if not super().parse_request():
+            return False
+        key = os.environ.get("ENGINE_KEY_OF_DRAFTHOUSE")
+        if key is None or self.headers.get("Authorization") == f"Bearer {key}":
+            return True
+        self.close_connection = True
+        self._answer(401, "")
+        return False
 
     def do_GET(self) -> None:
         page = self.server.talk.pages.get(self.path, lambda: None)()

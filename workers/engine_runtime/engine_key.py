@@ -1,0 +1,54 @@
+"""The key of an engine, new at each start: in its environment, which other users of the host cannot read, and with each
+of our requests. It is in no record.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+
+from jobs.engines.profiles import KEY
+from workers.load.client import Endpoint, open_session
+
+FILE = Path(__file__).parents[1] / "engine_key" / "sitecustomize.py"
+_LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
+
+
+def new_key() -> str:
+    return secrets.token_hex(16)
+
+
+def key_folder(home: Path) -> Path:
+    """The folder under the home, where a container and the engines' user find it, that Python looks into first."""
+    return home.absolute() / "engines" / "key"
+
+
+def with_key(home: Path, key: str, own: Mapping[str, str]) -> dict[str, str]:
+    """The variables that an engine needs for its key, beside its `own`; the file that looks for it is put into its
+    folder.
+    """
+    place = key_folder(home) / FILE.name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    content = FILE.read_bytes()
+    if not place.exists() or place.read_bytes() != content:
+        writing = place.with_suffix(f".{os.getpid()}.writing")
+        writing.write_bytes(content)
+        writing.rename(place)
+    paths = [str(place.parent), *([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])]
+    return {KEY: key, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+async def answers_anybody(endpoint: Endpoint) -> bool:
+    """Whether the engine answers a request without its key."""
+    try:
+        async with (
+            open_session() as session,
+            session.get(f"{endpoint.base_url}/v1/models", timeout=_LOOK_TIMEOUT, allow_redirects=False) as answer,
+        ):
+            return answer.status not in (401, 403)
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return False
