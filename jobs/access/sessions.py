@@ -1,7 +1,7 @@
 """Sessions of signed-in users: a random secret in the browser's cookie, of which only the digest is stored.
 
-A session ends when its user signs out or is disabled, a while after it was last used, and at the latest a week after
-it began. Wrong passwords are counted by name and by address.
+A session ends when its user signs out or is disabled, or signs in on too many other browsers, a while after it was last
+used, and at the latest a week after it began. Wrong passwords are counted by name and by address.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import login_failures, sessions, users
 
 LASTS, LASTS_UNUSED = timedelta(days=7), timedelta(hours=24)
+#: Sessions of one user: signing in once more ends the one that was used longest ago.
+MOST_SESSIONS = 20
 #: How often a session's last use is written.
 _SEEN_EVERY = timedelta(minutes=5)
 #: Wrong passwords within `WINDOW` before the next try has to wait: from one address for one name, for one name from
@@ -76,9 +78,20 @@ def begin(engine: sa.Engine, name: str, address: str) -> str:
         if user.disabled_at is not None:
             raise AccessError(_WRONG)
         connection.execute(sessions.delete().where(sessions.c.ends_at < now))
+        actor = Actor(name, Role(user.role))
+        _end_oldest(connection, actor)
         connection.execute(sessions.insert().values(row | {"ends_at": now + LASTS}))
-        audit.record(connection, Actor(name, Role(user.role)), "session.begin", name, address=address)
+        audit.record(connection, actor, "session.begin", name, address=address)
     return secret
+
+
+def _end_oldest(connection: sa.Connection, actor: Actor) -> None:
+    """Leave room for one more session."""
+    own = sa.select(sessions.c.token_hash).where(sessions.c.name == actor.name).order_by(sessions.c.last_seen.desc())
+    too_many = list(connection.scalars(own.offset(MOST_SESSIONS - 1)))
+    if too_many:
+        connection.execute(sessions.delete().where(sessions.c.token_hash.in_(too_many)))
+        audit.record(connection, actor, "session.end", actor.name, reason=f"{MOST_SESSIONS} others are open")
 
 
 def actor_of(engine: sa.Engine, secret: str) -> Actor | None:

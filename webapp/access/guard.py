@@ -11,17 +11,20 @@ from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
 import sqlalchemy as sa
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from lab.errors import UserError
+from webapp.access import pace
 from webapp.access.gate import ACTOR, GATE, Gate
 from webapp.access.headers import page_headers
 from webapp.access.hosts import hosts_of
-from webapp.access.pace import COUNTED, Pace
+from webapp.access.pace import OpenPages, Pace
 
 #: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
 HEALTH = ("/healthz", "/readyz")
@@ -45,28 +48,41 @@ class Guard:
         self._app, self._gate, self._scripts = app, gate, scripts
         self._hosts = hosts_of(gate.settings)
         self._pace = Pace()
+        self._pages = Pace(rate_per_s=pace.PAGES_PER_S, burst=pace.PAGES_BURST)
+        self._passwords = Pace(rate_per_s=pace.PASSWORDS_PER_S, burst=pace.PASSWORDS_BURST)
+        self._open = OpenPages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         refusal = await self._refusal(scope)
-        if scope["type"] == "http" and scope["path"].startswith(COUNTED):
-            refusal = await self._slow_down(scope) or refusal
+        if scope["type"] == "http" and scope["path"].startswith(pace.COUNTED):
+            has_password = scope["method"] == "POST" and scope["path"] == LOGIN
+            refusal = await self._slow_down(scope, self._passwords if has_password else self._pace) or refusal
+        elif refusal is None and (scope["type"] == "websocket" or _is_page(scope)):
+            refusal = self._too_many_open(scope)
+            if refusal is None and scope["type"] == "websocket":
+                refusal = await self._slow_down(scope, self._pages)
         if scope["type"] == "http":
             answer: ASGIApp = self._app if refusal is None else refusal
             await answer(scope, receive, self._with_headers(scope, send))
         elif refusal is not None:
             await _refuse_websocket(scope, send, refusal.status_code)
         else:
-            await self._app(scope, self._while_signed_in(scope, receive, send), send)
+            with self._open.one_more(_visitor(scope)):
+                await self._app(scope, self._while_signed_in(scope, receive, send), send)
 
-    async def _slow_down(self, scope: Scope) -> Response | None:
+    def _too_many_open(self, scope: Scope) -> Response | None:
+        if self._gate.is_open or (why := self._open.why_none(_visitor(scope))) is None:
+            return None
+        return PlainTextResponse(why, 429, {"Retry-After": "30"})
+
+    async def _slow_down(self, scope: Scope, limits: Pace) -> Response | None:
         """Let who asks too fast wait; or the answer to one who asks much too fast."""
         if self._gate.is_open:
             return None
-        actor, client = scope.get(ACTOR), scope.get("client")
-        wait_s = self._pace.wait_s(f"user {actor.name}" if actor else f"address {client[0] if client else ''}")
+        wait_s = limits.wait_s(_visitor(scope))
         if wait_s is None:
             return PlainTextResponse("Too many requests: wait a moment.", 429, {"Retry-After": "5"})
         if wait_s:
@@ -149,7 +165,9 @@ class Guard:
         return sending
 
     def _while_signed_in(self, scope: Scope, receive: Receive, send: Send) -> Receive:
-        """Ends the websocket at the first message after its session has ended."""
+        """Passes on what is done on a page, not faster than one may, until the first message after the session's
+        end.
+        """
         if self._gate.is_open:
             return receive
         cookie, looked_s = self._cookie(scope), time.monotonic()
@@ -157,6 +175,8 @@ class Guard:
         async def receiving() -> Message:
             nonlocal looked_s
             message = await receive()
+            if message["type"] == "websocket.receive":
+                await self._wait_for_turn(scope, message)
             if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _LOOK_EVERY_S:
                 return message
             looked_s = time.monotonic()
@@ -166,6 +186,14 @@ class Guard:
             return {"type": "websocket.disconnect", "code": 1008}
 
         return receiving
+
+    async def _wait_for_turn(self, scope: Scope, message: Message) -> None:
+        """Nothing that is done on an open page is lost, however long it takes."""
+        is_allowed, counts = False, pace.PART_OF_PAGE if _renews_itself(message.get("bytes") or b"") else 1.0
+        while not is_allowed:
+            wait_s = self._pages.wait_s(_visitor(scope), counts)
+            is_allowed = wait_s is not None
+            await asyncio.sleep(pace.LONGEST_WAIT_S if wait_s is None else wait_s)
 
 
 def set_cookie(response: Response, gate: Gate, value: str, name: str = "", lasts_s: int | None = None) -> None:
@@ -181,6 +209,27 @@ def local_path(target: str) -> str:
     """Where to go after signing in: a path of ours, or the first page instead of an address of elsewhere."""
     is_ours = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
     return target if is_ours and not target.startswith((LOGIN, LOGOUT)) else "/"
+
+
+def _visitor(scope: Scope) -> str:
+    actor, client = scope.get(ACTOR), scope.get("client")
+    return f"user {actor.name}" if actor else f"address {client[0] if client else ''}"
+
+
+def _renews_itself(message: bytes) -> bool:
+    """Whether a browser asks for a part of its page again by the clock."""
+    try:
+        rerun = BackMsg.FromString(message).rerun_script
+    except DecodeError:
+        return False
+    return bool(rerun.fragment_id) and rerun.is_auto_rerun
+
+
+def _is_page(scope: Scope) -> bool:
+    """Whether a browser asks for a page, which opens a websocket next."""
+    path: str = scope["path"]
+    is_other = path in HEALTH or _is_login(path) or _is_shared(scope) or _is_for_programs(path)
+    return scope["method"] == "GET" and not is_other and not _is_part_of_a_page(scope)
 
 
 def _is_login(path: str) -> bool:

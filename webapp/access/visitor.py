@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from lab.access import Actor, Change, may, may_any
-from lab.errors import AccessError
+from lab.errors import AccessError, UserError
 from webapp.access.gate import gate
 
 
@@ -27,6 +27,18 @@ def allowed(change: Change, owner: str | None) -> bool:
 def allowed_any(change: Change) -> bool:
     """Whether the page should offer this change at all."""
     return may_any(actor(), change)
+
+
+def name_for_turns() -> str:
+    """The user in whose name a script takes its turn; empty where visitors are not told apart."""
+    here = gate()
+    if not here.has_users:
+        return ""
+    try:
+        found = here.actor_of(st.context.cookies.get(here.cookie))
+    except UserError:  # the database is away: the page says so
+        return ""
+    return "" if found is None else found.name
 
 
 def has_signed_in() -> bool:

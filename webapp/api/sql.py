@@ -41,8 +41,9 @@ def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
     """Rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
     with PLACES.taken(asking.actor.name, asking.settings.sql_timeout_s):
         result = run_sql(asking.settings, statement.sql, statement.max_rows)
+        written = _written(result, statement.format)  # takes seconds of this process for a large answer
     headers = {LEFT_OUT: result.left_out} if result.left_out else {}
-    return Response(_written(result, statement.format), media_type=_MEDIA_TYPES[statement.format], headers=headers)
+    return Response(written, media_type=_MEDIA_TYPES[statement.format], headers=headers)
 
 
 def _written(result: SqlResult, as_format: str) -> bytes:

@@ -1,7 +1,8 @@
-"""Runs the scripts of several visitors one after the other.
+"""Runs the scripts of several visitors one after the other, first of those who have had least.
 
 The work-around `script_lock` halves the wait of half of the visitors who come at once: scripts share one interpreter,
-so those that run side by side all end when the last one does.
+so those that run side by side all end when the last one does. And whoever reloads without a pause waits for those who
+do not.
 """
 
 from __future__ import annotations
@@ -10,11 +11,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import NamedTuple
 
 from webapp.server import workarounds
 
 #: A script that holds the lock for longer most likely waits for something else than the interpreter.
 LONGEST_HOLD_S = 0.5
+#: Half of what a visitor has had is forgotten after this time.
+FORGOTTEN_AFTER_S = 10.0
+
+
+class _Waiting(NamedTuple):
+    visitor: str
+    number: int  # in order of coming
 
 
 class ScriptLock:
@@ -24,24 +33,29 @@ class ScriptLock:
         self._longest_s = longest_s
         self._changed = threading.Condition()
         self._began: dict[object, float] = {}  # each script that has not ended, by the monotonic clock
-        self._waiting = 0
+        self._waiting: list[_Waiting] = []
+        self._number = 0
+        self._had: dict[str, tuple[float, float]] = {}  # by visitor: seconds, and when that was
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self, visitor: str = "") -> Iterator[None]:
         """Wait for the lock, hold it during the block and release it at the end, also after an error."""
-        mine = object()
         with self._changed:
-            self._waiting += 1
+            self._number += 1
+            mine = _Waiting(visitor, self._number)
+            self._waiting.append(mine)
             self._changed.notify_all()
-            while (wait_s := self._wait_s()) > 0:
+            while (wait_s := self._wait_s(mine)) != 0:
                 self._changed.wait(wait_s)
-            self._waiting -= 1
-            self._began[mine] = time.monotonic()
+            self._waiting.remove(mine)
+            began_s = self._began[mine] = time.monotonic()
+            self._changed.notify_all()
         try:
             yield
         finally:
             with self._changed:
                 del self._began[mine]
+                self._charge(visitor, time.monotonic() - began_s)
                 self._changed.notify_all()
 
     def yield_for(self, longest_s: float) -> None:
@@ -51,16 +65,29 @@ class ScriptLock:
             while not self._waiting and (left_s := until - time.monotonic()) > 0:
                 self._changed.wait(left_s)
 
-    def _wait_s(self) -> float:
-        """How long the newest holder may still keep the lock."""
+    def _wait_s(self, mine: _Waiting) -> float | None:
+        """How long to wait before the next look, unless something changes; None without an end, 0 if it is my turn."""
+        now = time.monotonic()
+        if min(self._waiting, key=lambda one: (self._had_s(one.visitor, now), one.number)) != mine:
+            return None
         if not self._began:
             return 0.0
-        return max(self._began.values()) + self._longest_s - time.monotonic()
+        return max(0.0, max(self._began.values()) + self._longest_s - now)
+
+    def _had_s(self, visitor: str, now: float) -> float:
+        had_s, at = self._had.get(visitor, (0.0, now))
+        return float(had_s * 0.5 ** ((now - at) / FORGOTTEN_AFTER_S))
+
+    def _charge(self, visitor: str, spent_s: float) -> None:
+        """At most what the lock was held for: who waits for something else takes nothing from others."""
+        now = time.monotonic()
+        self._had = {name: had for name, had in self._had.items() if now - had[1] < 10 * FORGOTTEN_AFTER_S}
+        self._had[visitor] = (self._had_s(visitor, now) + min(spent_s, self._longest_s), now)
 
 
 PAGES = ScriptLock()
 
 
-def page_turn() -> AbstractContextManager[None]:
+def page_turn(visitor: str = "") -> AbstractContextManager[None]:
     """The lock of all pages, or nothing where the work-around is off."""
-    return PAGES.hold() if workarounds.SCRIPT_LOCK in workarounds.enabled() else nullcontext()
+    return PAGES.hold(visitor) if workarounds.SCRIPT_LOCK in workarounds.enabled() else nullcontext()

@@ -120,6 +120,26 @@ def test_wrong_passwords_of_one_address_wait_and_other_addresses_do_not(database
     assert signed_in(database)
 
 
+def test_signing_in_once_more_ends_the_session_that_was_used_longest_ago(
+    database: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 3)
+    accounts.add_user(database, "carol", Role.VIEWER, actor=ADMIN)
+    other = sessions.begin(database, "carol", HERE)
+    earlier = [signed_in(database) for _ in range(3)]
+    used = datetime.now(UTC) - timedelta(minutes=4)
+    with database.begin() as connection:
+        first = sessions_table.c.token_hash == passwords.digest(earlier[1])
+        connection.execute(sa.update(sessions_table).where(first).values(last_seen=used))
+    latest = signed_in(database)
+    assert [sessions.actor_of(database, session) is not None for session in (*earlier, latest, other)] == [
+        *(True, False, True),
+        *(True, True),
+    ]
+    ended = [entry for entry in audit.newest(database, 10) if entry.action == "session.end"]
+    assert [(entry.actor, entry.subject) for entry in ended] == [("bob", "bob")]
+
+
 @pytest.mark.parametrize(
     ("key", "most"), [("name:bob", sessions.MOST_NAME), (f"address:{HERE}", sessions.MOST_ADDRESS)]
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webapp.access import pace
-from webapp.access.pace import BURST, LONGEST_WAIT_S, RATE_PER_S, Pace
+from webapp.access.pace import BURST, LONGEST_WAIT_S, RATE_PER_S, OpenPages, Pace
 
 
 def test_a_burst_passes_then_requests_wait_then_they_are_refused() -> None:
@@ -30,6 +30,13 @@ def test_who_keeps_to_the_rate_never_waits() -> None:
         assert limits.wait_s("steady") == 0.0
 
 
+def test_a_part_that_renews_itself_counts_less_than_a_page() -> None:
+    limits = Pace(lambda: 0.0, rate_per_s=2.0, burst=4.0)
+    assert [limits.wait_s("watches", 0.1) for _ in range(40)] == pytest.approx([0.0] * 40)
+    assert limits.wait_s("watches") == pytest.approx(0.5)
+    assert [limits.wait_s("opens") or 0.0 for _ in range(6)] == pytest.approx([0.0] * 4 + [0.5, 1.0])
+
+
 def test_not_more_visitors_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_MOST_REMEMBERED", 10)
     now = 0.0
@@ -38,3 +45,16 @@ def test_not_more_visitors_are_remembered_than_there_is_room_for(monkeypatch: py
         now += 1.0
         limits.wait_s(f"visitor {number}")
     assert len(limits._free_at) <= 10
+
+
+def test_a_visitor_has_so_many_pages_open_and_all_visitors_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "MOST_OPEN", 2)
+    monkeypatch.setattr(pace, "MOST_OPEN_OF_ALL", 3)
+    pages = OpenPages()
+    with pages.one_more("hasty"), pages.one_more("hasty"):
+        assert "You have 2 pages of this lab open: close some" in str(pages.why_none("hasty"))
+        assert pages.why_none("another") is None
+        with pages.one_more("another"):
+            assert "3 pages of this lab are open" in str(pages.why_none("third"))
+        assert pages.why_none("third") is None
+    assert pages.why_none("hasty") is None

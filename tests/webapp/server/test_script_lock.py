@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from webapp.server import script_lock
 from webapp.server.script_lock import ScriptLock
 
 #: Nothing here takes that long; a machine may stand still for a while.
@@ -71,3 +74,36 @@ def test_an_idle_holder_goes_on_as_soon_as_another_script_waits() -> None:
         with scripts.hold():
             pass
         idling.result(PATIENCE_S)
+
+
+def test_who_has_had_least_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One visitor reloads without a pause; another comes last and goes before all of that one's waiting scripts."""
+    scripts, order, lock = ScriptLock(PATIENCE_S), list[str](), threading.Lock()
+
+    def script(visitor: str) -> None:
+        with scripts.hold(visitor), lock:
+            order.append(visitor)
+
+    with ThreadPoolExecutor(10) as visitors:
+        with scripts.hold("hasty"):
+            threading.Event().wait(0.01)
+            hasty = [visitors.submit(script, "hasty") for _ in range(5)]
+            _until(lambda: len(scripts._waiting) == 5)
+            others = [visitors.submit(script, "patient"), visitors.submit(script, "new")]
+            _until(lambda: len(scripts._waiting) == 7)
+        for done in (*hasty, *others):
+            done.result(PATIENCE_S)
+    assert order == ["patient", "new", *["hasty"] * 5]
+    assert scripts._had["hasty"][0] >= 0.01
+    monkeypatch.setattr(script_lock, "FORGOTTEN_AFTER_S", 0.001)
+    threading.Event().wait(0.05)
+    with scripts.hold("another"):
+        pass
+    assert "hasty" not in scripts._had
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.005)
