@@ -19,6 +19,7 @@ from lab.study.cell_ids import Contents
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.probes.nvml import EngineGpus, driver_version
+from workers.slots import slot_record
 
 #: Addresses with passwords in them.
 _NOT_STORED = {"database_url", "broker_url"}
@@ -63,7 +64,7 @@ def describe_environment(
         driver_version=driver_version(),
         gpus=tuple(map(str, gpus.gpus)),
         gpus_found_by=gpus.found_by,
-        settings=settings.model_dump(mode="json", exclude=_NOT_STORED),
+        settings=settings.model_dump(mode="json", exclude=_NOT_STORED) | slot_record(),
         start_s=running.start_s if running else None,
     )
 

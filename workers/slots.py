@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from pydantic import JsonValue
 
 from jobs.engines import hardware
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings
 
-_DEVICES = "CUDA_VISIBLE_DEVICES"
+_DEVICES, _ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 #: Flags of vLLM and SGLang; an engine takes a GPU for each rank of their product.
 _PARALLEL = (
     ("tensor-parallel-size", "tp-size", "tp"),
@@ -24,6 +26,9 @@ _PARALLEL = (
     ("data-parallel-size", "dp-size", "dp"),
 )
 _LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+#: Variables by which engines bind their threads to processors, as lists like 0-3,8 or 0-3|4-7.
+_BINDS = ("VLLM_CPU_OMP_THREADS_BIND", "SGLANG_CPU_OMP_THREADS_BIND", "GOMP_CPU_AFFINITY")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::\d+)?")
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,12 @@ class Slot:
 
 
 def slots_here(settings: Settings) -> list[Slot]:
-    """Return the slots of this host. Raises SettingsError if it cannot be divided as the settings say."""
-    return divide(settings.slots, chosen(settings.gpus, len(hardware.all_gpus())), hardware.processors())
+    """Return the slots of this host. Raises SettingsError if it cannot be divided as the settings say.
+
+    Without the setting `gpus`, slots share the GPUs that CUDA_VISIBLE_DEVICES names, if it is set.
+    """
+    listed = settings.gpus.strip() or (os.environ.get(_DEVICES, "") if settings.slots > 1 else "")
+    return divide(settings.slots, chosen(listed, len(hardware.all_gpus())), hardware.processors())
 
 
 def chosen(listed: str, present: int) -> tuple[int, ...]:
@@ -77,6 +86,15 @@ def divide(slots: int, gpus: Sequence[int], processors: Sequence[int]) -> list[S
     ]
 
 
+#: The slot of this process, if it has taken one.
+_taken: list[Slot] = []
+
+
+def taken_slot() -> Slot | None:
+    """Return the slot of this process; None if it has the whole host."""
+    return _taken[0] if _taken else None
+
+
 def take_slot(settings: Settings) -> Slot | None:
     """Confine this process, and the engines it will start, to its slot; None if it has the whole host.
 
@@ -90,24 +108,68 @@ def take_slot(settings: Settings) -> Slot | None:
     slot = slots[settings.slot - 1]
     if slot.gpus:
         hardware.use_only(slot.gpus)
-        os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", _DEVICES: ",".join(map(str, slot.gpus))}
+        os.environ |= slot_environment(slot)
     if settings.slots > 1 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, slot.processors)
+    _taken[:] = [slot]
     return slot
 
 
-def refuse_outside_slot(settings: Settings, study: Study, arm: Arm) -> None:
-    """Raise UserError for an arm that would use GPUs of other slots, or needs more than a slot has."""
-    if settings.slots == 1 or arm.server is not None:
+def slot_environment(slot: Slot | None) -> dict[str, str]:
+    """Return the variables that keep an engine on its slot's GPUs. An engine in a container gets no others of ours."""
+    if slot is None or not slot.gpus:
+        return {}
+    return {_ORDER: "PCI_BUS_ID", _DEVICES: ",".join(map(str, slot.gpus))}
+
+
+def slot_record() -> dict[str, JsonValue]:
+    """Return what a run's record says of the slot beside the settings; nothing for a worker with the whole host."""
+    slot = taken_slot()
+    return {} if slot is None else {"slot_gpus": list(slot.gpus), "slot_processors": list(slot.processors)}
+
+
+def refuse_outside_slot(slot: Slot | None, study: Study, arm: Arm, environment: Mapping[str, str]) -> None:
+    """Raise UserError for an engine that would reach for another slot's GPUs or processors, or needs more GPUs than
+    its slot has.
+
+    `environment` is all of the engine's, whoever set it: the host, engines.toml or the arm.
+    """
+    if slot is None or arm.server is not None:
         return
-    if _DEVICES in arm.environment:
+    _refuse_foreign_gpus(slot, arm, environment)
+    for name in _BINDS:
+        if foreign := sorted(_numbers(environment.get(name, "")) - set(slot.processors)):
+            raise UserError(
+                f"the engine of arm {arm.name!r} would be bound to processor {foreign[0]} by {name}, and this worker "
+                f"has slot {slot}: leave the variable out, or write {{engine_cores}} in engines.toml"
+            )
+    needed = gpus_needed(study, arm)
+    if 0 < len(slot.gpus) < needed:
         raise UserError(
-            f"arm {arm.name!r} sets {_DEVICES}, and this host hands out its GPUs in {settings.slots} slots: "
-            "leave the variable out, or set slots to 1"
+            f"arm {arm.name!r} needs {needed} GPUs, and a slot of this host has {len(slot.gpus)}: use fewer slots"
         )
-    needed, present = gpus_needed(study, arm), len(hardware.nvidia_gpus())
-    if 0 < present < needed:
-        raise UserError(f"arm {arm.name!r} needs {needed} GPUs, and a slot of this host has {present}: use fewer slots")
+
+
+def _refuse_foreign_gpus(slot: Slot, arm: Arm, environment: Mapping[str, str]) -> None:
+    """Only numbers in the order of the bus can be compared: a name of a GPU or another order is refused, too."""
+    wanted = [word.strip() for word in environment.get(_DEVICES, "").split(",") if word.strip()]
+    mine = [str(gpu) for gpu in slot.gpus]
+    if foreign := [word for word in wanted if word not in mine]:
+        raise UserError(
+            f"the engine of arm {arm.name!r} would use GPU {foreign[0]} by {_DEVICES}, and this worker has slot "
+            f"{slot}: leave the variable out of the arm and of engines.toml, or set slots to 1"
+        )
+    if wanted and environment.get(_ORDER, "PCI_BUS_ID") != "PCI_BUS_ID":
+        raise UserError(
+            f"the engine of arm {arm.name!r} has {_ORDER} = {environment[_ORDER]!r}, and slots number GPUs in the "
+            "order of the bus: leave the variable out"
+        )
+
+
+def _numbers(listed: str) -> set[int]:
+    """Return every number of a list like `0-3,8|12 14-18:2`; words such as `auto` have none."""
+    ranges = [(int(first), int(last or first)) for first, last in _RANGE.findall(listed)]
+    return {number for first, last in ranges for number in range(first, last + 1)}
 
 
 def gpus_needed(study: Study, arm: Arm) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,9 @@ from hypothesis import strategies as st
 from jobs.engines.hardware import processors
 from lab.errors import SettingsError, UserError
 from tests.lab.studies import study
-from warehouse.settings import Settings
-from workers.slots import chosen, divide, gpus_needed, refuse_outside_slot
+from tests.workers.homes import Home
+from workers.engine_runtime.launch import engine_command
+from workers.slots import Slot, chosen, divide, gpus_needed, refuse_outside_slot, slot_record
 
 NVIDIA_SMI = """#!/bin/sh
 for gpu in 0 1 2 3 4 5 6 7; do echo "NVIDIA H200"; done
@@ -74,13 +77,61 @@ def test_an_arm_takes_a_gpu_for_each_of_its_ranks() -> None:
     assert gpus_needed(ours, ours.arms[0].model_copy(update={"flags": flags})) == 8
 
 
-def test_an_arm_does_not_reach_for_the_gpus_of_other_slots() -> None:
-    ours = study()
-    reaching = ours.arms[0].model_copy(update={"environment": {"CUDA_VISIBLE_DEVICES": "3"}})
-    with pytest.raises(UserError, match="in 2 slots"):
-        refuse_outside_slot(Settings(slots=2), ours, reaching)
-    refuse_outside_slot(Settings(), ours, reaching)
-    refuse_outside_slot(Settings(slots=2), ours, ours.arms[0])
+SECOND = Slot(2, (2, 3), (4, 5))
+
+
+def refused(slot: Slot | None = SECOND, /, **environment: str) -> str:
+    """What the worker of this slot says of an engine with these variables; empty if it is started."""
+    try:
+        refuse_outside_slot(slot, study(), study().arms[0], environment)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("listed", ["1", "2,3,4", "0-7", "all", "GPU-8932f937", "-1"])
+def test_an_engine_never_reaches_the_gpus_of_another_slot(listed: str) -> None:
+    words = "and this worker has slot 2: GPU 2, 3; processors 4, 5: leave the variable out of the arm and of"
+    assert words in refused(CUDA_VISIBLE_DEVICES=listed)
+    assert refused(None, CUDA_VISIBLE_DEVICES=listed) == ""
+
+
+def test_an_engine_may_keep_to_a_part_of_its_slot() -> None:
+    assert [refused(CUDA_VISIBLE_DEVICES=listed) for listed in ("2,3", " 3 ", "")] == [""] * 3
+    assert refused(CUDA_VISIBLE_DEVICES="2", CUDA_DEVICE_ORDER="PCI_BUS_ID") == ""
+    assert "order of the bus" in refused(CUDA_VISIBLE_DEVICES="2", CUDA_DEVICE_ORDER="FASTEST_FIRST")
+
+
+@pytest.mark.parametrize("listed", ["0", "4-6", "4|5|6", "4 6", "4-8:2"])
+@pytest.mark.parametrize("variable", ["VLLM_CPU_OMP_THREADS_BIND", "SGLANG_CPU_OMP_THREADS_BIND", "GOMP_CPU_AFFINITY"])
+def test_an_engine_is_not_bound_to_the_processors_of_another_slot(variable: str, listed: str) -> None:
+    assert f"by {variable}, and this worker has slot 2" in refused(**{variable: listed})
+    assert refused(None, **{variable: listed}) == ""
+
+
+def test_an_engine_is_bound_to_the_processors_of_its_slot() -> None:
+    assert [refused(VLLM_CPU_OMP_THREADS_BIND=text) for text in ("4,5", "4-5", "5", "4|5", "auto", "all")] == [""] * 6
+
+
+def test_an_engine_is_given_its_slot_and_its_profile_cannot_take_more(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.slots._taken", [SECOND])
+    built, log = home.study(), home.folder / "log"
+    own = engine_command(home.settings, built, built.arms[0], log).own_environment
+    assert (own["CUDA_VISIBLE_DEVICES"], own["CUDA_DEVICE_ORDER"]) == ("2,3", "PCI_BUS_ID")
+    assert slot_record() == {"slot_gpus": [2, 3], "slot_processors": [4, 5]}
+    with home.settings.engines_file.open("a") as file:
+        file.write('CUDA_VISIBLE_DEVICES = "0,2"\n')
+    with pytest.raises(UserError, match="would use GPU 0 by CUDA_VISIBLE_DEVICES"):
+        engine_command(home.settings, built, built.arms[0], log)
+
+
+def test_an_arm_needs_no_more_gpus_than_its_slot_has() -> None:
+    for size, words in ((2, ""), (4, "needs 4 GPUs, and a slot of this host has 2: use fewer slots")):
+        large = study(engine_flags={"tensor_parallel_size": size})
+        with pytest.raises(UserError, match=words) if words else contextlib.nullcontext():
+            refuse_outside_slot(SECOND, large, large.arms[0], {})
 
 
 def test_a_worker_of_a_slot_and_its_engines_have_the_gpus_of_the_slot_alone(tmp_path: Path) -> None:
@@ -88,6 +139,7 @@ def test_a_worker_of_a_slot_and_its_engines_have_the_gpus_of_the_slot_alone(tmp_
     second = processors()[half : 2 * half]
     assert confined(tmp_path, SLOTS="2", SLOT="2") == ["4 x NVIDIA H200", second, "4,5,6,7"]
     assert confined(tmp_path, SLOTS="2", SLOT="2", GPUS="0,2-3,7") == ["2 x NVIDIA H200", second, "3,7"]
+    assert confined(tmp_path, {"CUDA_VISIBLE_DEVICES": "4-7"}, SLOTS="2", SLOT="1")[2] == "4,5"
     assert confined(tmp_path, GPUS="5") == ["NVIDIA H200", processors(), "5"]
 
 
@@ -95,12 +147,13 @@ def test_without_slots_a_worker_has_the_whole_host(tmp_path: Path) -> None:
     assert confined(tmp_path) == ["8 x NVIDIA H200", processors(), None]
 
 
-def confined(tmp_path: Path, **settings: str) -> list[object]:
+def confined(tmp_path: Path, inherited: Mapping[str, str] | None = None, **settings: str) -> list[object]:
     """What a worker's process has on a host of eight GPUs."""
     tool = tmp_path / "nvidia-smi"
     tool.write_text(NVIDIA_SMI)
     tool.chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDA")}
+    environment |= inherited or {}
     environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment |= {f"DRAFTHOUSE_{name}": value for name, value in settings.items()}
     done = subprocess.run((sys.executable, "-c", CONFINED), env=environment, capture_output=True, text=True, check=True)

@@ -32,7 +32,7 @@ from workers.engine_runtime.engine_user import engine_user, environment_for, let
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
-from workers.slots import refuse_outside_slot
+from workers.slots import refuse_outside_slot, slot_environment, taken_slot
 
 logger = logging.getLogger(__name__)
 #: Another program can take the free port that we picked before the engine listens on it.
@@ -98,7 +98,6 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     """
     if problems := launch_problems(settings, study, arm):
         raise StudyError(problems)
-    refuse_outside_slot(settings, study, arm)
     profile = installed_profile(settings, arm.engine)
     kind = KINDS[profile.kind]
     if kind.arguments is None:
@@ -109,8 +108,10 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
             endpoint_of(settings.home, study, arm, allow_metadata=settings.allow_metadata_addresses),
             log,
         )
-    port, own = _free_port(), profile_environment(settings, profile, study, arm)
-    words, key = command_words(settings, profile, own), new_key() if keyed else None
+    slot = taken_slot()
+    own = slot_environment(slot) | profile_environment(settings, profile, study, arm)
+    refuse_outside_slot(slot, study, arm, whole_environment(settings.engines_dir, profile, own))
+    port, words, key = _free_port(), command_words(settings, profile, own), new_key() if keyed else None
     return Command(
         words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix("")),
         profile=profile,
