@@ -31,7 +31,8 @@ from workers.probes.telemetry import probes_of
 _MIN_WARMUP_REQUESTS = 4
 #: A load that this engine has just been measured under needs no new kernels.
 _MIN_REWARMING_REQUESTS = 1
-_MAX_WARMUP_TOKENS = 16
+#: A few rounds of every stream run each kernel of drafting and verifying; `slow_first_requests` finds what they missed.
+_MAX_WARMUP_TOKENS = 10
 #: A broken connection is seen at once, the death of the engine behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 5.0
 _LOOK_EVERY_S = 0.1

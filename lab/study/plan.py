@@ -17,7 +17,7 @@ ASSUMED_START_S = 35.0
 #: Repeats on one start of engines that are up side by side. Starts differ too, and only several of them show how much.
 REPEATS_SIDE_BY_SIDE = 2
 #: The fewest requests of a warm-up, and the most tokens that each of them generates.
-_WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 16
+_WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 10
 #: A dataset that is read does not say here how long its prompts are.
 _ASSUMED_INPUT_TOKENS = 200
 

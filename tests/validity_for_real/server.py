@@ -29,7 +29,7 @@ BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decod
 #: Of which request on an answer is slower, and by how much; the one long answer; how slow a crowded engine is.
 SLOWER_FROM, SLOWER, LONG_AT, LONG, CROWDED, OTHERS = 17, 3, 32, 20, 10, 6
 #: In which request of the window an engine dies, and with what words; how long an answer a warm-up asks for.
-DIES_AT, LAST_WORDS, WARM_UP_TOKENS = 8, "RuntimeError: CUDA error: an illegal memory access was encountered", 16
+DIES_AT, LAST_WORDS, WARM_UP_TOKENS = 8, "RuntimeError: CUDA error: an illegal memory access was encountered", 10
 OVERRIDDEN = "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`."
 
 

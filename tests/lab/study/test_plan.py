@@ -123,7 +123,7 @@ def test_a_load_takes_its_waves_or_its_arrivals(load: Load, expected_s: float) -
 
 def test_a_run_is_assumed_to_warm_up_and_to_lose_by_each_further_stream() -> None:
     alone = run_of(Load(max_concurrency=1, num_prompts=4))
-    assert WITHOUT_GPU.run_s(alone) == pytest.approx(4 * 16 * 0.025 + 4 * 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
+    assert WITHOUT_GPU.run_s(alone) == pytest.approx(4 * 10 * 0.025 + 4 * 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
     many = run_of(Load(max_concurrency=6, num_prompts=6), input_tokens=1000, output_tokens=8, dataset="random")
     assert WITHOUT_GPU.run_s(many) == pytest.approx(8 * 0.05 + 6 * 1.0 + 8 * 0.05 + 6 * 1.0)
     assert WITH_GPU.run_s(many) == pytest.approx(2 * (8 * 0.006 * 1.3 + 6 * 0.1))
