@@ -1,5 +1,7 @@
 # Two images from one file: `app` (page, ingester, migrations) and `worker` (the same, beside vLLM's CUDA build).
-FROM python:3.11.13-slim-bookworm AS app
+# The digest of vLLM's image, as `sha256:...`; docs/deployment.md says how to look it up.
+ARG VLLM_DIGEST=
+FROM python:3.11.13-slim-bookworm@sha256:86adf8dbadc3d6e82ee5dd2c74bec2e1c2467cdad47886280501df722372d2e1 AS app
 WORKDIR /app
 RUN apt-get update && apt-get install -y --no-install-recommends git make && rm -rf /var/lib/apt/lists/*
 COPY . .
@@ -10,7 +12,7 @@ ENV HOME=/tmp
 USER 10001:10001
 ENTRYPOINT ["drafthouse"]
 
-FROM vllm/vllm-openai:v0.32.0 AS worker
+FROM vllm/vllm-openai:v0.32.0${VLLM_DIGEST:+@$VLLM_DIGEST} AS worker
 WORKDIR /app
 COPY . .
 RUN make install

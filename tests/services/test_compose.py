@@ -41,14 +41,19 @@ def test_a_service_that_stays_has_a_health_check(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_its_image_is_pinned_to_a_full_version(name: str) -> None:
-    assert re.search(r":v?\d+\.\d+(\.\d+)?(-\w+)?$", SERVICES[name]["image"])
+def test_its_image_is_pinned_to_a_full_version_and_to_a_digest_unless_it_is_built_here(name: str) -> None:
+    version, _, digest = SERVICES[name]["image"].partition("@")
+    assert re.search(r":v?\d+\.\d+(\.\d+)?(-\w+)?$", version)
+    assert bool(re.fullmatch(r"sha256:[0-9a-f]{64}", digest)) == (name not in OURS)
 
 
-def test_the_images_it_builds_start_from_pinned_versions() -> None:
-    bases = re.findall(r"^FROM (\S+) AS", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
-    assert bases
-    assert all(re.search(r":v?\d+\.\d+\.\d+", base) for base in bases)
+def test_the_images_it_builds_start_from_pinned_versions_and_vllms_takes_a_digest() -> None:
+    dockerfile = (REPOSITORY / "Dockerfile").read_text()
+    bases = {name: base for base, name in re.findall(r"^FROM (\S+) AS (\w+)", dockerfile, re.MULTILINE)}
+    assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", bases["app"])
+    assert re.fullmatch(r"vllm/vllm-openai:v\d+\.\d+\.\d+\$\{VLLM_DIGEST:\+@\$VLLM_DIGEST\}", bases["worker"])
+    assert dockerfile.index("ARG VLLM_DIGEST=") < dockerfile.index("FROM ")  # else no FROM can use it
+    assert SERVICES["worker"]["build"]["args"] == {"VLLM_DIGEST": "${VLLM_DIGEST:-}"}
 
 
 def test_only_the_page_is_published_and_on_loopback() -> None:
@@ -94,7 +99,7 @@ def test_nobody_is_root_or_may_become_it(name: str) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert "cap_add" not in service
     assert "privileged" not in service
-    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["security_opt"] == ["no-new-privileges:true"]  # so the engine's own seccomp profile stays on
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
