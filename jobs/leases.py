@@ -6,8 +6,10 @@ statement here names the worker, and so cannot change a row that belongs to anot
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
+import zlib
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +24,8 @@ from warehouse.app_db.schema import job_events, jobs
 logger = logging.getLogger(__name__)
 #: After this many deaths of workers at the same point the job itself is to blame (its memory, say) and fails.
 MAX_DEATHS_AT_ONE_POINT = 8
+#: Any constant will do: PostgreSQL's lock on the claims of a host is this plus a checksum of the host's name.
+_CLAIMS_OF_A_HOST = 7_205_759_403_792_793_600
 
 
 class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
@@ -29,16 +33,28 @@ class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, 
 
 
 def claim(
-    engine: sa.Engine, worker: str, lease_s: float, hardware: str = "", set_aside: set[str] | None = None
+    engine: sa.Engine,
+    worker: str,
+    lease_s: float,
+    hardware: str = "",
+    set_aside: set[str] | None = None,
+    *,
+    has_gpus: bool = True,
 ) -> Job | None:
     """Take the first queued job (highest priority, then oldest) that may run on `hardware`, or return None.
 
     No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
     this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
     `set_aside`, whose jobs are passed over.
+
+    A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: as long
+    as it is first and others run there, nobody of the host starts anything, nor while it runs.
     """
     passed_over = set() if set_aside is None else set_aside
     with engine.begin() as connection:
+        beside = _running_beside(connection, worker)
+        if any(_is_alone(row["study_json"], has_gpus=has_gpus) for row in beside):
+            return None
         while (row := connection.execute(_first_queued(hardware, passed_over)).mappings().one_or_none()) is not None:
             job_id = row["job_id"]
             try:
@@ -48,12 +64,37 @@ def claim(
                 add_event(connection, job_id, SET_ASIDE, f"by {worker}: {error}\n{traceback.format_exc()}")
                 passed_over.add(job_id)
                 continue
+            if beside and _is_alone(row["study_json"], has_gpus=has_gpus):
+                return None
             values = {"state": "running", "worker": worker, "lease_expires_at": database_now_s() + lease_s}
             started_at = sa.func.coalesce(jobs.c.started_at, datetime.now(UTC))
             connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(values | {"started_at": started_at}))
             add_event(connection, job_id, "claimed", worker)
             return get_job(connection, job_id)
     return None
+
+
+def _running_beside(connection: sa.Connection, worker: str) -> list[sa.RowMapping]:
+    """Return the running jobs of the worker's host, whose name is the first part of its own.
+
+    Until the transaction ends nobody else claims for this host: on SQLite the transaction is the only writer anyway.
+    """
+    host = worker.partition("/")[0]
+    if connection.dialect.name == "postgresql":
+        number = zlib.crc32(host.encode())
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CLAIMS_OF_A_HOST + number)))
+    running = sa.select(jobs.c.worker, jobs.c.study_json).where(jobs.c.state == "running")
+    rows = connection.execute(running).mappings().all()
+    return [row for row in rows if (row["worker"] or "").partition("/")[0] == host]
+
+
+def _is_alone(study_json: str, *, has_gpus: bool) -> bool:
+    """Also for a study that this Drafthouse cannot read."""
+    try:
+        alone = json.loads(study_json).get("alone")
+    except (ValueError, AttributeError):
+        alone = None
+    return not has_gpus if alone is None else bool(alone)
 
 
 def _first_queued(hardware: str, passed_over: Collection[str]) -> sa.Select[Any]:

@@ -83,10 +83,15 @@ class Worker:
         """Run every queued job, one after the other. May be called from several threads: one of them works."""
         while not self._stopping.is_set():
             with self._busy:
-                job = claim(self._database, self._name, self._settings.lease_s, self._hardware, self._set_aside)
+                job = self._claim()
                 if job is None:
                     return
                 self._measure(job)
+
+    def _claim(self) -> Job | None:
+        has_gpus = bool(nvidia_gpus())
+        lease_s = self._settings.lease_s
+        return claim(self._database, self._name, lease_s, self._hardware, self._set_aside, has_gpus=has_gpus)
 
     def _measure(self, job: Job) -> None:
         logger.info("job %s (%s) claimed", job.job_id, job.name)

@@ -70,6 +70,8 @@ class Study(Frozen):
     engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
     price_usd_per_hour: float | None = Field(default=None, ge=0)
     tune: Tune | None = None  # if set, `repeats` and `order` do not count
+    #: Whether no other study is measured on the host meanwhile; None: only on a host without GPUs.
+    alone: bool | None = None
     hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
 
     @model_validator(mode="after")

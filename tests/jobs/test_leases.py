@@ -340,3 +340,42 @@ def test_queued_jobs_around_an_unreadable_one_can_be_moved(home: Home) -> None:
     claimed = leases.claim(home.database, "me", 30.0)
     assert claimed is not None
     assert claimed.job_id == ids[2]
+
+
+def taken(home: Home, worker: str, *, has_gpus: bool = True) -> str | None:
+    job = leases.claim(home.database, worker, 30.0, has_gpus=has_gpus)
+    return None if job is None else job.job_id
+
+
+def test_a_study_that_is_measured_alone_waits_for_a_quiet_host_and_keeps_it_quiet(home: Home) -> None:
+    first, alone, last = home.submit(), home.submit(alone=True), home.submit()
+    assert taken(home, "host/1") == first
+    assert taken(home, "host/2") is None  # and not the last one, before which the other would never start
+    assert taken(home, "other/1") == alone
+    leases.release(home.database, alone, "other/1")
+    leases.finish(home.database, first, "host/1", "done")
+    assert taken(home, "host/2") == alone
+    assert taken(home, "host/1") is None
+    leases.finish(home.database, alone, "host/2", "done")
+    assert taken(home, "host/1") == last
+
+
+def test_without_gpus_a_study_is_measured_alone_unless_it_says_otherwise(home: Home) -> None:
+    first, _ = home.submit(), home.submit(alone=False)
+    assert taken(home, "host/1", has_gpus=False) == first
+    assert taken(home, "host/2", has_gpus=False) is None
+    leases.finish(home.database, first, "host/1", "done")
+    beside = [home.submit(alone=False) for _ in range(2)]
+    assert None not in [taken(home, f"host/{slot}", has_gpus=False) for slot in (1, 2, 3)]
+    assert {home.job(job_id).state for job_id in beside} == {"running"}
+
+
+def test_a_host_whose_holder_of_a_study_alone_died_takes_it_up_again_before_anything_else(home: Home) -> None:
+    alone, later = home.submit(alone=True), home.submit()
+    assert taken(home, "host/1") == alone
+    assert taken(home, "host/2") is None
+    leases.requeue_expired(home.database, lambda worker: worker == "host/1")
+    assert taken(home, "host/2") == alone
+    assert taken(home, "host/1") is None
+    leases.finish(home.database, alone, "host/2", "done")
+    assert taken(home, "host/1") == later

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -33,11 +33,22 @@ FRESH_STARTS = {
     "every_cell": "every draft",
     "never": "none",
 }
+ALONE = {None: "as the host is", True: "alone", False: "beside others"}
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
 #: For widgets that are not drawn while the expander is closed.
 _PERSIST = {"persist_state": row_widgets.PERSIST}
 _NUMBERS = tuple(name for name, *_ in (*_SAMPLING, *_GOALS))
-FIELDS = (*_NUMBERS, "order", "repeats_per_launch", "fresh_starts", "endpoint", "hardware", "engine_flags", "tune")
+FIELDS = (
+    *_NUMBERS,
+    "order",
+    "repeats_per_launch",
+    "fresh_starts",
+    "alone",
+    "endpoint",
+    "hardware",
+    "engine_flags",
+    "tune",
+)
 
 
 def edit(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -76,7 +87,7 @@ def _show(initial: Row, problems: Sequence[Problem]) -> None:
 
 
 def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
-    order, per_launch, fresh, endpoint, hardware = st.columns(5)
+    order, per_launch, fresh, alone, endpoint, hardware = st.columns(6)
     with order:
         help_text = (
             "Interleaving keeps a machine that is warming up from favouring one arm, at the price of one engine start "
@@ -98,6 +109,12 @@ def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
             "the cells before. Such an arm gets an engine start for each cell and repeat."
         )
         _choice("fresh_starts", "A start for each cell of", FRESH_STARTS, initial, help_text)
+    with alone:
+        help_text = (
+            "A host that is divided into slots measures several studies side by side. Alone waits until nothing else "
+            "is measured there; so does a host without GPUs if nothing is chosen."
+        )
+        _choice("alone", "Measured", ALONE, initial, help_text)
     with endpoint:
         help_text = "The API that requests are sent to: /v1/completions or /v1/chat/completions"
         _choice("endpoint", "Endpoint", ENDPOINTS, initial, help_text)
@@ -119,7 +136,7 @@ def field(
     return entered
 
 
-def _choice(name: str, label: str, labels: dict[str, str], initial: Row, help_text: str) -> None:
+def _choice(name: str, label: str, labels: Mapping[Any, str], initial: Row, help_text: str) -> None:
     """A closed choice, which cannot be invalid. `labels`: what each option is shown as."""
     st.selectbox(
         label,

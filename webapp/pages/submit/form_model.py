@@ -46,6 +46,7 @@ _STUDY = (
     "repeats",
     "repeats_per_launch",
     "fresh_starts",
+    "alone",
     "order",
     "seed",
     "endpoint",

@@ -76,6 +76,7 @@ RICH: dict[str, Any] = {
     "order": "side_by_side",
     "repeats_per_launch": 2,
     "fresh_starts": "every_cell",
+    "alone": False,
     "seed": 7,
     "endpoint": "chat",
     "sampling": {"temperature": 0.7, "top_p": 0.9, "seed": 5},
