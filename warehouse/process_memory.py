@@ -1,6 +1,6 @@
 """What a process of the lab may use of this machine's memory, so that none of them is a measurement's end.
 
-Engines and the workers that measure have no limit here: they are what the memory is for.
+Engines have no limit here: they are what the memory is for.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ EXIT_STATUS = 70
 _log = logging.getLogger("drafthouse")
 
 
-def limit_memory(limit_mib: int | None) -> None:
-    """End this process when it has more than `limit_mib` in memory (None: half of the machine's), before others.
+def limit_memory(limit_mib: int | None, *, measures: bool = False) -> None:
+    """End this process when it has more than `limit_mib` in memory (None: half of the machine's); and unless it
+    `measures`, the kernel ends it before others.
 
     A thread looks at what is resident. A limit of the system would count what libraries only reserve: ten times that.
     """
     page_bytes = os.sysconf("SC_PAGE_SIZE")
     machine = page_bytes * os.sysconf("SC_PHYS_PAGES")
     most = max(_LEAST_BYTES, int(machine * _SHARE)) if limit_mib is None else limit_mib * 2**20
-    with contextlib.suppress(OSError):  # not on every system
-        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
+    if not measures:
+        with contextlib.suppress(OSError):  # not on every system
+            Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
     if not _RESIDENT.exists():  # not Linux
         return
     threading.Thread(target=_watch, args=(most, page_bytes), name="memory", daemon=True).start()

@@ -79,6 +79,9 @@ class Settings(BaseSettings):
     ingester_memory_mib: int | None = Field(
         default=None, ge=512, description="memory limit of the ingester; default: half of the machine's"
     )
+    worker_memory_mib: int | None = Field(
+        default=None, ge=64, description="memory limit of a worker, without its engines; default: half of the machine's"
+    )
     web_login: Literal["none", "accounts", "token", "oidc"] = Field(
         default="none",
         description="who may open the page: none asks nobody, and needs an address of this machine; accounts are made "

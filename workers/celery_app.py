@@ -14,7 +14,7 @@ from celery import Celery, signals
 from jobs.broker import WAKE_TASK, broker_url
 from lab.errors import UserError
 from warehouse.private_files import write_for_nobody_else
-from warehouse.process_memory import do_without_pandas, keep_what_is_imported
+from warehouse.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
 from warehouse.settings import load_settings
 from workers.slots import take_slot
 from workers.worker import Worker
@@ -57,6 +57,7 @@ def _start(**_: Any) -> None:
     """Runs before Celery connects to the broker: leftovers are removed even while it is away."""
     do_without_pandas()
     keep_what_is_imported()
+    limit_memory(_settings.worker_memory_mib, measures=True)
     try:
         if (slot := take_slot(_settings)) is not None:
             logging.getLogger(__name__).info("this worker has slot %s", slot)

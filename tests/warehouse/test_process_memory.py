@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from warehouse.process_memory import EXIT_STATUS
 
@@ -12,7 +15,7 @@ import time
 from pathlib import Path
 from warehouse.process_memory import limit_memory
 
-limit_memory(200)
+limit_memory(200, measures={measures})
 print(Path("/proc/self/oom_score_adj").read_text().strip(), flush=True)
 kept = [bytes(2**20) for _ in range(100)]
 time.sleep(1)
@@ -23,9 +26,13 @@ print("was never ended")
 """
 
 
-def test_more_than_the_limit_ends_the_process_and_the_kernel_would_end_it_first() -> None:
-    done = subprocess.run([sys.executable, "-c", _TRIES], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout.splitlines()) == (EXIT_STATUS, ["500", "goes on"])
+@pytest.mark.parametrize("measures", [False, True])
+def test_more_than_the_limit_ends_the_process_and_the_kernel_would_end_it_before_one_that_measures(
+    *, measures: bool
+) -> None:
+    program, before = _TRIES.format(measures=measures), Path("/proc/self/oom_score_adj").read_text().strip()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout.splitlines()) == (EXIT_STATUS, [before if measures else "500", "goes on"])
     assert "and its limit is 200: it ends" in done.stderr
 
 

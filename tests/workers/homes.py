@@ -160,13 +160,13 @@ def worker_environment(home: Home) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def celery_worker(home: Home) -> Iterator[subprocess.Popen[bytes]]:
+def celery_worker(home: Home, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """A real worker process, killed at the end if it still runs. Its log is worker.log in the test's folder."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     process = processes.start(
         "celery",
         *("-A", "workers.celery_app", "worker", "--pool", "solo", "-l", "INFO", *quiet),
-        environment=worker_environment(home),
+        environment=worker_environment(home) | variables,
         folder=REPOSITORY,
         output=home.folder / "worker.log",
     )

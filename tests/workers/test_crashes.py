@@ -19,6 +19,7 @@ from lab.schedule import End, schedule_of
 from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, REPOSITORY, Home, celery_worker, outcomes, until, worker_environment
 from tests.workers.valkey import Broker
+from warehouse.process_memory import EXIT_STATUS
 from workers.engine_runtime.process import end_leftovers
 from workers.worker import Worker, is_dead
 
@@ -51,6 +52,12 @@ def assert_every_run_once(home: Home, count: int) -> None:
     runs = home.runs()
     assert Counter(run.cell_key for run in runs).most_common(1)[0][1] == 1
     assert [run.status for run in runs] == ["completed"] * count
+
+
+def test_a_worker_over_its_memory_limit_ends(woken_home: Home) -> None:
+    with celery_worker(woken_home, DRAFTHOUSE_WORKER_MEMORY_MIB="64") as worker:
+        assert worker.wait(120) == EXIT_STATUS
+    assert "and its limit is 64: it ends" in worker_log(woken_home)
 
 
 def test_a_worker_killed_in_a_run_is_followed_by_one_that_runs_what_is_missing_and_nothing_twice(
