@@ -65,19 +65,19 @@ def tabs(browser: BrowserContext) -> list[Page]:
 
 @pytest.fixture
 def page(tabs: list[Page]) -> Iterator[Page]:
-    with _used(tabs, 0) as it:
+    with used(tabs, 0) as it:
         yield it
 
 
 @pytest.fixture
 def other(tabs: list[Page]) -> Iterator[Page]:
     """Of somebody who was sent a link."""
-    with _used(tabs, 1) as it:
+    with used(tabs, 1) as it:
         yield it
 
 
 @contextmanager
-def _used(tabs: list[Page], place: int) -> Iterator[Page]:
+def used(tabs: list[Page], place: int) -> Iterator[Page]:
     """Ends the app in the tab, its session on the server too."""
     tab = tabs[place]
     yield tab

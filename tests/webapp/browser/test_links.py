@@ -1,4 +1,4 @@
-"""What only a browser shows: URLs, clicks, what a hostile name becomes, and that nothing is fetched from elsewhere."""
+"""What only a browser shows: links, clicks, and what a hostile name becomes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,12 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from jobs import leases, queue
 from tests.actors import ADMIN
 from tests.lab.studies import study
-from tests.webapp import screenshots
-from tests.webapp.browser.clicks import (
-    HOSTILE,
-    becomes,
-    cancel_by_hand,
-    choose,
-    has_parameters,
-    heading,
-    jobs,
-    open_listed,
-    query,
-    settled,
-)
+from tests.webapp.browser.clicks import HOSTILE, cancel_by_hand, choose, heading, jobs, settled
 from tests.webapp.browser.conftest import Server
 from tests.webapp.homes import failed_job, running_job
 from tests.webapp.measured import measure_study
@@ -34,80 +22,6 @@ from warehouse.app_db.engine import app_engine
 pytestmark = pytest.mark.browser
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
-BOTH = [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}]
-LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
-#: Of pages whose heading is not their name in the list.
-HEADINGS = {"Submit": "Submit a study"}
-
-
-def test_study_and_views_stay_from_every_page_to_every_other_all_drawn_without_an_error_or_a_request_to_elsewhere(
-    server: Server, page: Page, other: Page
-) -> None:
-    """Dark by the list of pages, light by their links."""
-    complaints: list[str] = []
-    page.emulate_media(color_scheme="dark")
-    for tab in (page, other):
-        screenshots.listen(tab, server.url, complaints)
-    chosen = measure_study(server.settings, study(name="chosen", workloads=BOTH, repeats=2))
-    newest = measure_study(server.settings, study(name="newest"))
-    label = f"chosen · {chosen}"
-    page.goto(f"{server.url}/results")
-    heading(page, "Results")
-    expect(bar(page)).to_have_value(f"newest · {newest}")
-    page.goto(f"{server.url}/explore?job={chosen}&mark=Bar")  # a bare id is enough
-    heading(page, "Explore")
-    expect(bar(page)).to_have_value(label)
-    open_listed(page, "Results")
-    choose(page, "Category", "repeat")
-    choose(page, "Metric", "Time per output token p50")
-    expect(page).to_have_url(re.compile("metric="))
-    open_listed(page, "Home")
-    names = list(listed_links(page))
-    assert len(names) == 14
-    results = {"job": label, "category": "repeat", "metric": "Time per output token p50"}
-    views = {key: {"job": label} for key in names} | {"Results": results, "Explore": {"job": label, "mark": "Bar"}}
-    for name in names:
-        listed(page, name).click()
-        shows(page, name, label)
-        screenshots.settle(page)
-        becomes(page, lambda: {title: query(link) for title, link in listed_links(page).items()}, views)
-        has_parameters(page, views[name])
-    for name in reversed(names[:-1]):
-        page.go_back()
-        shows(page, name, label)
-        has_parameters(page, views[name])
-    page.go_forward()
-    shows(page, names[1], label)
-    for name, link in listed_links(page).items():
-        other.goto(link)  # a session of its own, as a reload has
-        shows(other, name, label)
-        screenshots.settle(other)
-        has_parameters(other, views[name])
-    with page.context.expect_page() as opened:
-        listed(page, "Explore").click(button="middle")
-    shows(opened.value, "Explore", label)
-    has_parameters(opened.value, views["Explore"])
-    opened.value.close()
-    assert complaints == []
-
-
-def listed_links(page: Page) -> dict[str, str]:
-    """The link of each page in the list."""
-    links = page.locator(LISTED).evaluate_all("all => all.map(a => [a.innerText.trim().split('\\n').pop(), a.href])")
-    return dict(links)
-
-
-def listed(page: Page, name: str) -> Locator:
-    return page.locator(LISTED).filter(has_text=re.compile(f"{name}$"))
-
-
-def shows(page: Page, name: str, study: str) -> None:
-    expect(page.get_by_role("heading", level=1)).to_have_text(HEADINGS.get(name, name))
-    expect(bar(page)).to_have_value(study)
-
-
-def bar(page: Page) -> Locator:
-    return page.locator(".st-key-study-bar").get_by_role("combobox", name="Study")
 
 
 def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Server, page: Page, other: Page) -> None:

@@ -1,0 +1,168 @@
+"""Every page, dark by the list of pages and light by its link: what its link holds, what the browser complains of, and
+what axe-core says of contrast, names of buttons and fields, and structure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+from tests.lab.studies import study
+from tests.webapp import screenshots
+from tests.webapp.browser.clicks import becomes, choose, has_parameters, heading, open_listed, query, settled
+from tests.webapp.browser.conftest import Server, used
+from tests.webapp.measured import measure_study
+from tests.webapp.three_arms import three_arms
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+
+LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
+PAGES = 14
+#: Of pages whose heading is not their name in the list.
+HEADINGS = {"Submit": "Submit a study"}
+_GRAVE = ("serious", "critical")
+#: Half-way from light to dark nothing has its contrast.
+_NOTHING_FADES = "() => document.getAnimations().every(animation => animation.playState !== 'running')"
+
+
+@dataclass
+class Walk:
+    """One way over all pages with a study chosen, and what was found on it."""
+
+    label: str  # of the study
+    views: Mapping[str, Mapping[str, str]]  # of each page: the parameters that its link must have
+    complaints: list[str] = field(default_factory=list)  # of the browser
+    grave: list[str] = field(default_factory=list)  # what axe-core calls serious or critical
+    grounds: dict[str, set[str]] = field(default_factory=dict)  # of each page: its colours
+
+
+@pytest.fixture(scope="module")
+def walk(server: Server, tabs: list[Page]) -> Iterator[Walk]:
+    """The views stay all the way: a page that loses them, or shows another study, ends it."""
+    with used(tabs, 0) as page, used(tabs, 1) as other:
+        yield _walk(server, page, other)
+
+
+def _walk(server: Server, page: Page, other: Page) -> Walk:
+    chosen = measure_study(server.settings, three_arms(name="chosen", repeats=2))
+    newest = measure_study(server.settings, study(name="newest"))
+    label = f"chosen · {chosen}"
+    complaints: list[str] = []
+    page.emulate_media(color_scheme="dark")
+    for tab in (page, other):
+        screenshots.listen(tab, server.url, complaints)
+    page.goto(f"{server.url}/results")
+    heading(page, "Results")
+    expect(_bar(page)).to_have_value(f"newest · {newest}")
+    page.goto(f"{server.url}/explore?job={chosen}&mark=Bar")  # a bare id is enough
+    heading(page, "Explore")
+    expect(_bar(page)).to_have_value(label)
+    open_listed(page, "Results")
+    choose(page, "Category", "repeat")
+    choose(page, "Metric", "Time per output token p50")
+    expect(page).to_have_url(re.compile("metric="))
+    open_listed(page, "Home")
+    names = list(_listed_links(page))
+    assert len(names) == PAGES
+    results = {"job": label, "category": "repeat", "metric": "Time per output token p50"}
+    views = {key: {"job": label} for key in names} | {"Results": results, "Explore": {"job": label, "mark": "Bar"}}
+    walk = Walk(label, views, complaints)
+    _by_the_list(page, names, walk)
+    _back(page, names, walk)
+    _by_links(page, other, walk)
+    _in_a_new_tab(page, "Explore", walk)
+    return walk
+
+
+def _by_the_list(page: Page, names: list[str], walk: Walk) -> None:
+    for name in names:
+        _listed(page, name).click()
+        _shows(page, name, walk)
+        _look(page, name, walk)
+        becomes(page, lambda: {title: query(link) for title, link in _listed_links(page).items()}, walk.views)
+        has_parameters(page, dict(walk.views[name]))
+
+
+def _back(page: Page, names: list[str], walk: Walk) -> None:
+    for name in reversed(names[:-1]):
+        page.go_back()
+        _shows(page, name, walk)
+        has_parameters(page, dict(walk.views[name]))
+    page.go_forward()
+    _shows(page, names[1], walk)
+
+
+def _by_links(page: Page, other: Page, walk: Walk) -> None:
+    """Each in a session of its own, as a reload has."""
+    for name, link in _listed_links(page).items():
+        other.goto(link)
+        _shows(other, name, walk)
+        _look(other, name, walk)
+        has_parameters(other, dict(walk.views[name]))
+
+
+def _in_a_new_tab(page: Page, name: str, walk: Walk) -> None:
+    with page.context.expect_page() as opened:
+        _listed(page, name).click(button="middle")
+    _shows(opened.value, name, walk)
+    has_parameters(opened.value, dict(walk.views[name]))
+    opened.value.close()
+
+
+def _look(page: Page, name: str, walk: Walk) -> None:
+    """At the page when all of it is drawn."""
+    screenshots.settle(page)
+    settled(page)
+    page.wait_for_function(_NOTHING_FADES)
+    ground = page.get_by_test_id("stApp").evaluate("it => getComputedStyle(it).backgroundColor")
+    walk.grounds.setdefault(name, set()).add(ground)
+    walk.grave.extend(_violations(page, f"{name}, {ground}"))
+
+
+def _violations(page: Page, name: str) -> list[str]:
+    """Each with its first element."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{name}: {rule['id']}, {len(rule['nodes'])} times: {first['failureSummary']}: {first['html'][:200]}"
+        for rule in found
+        if rule["impact"] in _GRAVE and (first := rule["nodes"][0])
+    ]
+
+
+def _listed_links(page: Page) -> dict[str, str]:
+    """The link of each page in the list."""
+    links = page.locator(LISTED).evaluate_all("all => all.map(a => [a.innerText.trim().split('\\n').pop(), a.href])")
+    return dict(links)
+
+
+def _listed(page: Page, name: str) -> Locator:
+    return page.locator(LISTED).filter(has_text=re.compile(f"{name}$"))
+
+
+def _shows(page: Page, name: str, walk: Walk) -> None:
+    expect(page.get_by_role("heading", level=1)).to_have_text(HEADINGS.get(name, name))
+    expect(_bar(page)).to_have_value(walk.label)
+
+
+def _bar(page: Page) -> Locator:
+    return page.locator(".st-key-study-bar").get_by_role("combobox", name="Study")
+
+
+def test_study_and_views_stay_from_every_page_to_every_other(walk: Walk) -> None:
+    assert len(walk.grounds) == len(walk.views) == PAGES  # each was looked at, and the way went on
+
+
+def test_every_page_is_drawn_without_an_error_or_a_request_to_elsewhere(walk: Walk) -> None:
+    assert len(walk.grounds) == PAGES
+    assert walk.complaints == []
+
+
+def test_no_page_has_a_serious_violation_light_or_dark(walk: Walk) -> None:
+    assert len(set(map(frozenset, walk.grounds.values()))) == 1
+    assert {len(both) for both in walk.grounds.values()} == {2}
+    assert walk.grave == []
