@@ -8,7 +8,7 @@ HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm install screenshots docs clean
+.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm install screenshots journeys docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ bench: install engine-vllm models ## compare Drafthouse with vLLM's own benchmar
 
 screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
 	@$(RUN)/python -m tests.webapp.screenshots --to $(or $(TO),screenshots)
+
+journeys: install-test browser ## walk ten ways of a new user through the pages, with pictures in journeys/ (TO=... for another folder)
+	@$(RUN)/python -m tests.webapp.journeys --to $(or $(TO),journeys)
 
 docs: install ## write the generated parts of docs/
 	$(RUN)/python -m warehouse.schema.dictionary
