@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 import sqlalchemy as sa
 
-from jobs import leases
+from jobs import blocks, leases
 from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, DrafthouseError
@@ -32,9 +32,11 @@ class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError
 class Heartbeat:
     """Use as `with Heartbeat(...)`, and run everything that takes time through `run`."""
 
-    def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float) -> None:
+    def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float, *, helps: bool = False) -> None:
+        """`helps`: the job is another worker's, and this one has a block of it."""
         self._progress: Callable[[], Progress | None] = lambda: None
-        self._engine, self._job_id, self._worker, self._lease_s = engine, job.job_id, worker, lease_s
+        self._engine, self._job, self._worker, self._lease_s = engine, job, worker, lease_s
+        self._job_id, self._helps = job.job_id, helps
         self._why_stop: DrafthouseError | None = None
         self._cancel: Callable[[], object] | None = None
         self._over = threading.Event()
@@ -89,13 +91,21 @@ class Heartbeat:
         finally:
             self._cancel = None
 
+    def _send(self) -> bool:
+        """Return False if the user asked to cancel. Raises LeaseLost."""
+        if self._helps:
+            return blocks.helping(self._engine, self._job, self._worker, self._lease_s)
+        if self._job.study.spread:
+            blocks.renew_blocks(self._engine, self._job, self._worker, self._lease_s)
+        return leases.heartbeat(self._engine, self._job_id, self._worker, self._lease_s, self._progress())
+
     def _beat(self) -> None:
         """Beat until the job is over. Tolerates a database outage for one lease period."""
         held_until_s = time.monotonic() + self._lease_s
         while not self._over.wait(_BEAT_EVERY_S):
             sent_s = time.monotonic()
             try:
-                wanted = leases.heartbeat(self._engine, self._job_id, self._worker, self._lease_s, self._progress())
+                wanted = self._send()
             except LeaseLost as lost:
                 self.stop(lost)
                 return

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from jobs.blocks import claim_block, done_blocks, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
 from lab.errors import CancelledError, UserError
 from lab.schedule import End, Schedule, Step, schedule_of
-from lab.study.plan import plan
+from lab.study.plan import Launch, blocks, plan
 from warehouse.settings import Settings
 from workers.file_digests import study_contents
 from workers.heartbeat import Heartbeat, WorkerStops
@@ -27,9 +31,82 @@ from workers.run_recorder import BundleWriter, Recorder
 
 logger = logging.getLogger(__name__)
 _RETRY_EVERY_S = 1.0
+#: How often a worker looks whether a block of its job that another has is done, or is free again.
+_LOOK_AT_BLOCKS_EVERY_S = 0.5
 
 
-def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, heartbeat: Heartbeat) -> None:
+@dataclass(frozen=True)
+class _Blocks:
+    """The blocks of a job, as one of the workers that may share it sees them."""
+
+    database: sa.Engine
+    job: Job
+    worker: str
+    lease_s: float
+    is_dead: Callable[[str], bool]
+
+    def _claim(self, count: int) -> int | None:
+        return claim_block(self.database, self.job, self.worker, self.lease_s, count=count, is_dead=self.is_dead)
+
+    def measure_all(self, launches: LaunchRunner, recorder: Recorder) -> End:
+        """Measure blocks that nobody has until all are done, whoever measured them."""
+        every, counted = blocks(self.job.study), set[int]()
+        while True:
+            done = done_blocks(self.database, self.job)
+            for elsewhere in sorted(done - counted):
+                for run in (run for launch in every[elsewhere] for run in launch.runs):
+                    recorder.is_done(run)
+            counted |= done
+            if len(done) == len(every):
+                return End("complete")
+            block = self._claim(len(every))
+            if block is None:
+                launches.heartbeat.run(asyncio.sleep(_LOOK_AT_BLOCKS_EVERY_S))
+                continue
+            later = [launch for other in range(len(every)) if other not in {*done, block} for launch in every[other]]
+            _measure_block(every[block], later, launches, recorder)
+            finish_block(self.database, self.job, block, self.worker)
+            counted.add(block)
+
+
+def _measure_block(
+    block: Sequence[Launch], later: Sequence[Launch], launches: LaunchRunner, recorder: Recorder
+) -> None:
+    for number, launch in enumerate(block):
+        recorder.status.step(Step(launch, (*block[number + 1 :], *later)))
+        launches.measure(launch, [run for run in launch.runs if not recorder.is_done(run)])
+        recorder.bundles.wait()
+
+
+def help_job(
+    settings: Settings, database: sa.Engine, job: Job, worker: str, heartbeat: Heartbeat, *, block: int
+) -> bool:
+    """Measure a claimed block of another worker's job. Return False if it failed here; the job's worker then tries."""
+    mine = blocks(job.study)[block]
+    try:
+        with _recording(settings, job, heartbeat, JobStatus(mine)) as (launches, recorder):
+            _measure_block(mine, (), launches, recorder)
+        finish_block(database, job, block, worker)
+    except (CancelledError, LeaseLost) as reason:
+        logger.warning("block %d of job %s: %s", block + 1, job.job_id, reason)
+    except WorkerStops:
+        release_blocks(database, job, worker)
+    except Exception:  # the job's own worker will meet the same, and its words are the job's
+        logger.exception("block %d of job %s failed here", block + 1, job.job_id)
+        release_blocks(database, job, worker)
+        return False
+    return True
+
+
+def run_job(
+    settings: Settings,
+    database: sa.Engine,
+    job: Job,
+    worker: str,
+    heartbeat: Heartbeat,
+    *,
+    is_dead: Callable[[str], bool] = lambda _worker: False,
+) -> None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises none of these.
 
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9.
@@ -38,13 +115,15 @@ def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, hear
     try:
         status = JobStatus(plan(job.study))
         heartbeat.watch(status.snapshot)
-        state, error = _measure_study(settings, job, heartbeat, status)
+        shared = _Blocks(database, job, worker, settings.lease_s, is_dead) if job.study.spread else None
+        state, error = _measure_study(settings, job, heartbeat, status, shared)
     except CancelledError:
         state, error = "cancelled", None
     except LeaseLost as lost:
         logger.warning("%s: stopped and nothing more written", lost)
         return
     except WorkerStops:
+        release_blocks(database, job, worker)
         release(database, job.job_id, worker)
         return
     except UserError as refused:
@@ -59,7 +138,25 @@ def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, hear
     _retry_until(end, settings.lease_s)
 
 
-def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus) -> tuple[State, str | None]:
+def _measure_study(
+    settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus, shared: _Blocks | None
+) -> tuple[State, str | None]:
+    with _recording(settings, job, heartbeat, status) as (launches, recorder):
+        if shared is None:
+            end = _measure_steps(schedule_of(job.study), launches, recorder)
+        else:
+            end = shared.measure_all(launches, recorder)
+        status.finishing(end)
+    with named_os_errors("removing the engine's log"):
+        for log in engine_logs(settings.logs_dir, job.job_id):
+            log.unlink(missing_ok=True)  # every bundle has its copy
+    return _state(status, recorder.first_error)
+
+
+@contextlib.contextmanager
+def _recording(
+    settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus
+) -> Iterator[tuple[LaunchRunner, Recorder]]:
     study = job.study
     most = max(load.num_prompts for load in study.loads)
     with named_os_errors("reading the prompts"):
@@ -72,13 +169,8 @@ def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: J
     with BundleWriter(settings) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
         with LaunchRunner(heartbeat, recorder, prompts) as launches:
-            end = _measure_steps(schedule_of(study), launches, recorder)
-        status.finishing(end)
+            yield launches, recorder
         bundles.wait()
-    with named_os_errors("removing the engine's log"):
-        for log in engine_logs(settings.logs_dir, job.job_id):
-            log.unlink(missing_ok=True)  # every bundle has its copy
-    return _state(status, recorder.first_error)
 
 
 def _measure_steps(schedule: Schedule, launches: LaunchRunner, recorder: Recorder) -> End:

@@ -39,6 +39,8 @@ _HASTY_STOP_GRACE_S = 0.5
 #: A window waits at most this long for the ingester, and as long again for an ingestion that does not end.
 _PATIENCE_S = 5.0
 _LOOK_EVERY_S = 0.02
+#: Numbers of engines' logs that each slot has of a job that several share: more than arms of a study.
+_PLACES_OF_A_SLOT = 1000
 T = TypeVar("T")
 
 
@@ -193,7 +195,8 @@ class LaunchRunner:
             engine.command, engine.process = command, process
 
         try:
-            log = engine_log(settings.logs_dir, job.job_id, engine.place)
+            shared = _PLACES_OF_A_SLOT * (settings.slot - 1) if job.study.spread else 0
+            log = engine_log(settings.logs_dir, job.job_id, shared + engine.place)
             return await start_engine(settings, job.study, engine.arm, log, started)
         except EngineError as error:
             return error

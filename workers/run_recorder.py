@@ -78,6 +78,11 @@ class BundleWriter:
         await asyncio.to_thread(self.wait)
 
 
+def announced_as(settings: Settings, job: Job) -> str:
+    """What other workers of the machine see of this one's work: a job that several share is told by its slot."""
+    return f"{job.job_id} on slot {settings.slot}" if job.study.spread else job.job_id
+
+
 @dataclass
 class Recorder:
     """Records the runs of one job on disk and counts them in the job's status."""
@@ -110,10 +115,11 @@ class Recorder:
         self, launch: Launch, run: PlannedRun, engine: RunningEngine, measured: Measured, idle_before_s: float | None
     ) -> None:
         """Record a run that was measured, perhaps not to its end. Raises UserError if the last write failed."""
-        began_s, ended_s, home, job_id = measured.began_s, measured.ended_s, self.settings.home, self.job.job_id
+        began_s, ended_s, home = measured.began_s, measured.ended_s, self.settings.home
+        me = announced_as(self.settings, self.job)
         record = self._record(launch, run, engine, measured.error, measured).model_copy(
             update={
-                "beside": None if began_s is None or ended_s is None else quiet.beside(home, began_s, ended_s, job_id),
+                "beside": None if began_s is None or ended_s is None else quiet.beside(home, began_s, ended_s, me),
                 "duration_s": measured.duration_s,
                 "ended_early": measured.ended_early,
                 "warmup_requests": measured.warmup_requests,

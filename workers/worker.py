@@ -18,19 +18,22 @@ from pathlib import Path
 import psutil
 import sqlalchemy as sa
 
+from jobs.blocks import claim_block, shared_jobs
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.leases import claim, requeue_expired
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, register_worker, store_engines
 from lab.errors import UserError
+from lab.study.plan import blocks
 from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops
-from workers.job_runner import run_job
+from workers.job_runner import help_job, run_job
+from workers.run_recorder import announced_as
 from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ class Worker:
         self._knows_engines = False
         self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
+        self._not_helped: set[tuple[str, int]] = set()  # jobs and attempts in which this worker failed to help
         self._stopping = threading.Event()
         self._polls = vital_thread("polls of the queue", self._poll)
         self._jobs = vital_thread("jobs", self._work_until_stopped)
@@ -84,27 +88,53 @@ class Worker:
         while not self._stopping.is_set():
             with self._busy:
                 job = self._claim()
-                if job is None:
+                if job is not None:
+                    self._measure(job)
+                elif not self._help():
                     return
-                self._measure(job)
 
     def _claim(self) -> Job | None:
         has_gpus = bool(nvidia_gpus())
         lease_s = self._settings.lease_s
         return claim(self._database, self._name, lease_s, self._hardware, self._set_aside, has_gpus=has_gpus)
 
+    def _help(self) -> bool:
+        """Measure a block of a job that another worker of this host shares. Return False if there is none."""
+        for job in shared_jobs(self._database, self._name):
+            if (job.job_id, job.attempt) in self._not_helped:
+                continue
+            count, lease_s = len(blocks(job.study)), self._settings.lease_s
+            block = claim_block(self._database, job, self._name, lease_s, count=count, is_dead=is_dead)
+            if block is not None:
+                self._measure_block(job, block)
+                return True
+        return False
+
+    def _measure_block(self, job: Job, block: int) -> None:
+        logger.info("job %s: helping with block %d", job.job_id, block + 1)
+        with (
+            quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings, job)),
+            Heartbeat(self._database, job, self._name, self._settings.lease_s, helps=True) as heartbeat,
+        ):
+            self._heartbeat, self._job_id = heartbeat, job.job_id
+            if self._stopping.is_set():
+                self.stop()
+            if not help_job(self._settings, self._database, job, self._name, heartbeat, block=block):
+                self._not_helped.add((job.job_id, job.attempt))
+            self._heartbeat = self._job_id = None
+
     def _measure(self, job: Job) -> None:
         logger.info("job %s (%s) claimed", job.job_id, job.name)
         self._job_id = job.job_id
         end_leftovers(self._settings.home / "engines")
         with (
-            quiet.announced_if_possible(self._settings.home, "job", job.job_id),
+            quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings, job)),
             Heartbeat(self._database, job, self._name, self._settings.lease_s) as heartbeat,
         ):
             self._heartbeat = heartbeat
             if self._stopping.is_set():
                 self.stop()
-            run_job(self._settings, self._database, job, self._name, heartbeat)
+            run_job(self._settings, self._database, job, self._name, heartbeat, is_dead=is_dead)
             self._heartbeat = self._job_id = None
         logger.info("no longer working on job %s", job.job_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -81,6 +82,13 @@ def plan(study: Study) -> tuple[Launch, ...]:
         for arm in (study.arms if place % 2 == 0 else reversed(study.arms))
     ]
     return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, block)) for arm, block in blocks))
+
+
+def blocks(study: Study) -> tuple[tuple[Launch, ...], ...]:
+    """The launches of a study whose runs are planned, by the repeats that all arms have on one engine start."""
+    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+    grouped = itertools.groupby(plan(study), lambda launch: launch.runs[0].repeat // each)
+    return tuple(tuple(launches) for _, launches in grouped)
 
 
 def with_fresh_starts(study: Study, launches: Iterable[Launch], first: int = 0) -> tuple[Launch, ...]:

@@ -72,6 +72,8 @@ class Study(Frozen):
     tune: Tune | None = None  # if set, `repeats` and `order` do not count
     #: Whether no other study is measured on the host meanwhile; None: only on a host without GPUs.
     alone: bool | None = None
+    #: Whether the workers of a host share its repeats; those of all arms that belong together stay on one slot.
+    spread: bool = False
     hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
 
     @model_validator(mode="after")
@@ -92,6 +94,12 @@ class Study(Frozen):
                 f'order: a study with repeats = "{UNTIL_DECIDED}" looks at all arms after every repeat: use '
                 '"interleaved" or "side_by_side"'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_spread(self) -> Self:
+        if self.spread and not self.runs_are_planned:
+            raise ValueError("spread: what this study measures next follows from what it has measured: remove spread")
         return self
 
     @model_validator(mode="after")

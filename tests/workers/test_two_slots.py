@@ -17,7 +17,8 @@ from jobs import queue
 from jobs.table import FINISHED
 from lab.metrics.measure import measure
 from lab.validity import judge
-from tests.workers.homes import REPOSITORY, Home, until, worker_environment
+from tests.actors import ADMIN
+from tests.workers.homes import NGRAM, REPOSITORY, Home, until, worker_environment
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")]
@@ -116,3 +117,66 @@ def test_nothing_starts_beside_a_study_that_is_alone_though_its_worker_is_killed
     runs = home.runs()
     assert Counter(run.cell_key for run in runs).most_common(1)[0][1] == 1
     assert [[work.what for work in run.beside or () if work.kind == "job"] for run in runs] == [[]] * 3
+
+
+SPREAD = {
+    "arms": [{"name": "plain"}, {"name": "drafted", "speculation": NGRAM}],
+    "spread": True,
+    "alone": False,
+}
+SPREAD |= {"loads": LOADS[:1], "repeats": 4, "engine_flags": SLOW}
+
+
+def blocks_by_slot(home: Home) -> dict[int, set[object]]:
+    """The slots on which each repeat was measured."""
+    places: dict[int, set[object]] = {}
+    for run in home.runs():
+        places.setdefault(run.repeat, set()).add(run.circumstances.settings["slot"])
+    return places
+
+
+def assert_measured_once(home: Home, job_id: str) -> None:
+    job = home.job(job_id)
+    assert (job.state, job.error) == ("done", None)
+    runs = home.runs()
+    assert [run.status for run in runs] == ["completed"] * 8
+    assert len({run.cell_key for run in runs}) == 8
+    assert job.progress is not None
+    assert (job.progress.runs_done, job.progress.runs_total) == (8, 8)
+
+
+def test_the_slots_of_a_host_share_a_study_by_repeats(home: Home) -> None:
+    job_id = home.submit(**SPREAD)
+    with workers_of_two_slots(home):
+        until(lambda: is_over(home, job_id), "the study ends")
+    assert_measured_once(home, job_id)
+    places = blocks_by_slot(home)
+    assert {len(slots) for slots in places.values()} == {1}
+    assert set().union(*places.values()) == {1, 2}
+    neighbours = {work.what for run in home.runs() for work in run.beside or () if work.kind == "job"}
+    assert neighbours == {f"{job_id} on slot 1", f"{job_id} on slot 2"}
+
+
+@pytest.mark.parametrize("killed", ["the job's own worker", "the one that helps"])
+def test_a_killed_worker_of_a_shared_study_loses_and_doubles_nothing(home: Home, killed: str) -> None:
+    job_id = home.submit(**SPREAD)
+    with workers_of_two_slots(home) as workers:
+        until(lambda: len(blocks_by_slot(home)) >= 2, "both have measured something")
+        own = int((home.job(job_id).worker or "").split("/")[1])
+        victim = next(worker for worker in workers if (worker.pid == own) == (killed == "the job's own worker"))
+        victim.kill()
+        done = {run.run_id: run.started_at for run in home.runs()}
+        until(lambda: is_over(home, job_id), "the other one ends the study")
+    assert_measured_once(home, job_id)
+    assert done.items() <= {run.run_id: run.started_at for run in home.runs()}.items()
+    requeued = home.event_kinds(job_id).count("requeued")
+    assert requeued == (killed == "the job's own worker")
+
+
+def test_a_shared_study_that_is_cancelled_ends_on_every_slot(home: Home) -> None:
+    job_id = home.submit(**SPREAD | {"engine_flags": {"token_s": 2.0}})
+    with workers_of_two_slots(home):
+        until(lambda: len(home.engine_processes()) >= 4, "both measure")
+        queue.cancel(home.database, job_id, actor=ADMIN)
+        until(lambda: is_over(home, job_id) and not home.engine_processes(), "no engine is left")
+    assert (home.job(job_id).state, home.runs()) == ("cancelled", [])

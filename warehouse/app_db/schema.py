@@ -91,6 +91,17 @@ job_events = sa.Table(
     sa.Column("actor", sa.Text),  # null: a worker
 )
 
+job_blocks = sa.Table(
+    "job_blocks",
+    APP,
+    sa.Column("job_id", sa.Text, sa.ForeignKey("jobs.job_id"), primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("block", sa.Integer, primary_key=True),  # from 0
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("lease_expires_at", sa.Double, nullable=False),  # seconds since 1970 UTC
+    sa.Column("is_done", sa.Boolean, nullable=False),
+)
+
 workers = sa.Table(
     "workers",
     APP,

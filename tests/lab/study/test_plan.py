@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from lab.errors import StudyError
 from lab.study import Arm, Load, Study, Workload
-from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, engine_starts, estimate_s, paced_s, plan
+from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, blocks, engine_starts, estimate_s, paced_s, plan
 from tests.lab.studies import DRAFT, study
 from tests.lab.study.generated import studies
 
@@ -210,3 +211,20 @@ def test_what_remembers_is_a_matter_of_the_draft_and_the_study_has_the_last_word
     assert starts(method="ngram") == [False, False]
     assert starts("every_cell", method="ngram") == [False, True]
     assert starts("never") == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("order", "each", "repeats"), [("interleaved", 1, 1), ("interleaved", 2, 2), ("side_by_side", 1, 2)]
+)
+def test_a_block_has_the_repeats_that_all_arms_have_on_one_start(order: str, each: int, repeats: int) -> None:
+    divided = blocks(study(repeats=4, order=order, repeats_per_launch=each))
+    of_blocks = [{run.repeat for launch in block for run in launch.runs} for block in divided]
+    assert of_blocks == [set(range(first, first + repeats)) for first in range(0, 4, repeats)]
+    arms = [{run.arm.name for launch in block for run in launch.runs} for block in divided]
+    assert all(names == arms[0] and len(names) == 2 for names in arms)
+
+
+def test_fewest_launches_are_one_block_and_what_depends_on_outcomes_has_none() -> None:
+    assert len(blocks(study(repeats=4, order="fewest_launches"))) == 1
+    with pytest.raises(StudyError, match="remove spread"):
+        study(spread=True, repeats="until decided", budget="10 min")

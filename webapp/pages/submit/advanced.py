@@ -34,6 +34,7 @@ FRESH_STARTS = {
     "never": "none",
 }
 ALONE = {None: "as the host is", True: "alone", False: "beside others"}
+SPREAD = {False: "one slot", True: "all slots of a host"}
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
 #: For widgets that are not drawn while the expander is closed.
 _PERSIST = {"persist_state": row_widgets.PERSIST}
@@ -44,6 +45,7 @@ FIELDS = (
     "repeats_per_launch",
     "fresh_starts",
     "alone",
+    "spread",
     "endpoint",
     "hardware",
     "engine_flags",
@@ -87,7 +89,7 @@ def _show(initial: Row, problems: Sequence[Problem]) -> None:
 
 
 def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
-    order, per_launch, fresh, alone, endpoint, hardware = st.columns(6)
+    (order, per_launch, fresh, endpoint), (alone, spread, hardware, _) = st.columns(4), st.columns(4)
     with order:
         help_text = (
             "Interleaving keeps a machine that is warming up from favouring one arm, at the price of one engine start "
@@ -115,6 +117,12 @@ def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
             "is measured there; so does a host without GPUs if nothing is chosen."
         )
         _choice("alone", "Measured", ALONE, initial, help_text)
+    with spread:
+        help_text = (
+            "The workers of a host share the study: each takes the next repeat of all arms, so that what is compared "
+            "was measured on one slot. Not for a study that decides by itself what it measures next."
+        )
+        _choice("spread", "Measured on", SPREAD, initial, help_text)
     with endpoint:
         help_text = "The API that requests are sent to: /v1/completions or /v1/chat/completions"
         _choice("endpoint", "Endpoint", ENDPOINTS, initial, help_text)

@@ -47,6 +47,7 @@ _STUDY = (
     "repeats_per_launch",
     "fresh_starts",
     "alone",
+    "spread",
     "order",
     "seed",
     "endpoint",

@@ -129,11 +129,17 @@ def test_a_tuning_comes_back_as_it_was() -> None:
         assert study_from_toml(to_toml(from_study(tuned))) == tuned
 
 
+def test_a_study_on_all_slots_comes_back_as_it_was() -> None:
+    spread = study(spread=True, repeats=4)
+    assert to_study(from_study(spread)) == spread
+    assert study_from_toml(to_toml(from_study(spread))) == spread
+
+
 def test_that_study_really_uses_every_field_there_is() -> None:
     """So that a field added to a study later is not forgotten in the form."""
-    rich, tuned = study(**RICH), study(tune=TUNE)
+    rich, tuned, spread = study(**RICH), study(tune=TUNE), study(spread=True)
     loads = (*rich.loads, *study(loads=[CAPACITY], slo={"ttft_ms": 200.0}).loads)
-    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (loads, Load), ((rich, tuned), Study)):
+    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (loads, Load), ((rich, tuned, spread), Study)):
         used = {name for part in parts for name in part.model_dump(exclude_defaults=True)}
         assert used == set(model.model_fields)
 

@@ -1,0 +1,102 @@
+"""The repeat blocks of a job that the workers of a host share: which worker has which block, and until when.
+
+A block is the repeats of all arms that belong together, so that what is compared was measured on one slot. The job's
+own worker and any other of its host claim blocks one by one; the bundles say which of a block's runs are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from jobs.leases import LeaseLost
+from jobs.table import Job, find_row, readable
+from warehouse.app_db.clock import database_now_s
+from warehouse.app_db.engine import reading
+from warehouse.app_db.schema import job_blocks, jobs
+
+
+def claim_block(
+    engine: sa.Engine, job: Job, worker: str, lease_s: float, *, count: int, is_dead: Callable[[str], bool]
+) -> int | None:
+    """Take the first of the job's `count` blocks that nobody has, from 0; None if all are taken or done.
+
+    A block whose lease has expired or whose worker `is_dead` is taken over.
+    """
+    with engine.begin() as connection:
+        row = find_row(connection, job.job_id, lock=True)  # so that others who claim wait
+        if row is None or row["state"] != "running" or row["tries"] != job.attempt or row["cancel_requested"]:
+            return None
+        is_free = job_blocks.c.lease_expires_at <= database_now_s()
+        query = sa.select(job_blocks, is_free.label("is_free")).where(_of(job))
+        known = {held["block"]: held for held in connection.execute(query).mappings()}
+        lease = {"worker": worker, "lease_expires_at": database_now_s() + lease_s}
+        for block in range(count):
+            held = known.get(block)
+            if held is None:
+                key = {"job_id": job.job_id, "attempt": job.attempt, "block": block}
+                connection.execute(job_blocks.insert().values(key | lease | {"is_done": False}))
+                return block
+            if not held["is_done"] and (held["is_free"] or is_dead(held["worker"])):
+                connection.execute(job_blocks.update().where(_of(job), job_blocks.c.block == block).values(lease))
+                return block
+    return None
+
+
+def renew_blocks(engine: sa.Engine, job: Job, worker: str, lease_s: float) -> int:
+    """Renew the leases of the worker's blocks that are not done. Return how many it has."""
+    with engine.begin() as connection:
+        lease = {"lease_expires_at": database_now_s() + lease_s}
+        return connection.execute(job_blocks.update().where(_own(job, worker)).values(lease)).rowcount
+
+
+def helping(engine: sa.Engine, job: Job, worker: str, lease_s: float) -> bool:
+    """Renew the lease of the block with which this worker helps. Return False if the user asked to cancel the job.
+
+    Raises LeaseLost if the block belongs to another worker by now, or if the job has ended.
+    """
+    if renew_blocks(engine, job, worker, lease_s) == 0:
+        raise LeaseLost(f"a block of job {job.job_id} is no longer {worker}'s")
+    with reading(engine).connect() as connection:
+        row = find_row(connection, job.job_id)
+    if row is None or row["tries"] != job.attempt or row["state"] not in ("running", "queued"):
+        raise LeaseLost(f"job {job.job_id} has ended")
+    return not row["cancel_requested"]
+
+
+def finish_block(engine: sa.Engine, job: Job, block: int, worker: str) -> None:
+    """Every run of the block has a bundle. Raises LeaseLost."""
+    with engine.begin() as connection:
+        mine = job_blocks.update().where(_own(job, worker), job_blocks.c.block == block)
+        if connection.execute(mine.values(is_done=True)).rowcount != 1:
+            raise LeaseLost(f"block {block} of job {job.job_id} is no longer {worker}'s")
+
+
+def release_blocks(engine: sa.Engine, job: Job, worker: str) -> None:
+    """Let others take the worker's blocks that are not done."""
+    with engine.begin() as connection:
+        connection.execute(job_blocks.update().where(_own(job, worker)).values(lease_expires_at=0.0))
+
+
+def done_blocks(engine: sa.Engine, job: Job) -> set[int]:
+    """Return the blocks that are done."""
+    with reading(engine).connect() as connection:
+        return set(connection.scalars(sa.select(job_blocks.c.block).where(_of(job), job_blocks.c.is_done)))
+
+
+def shared_jobs(engine: sa.Engine, worker: str) -> list[Job]:
+    """Return the jobs that other workers of this host are running and share, the one that was started first first."""
+    query = sa.select(jobs).where(jobs.c.state == "running", jobs.c.worker != worker).order_by(jobs.c.started_at)
+    with reading(engine).connect() as connection:
+        running = readable(connection.execute(query).mappings())[0]
+    host = worker.partition("/")[0]
+    return [job for job in running if job.study.spread and (job.worker or "").partition("/")[0] == host]
+
+
+def _of(job: Job) -> sa.ColumnElement[bool]:
+    return (job_blocks.c.job_id == job.job_id) & (job_blocks.c.attempt == job.attempt)
+
+
+def _own(job: Job, worker: str) -> sa.ColumnElement[bool]:
+    return _of(job) & (job_blocks.c.worker == worker) & ~job_blocks.c.is_done

@@ -1,0 +1,75 @@
+"""The blocks of a shared job: each is one worker's until its lease ends, the worker dies, or the block is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs import blocks, leases, queue
+from jobs.leases import LeaseLost
+from jobs.table import Job
+from tests.actors import ADMIN
+from tests.workers.homes import Home
+
+OWN, HELPER = "host/1", "host/2"
+
+
+def shared(home: Home) -> Job:
+    """A running job that may be shared, of three blocks."""
+    home.submit(spread=True, repeats=3)
+    job = leases.claim(home.database, OWN, 30.0)
+    assert job is not None
+    return job
+
+
+def taken(home: Home, job: Job, worker: str, lease_s: float = 30.0, dead: str = "") -> int | None:
+    return blocks.claim_block(home.database, job, worker, lease_s, count=3, is_dead=lambda name: name == dead)
+
+
+def test_each_block_is_one_workers(home: Home) -> None:
+    job = shared(home)
+    assert [taken(home, job, worker) for worker in (OWN, HELPER, OWN, HELPER)] == [0, 1, 2, None]
+    blocks.finish_block(home.database, job, 1, HELPER)
+    assert blocks.done_blocks(home.database, job) == {1}
+    assert taken(home, job, HELPER, dead=HELPER) is None  # it is done, whoever died
+
+
+def test_a_block_is_taken_over_when_its_worker_dies_falls_silent_or_stops(home: Home) -> None:
+    job = shared(home)
+    assert [taken(home, job, HELPER) for _ in range(3)] == [0, 1, 2]
+    assert taken(home, job, OWN) is None
+    assert taken(home, job, OWN, lease_s=-1.0, dead=HELPER) == 0
+    assert taken(home, job, "host/3") == 0
+    blocks.release_blocks(home.database, job, HELPER)
+    assert [taken(home, job, OWN) for _ in range(3)] == [1, 2, None]
+    with pytest.raises(LeaseLost, match="no longer host/2's"):
+        blocks.finish_block(home.database, job, 1, HELPER)
+    with pytest.raises(LeaseLost, match="no longer host/2's"):
+        blocks.helping(home.database, job, HELPER, 30.0)
+
+
+def test_a_worker_that_helps_learns_that_the_job_is_cancelled_over_or_tried_again(home: Home) -> None:
+    job = shared(home)
+    assert taken(home, job, HELPER) == 0
+    assert blocks.helping(home.database, job, HELPER, 30.0)
+    queue.cancel(home.database, job.job_id, actor=ADMIN)
+    assert not blocks.helping(home.database, job, HELPER, 30.0)
+    assert taken(home, job, OWN) is None
+    leases.finish(home.database, job.job_id, OWN, "cancelled")
+    with pytest.raises(LeaseLost, match="has ended"):
+        blocks.helping(home.database, job, HELPER, 30.0)
+    queue.retry(home.database, job.job_id, actor=ADMIN)
+    with pytest.raises(LeaseLost, match="has ended"):
+        blocks.helping(home.database, job, HELPER, 30.0)
+    again = leases.claim(home.database, OWN, 30.0)
+    assert again is not None
+    assert taken(home, again, HELPER) == 0  # of this attempt
+    assert taken(home, job, OWN) is None
+
+
+def test_only_workers_of_its_host_share_a_job_and_only_if_it_wants_to_be_shared(home: Home) -> None:
+    home.submit(repeats=3)
+    assert leases.claim(home.database, "host/3", 30.0) is not None
+    job = shared(home)
+    found = {worker: [each.job_id for each in blocks.shared_jobs(home.database, worker)] for worker in (OWN, HELPER)}
+    assert found == {OWN: [], HELPER: [job.job_id]}
+    assert blocks.shared_jobs(home.database, "elsewhere/1") == []
