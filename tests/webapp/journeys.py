@@ -49,6 +49,7 @@ class Walk:
     other: Page
     scratch: Path
     job_id: str
+    tuned: str
 
     def open(self, path: str, title: str) -> None:
         self.page.goto(f"{self.server.url}/{path}")
@@ -175,7 +176,7 @@ def the_command_answers(walk: Walk) -> None:
 def advice_says_what_to_do(walk: Walk) -> None:
     walk.open(f"advice?job={walk.job_id}", "Advice")
     expect(walk.page.get_by_text(re.compile("Enable|enable")).first).to_be_visible()
-    walk.open("tune?job=tuned", "Tune")
+    walk.open(f"tune?job={walk.tuned}", "Tune")
 
 
 JOURNEYS: dict[str, Callable[[Walk], None]] = {
@@ -221,9 +222,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         settings = make_home(Path(scratch))
         head = {"method": "eagle3", "model": "reference-eagle3", "num_speculative_tokens": 3}
-        tuned = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "head", "speculation": head}]
+        racing = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "head", "speculation": head}]
         loads = [{"max_concurrency": load, "num_prompts": 16} for load in (1, 4, 16)]
-        measure_study(settings, study(name="tuned", arms=tuned, loads=loads, tune={"drafted_tokens": [1, 3]}))
+        tuned = measure_study(settings, study(name="tuned", arms=racing, loads=loads, tune={"drafted_tokens": [1, 3]}))
         job_id = measure_study(settings, three_arms(name=_NAME, repeats=3))
         with served(environment(settings)) as url, chromium() as browser:
             complaints: list[str] = []
@@ -232,12 +233,13 @@ def main() -> int:
                 page.set_default_timeout(60_000)
                 screenshots.listen(page, url, complaints)
                 try:
-                    journey(Walk(Server(settings, url), page, other, Path(scratch), job_id))
+                    journey(Walk(Server(settings, url), page, other, Path(scratch), job_id, tuned))
                     print(f"{name}: succeeded", flush=True)
                 except Exception:  # noqa: BLE001 - the other journeys are walked too
                     failed += 1
                     print(f"{name}: failed\n{traceback.format_exc(limit=3)}", flush=True)
-                for too_wide in pictures(page, folder, name):
+                is_open = page.url.startswith(url)
+                for too_wide in pictures(page, folder, name) if is_open else ():
                     print(f"{name}: wider than its window: {too_wide}", flush=True)
                 page.close()
                 other.close()
