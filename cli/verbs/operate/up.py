@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Annotated
@@ -14,13 +16,16 @@ import typer
 from cli.follow import all_runs_published, follow, results_url
 from cli.home import ready_settings
 from jobs.access.local import local_actor
+from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import nvidia_gpus
 from jobs.forecast import repeat_seconds
 from jobs.presets import load_preset
 from jobs.queue import submit
+from lab.errors import UserError
 from lab.study import Study
 from services import supervisor
 from services.supervisor import stopped_by_signal
+from warehouse.migrate import make_home
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings, load_settings
 from webapp.access import start_token
@@ -45,7 +50,11 @@ def demo(
     """Start everything, run the demo study here, and print its answer and the address of its results."""
     settings = load_settings()
     published = False
+    make_home(settings)
+    asking = threading.Thread(target=_ask_engines, args=(settings,), daemon=True)
+    asking.start()
     with stopped_by_signal(), supervisor.running(settings) as services:
+        asking.join()
         if settings.web_login == "token":
             print(f"The page opens at {start_token.address(settings)}", flush=True)
         published = _run_demo(settings, services.tend)
@@ -85,6 +94,12 @@ def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
         print(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}", flush=True)
         print(f"See `drafthouse logs {job_id}` and {settings.public_url}/jobs", flush=True)
     return published
+
+
+def _ask_engines(settings: Settings) -> None:
+    """What vLLM can do takes ten seconds of imports; submission finds the answer, or says what is wrong."""
+    with contextlib.suppress(UserError):
+        all_capabilities(settings)
 
 
 def demo_study() -> Study:
