@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import getpass
-import io
+import http.client
 import re
 import shutil
 import socket
@@ -12,12 +12,11 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import pytest
 
 from jobs.access import accounts
@@ -57,39 +56,40 @@ class Proxy:
     plain: int
     trust: ssl.SSLContext
 
-    def ask(self, path: str, method: str = "GET", *, name: str = NAME, **options: Any) -> tuple[int, dict[str, str]]:
-        return asyncio.run(self._ask(path, method, name, options))
+    def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        *,
+        name: str = NAME,
+        headers: dict[str, str] | None = None,
+        data: dict[str, str] | bytes | None = None,
+    ) -> tuple[int, dict[str, str]]:
+        form = {"Content-Type": "application/x-www-form-urlencoded"} if isinstance(data, dict) else {}
+        body = urlencode(data) if isinstance(data, dict) else data
+        with self.connected(name) as connection:
+            # A refusal may come before the whole body was sent.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, path, body, {"Host": name} | form | (headers or {}))
+            with connection.getresponse() as answer:
+                answer.read()
+                return answer.status, {key.lower(): value for key, value in answer.getheaders()}
 
-    async def _ask(self, path: str, method: str, name: str, options: dict[str, Any]) -> tuple[int, dict[str, str]]:
-        async with (
-            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
-            session.request(
-                method,
-                f"https://127.0.0.1:{self.tls}{path}",
-                ssl=self.trust,
-                server_hostname=name,
-                allow_redirects=False,
-                **{**options, "headers": {"Host": name, **options.get("headers", {})}},
-            ) as answer,
+    @contextlib.contextmanager
+    def connected(self, name: str = NAME) -> Iterator[http.client.HTTPConnection]:
+        """A connection over TLS; the name is in its handshake."""
+        with (
+            socket.create_connection(("127.0.0.1", self.tls), 60) as plain,
+            self.trust.wrap_socket(plain, server_hostname=name) as secured,
         ):
-            return answer.status, {key.lower(): value for key, value in answer.headers.items()}
+            connection = http.client.HTTPConnection(name)
+            connection.sock = secured
+            yield connection
 
     def websocket(self, **headers: str) -> int:
-        return asyncio.run(self._websocket(headers))
-
-    async def _websocket(self, headers: dict[str, str]) -> int:
-        async with aiohttp.ClientSession() as session:
-            try:
-                async with session.ws_connect(
-                    f"wss://127.0.0.1:{self.tls}/_stcore/stream",
-                    ssl=self.trust,
-                    server_hostname=NAME,
-                    headers={"Host": NAME, "Origin": f"https://{NAME}"} | headers,
-                    protocols=("streamlit",),
-                ):
-                    return 101
-            except aiohttp.WSServerHandshakeError as refusal:
-                return refusal.status
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Protocol": "streamlit"}
+        key = {"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        return self.ask("/_stcore/stream", headers={"Origin": f"https://{NAME}"} | upgrade | key | headers)[0]
 
 
 @pytest.fixture(scope="module")
@@ -163,15 +163,11 @@ def signed_in(proxy: Proxy, name: str, role: Role = Role.VIEWER) -> str:
 
 
 def test_a_visitor_is_led_to_tls_and_to_the_login(proxy: Proxy) -> None:
-    async def plainly() -> tuple[int, str]:
-        address = f"http://127.0.0.1:{proxy.plain}/results?job=1"
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(address, headers={"Host": NAME}, allow_redirects=False) as answer,
-        ):
-            return answer.status, answer.headers["Location"]
-
-    assert asyncio.run(plainly()) == (301, f"https://{NAME}/results?job=1")
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.plain, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET", "/results?job=1", headers={"Host": NAME})
+        plainly = connection.getresponse()
+        assert (plainly.status, plainly.headers["Location"]) == (301, f"https://{NAME}/results?job=1")
     status, headers = proxy.ask("/results?job=1")
     assert (status, headers["location"]) == (303, "/login?next=%2Fresults%3Fjob%3D1")
     assert headers["strict-transport-security"].startswith("max-age=")
@@ -193,7 +189,7 @@ def test_a_large_upload_reaches_the_lab_and_a_larger_one_does_not(proxy: Proxy) 
     """The lab refuses it by what it is, nginx by its size."""
     cookie = signed_in(proxy, "una").partition(";")[0]
     headers = {"Cookie": cookie, "Origin": f"https://{NAME}"}
-    assert proxy.ask("/_stcore/upload_file/s/f", "PUT", headers=headers, data=io.BytesIO(b"x" * 2_000_000))[0] in (
+    assert proxy.ask("/_stcore/upload_file/s/f", "PUT", headers=headers, data=b"x" * 2_000_000)[0] in (
         400,
         403,
     )
@@ -207,7 +203,7 @@ def test_a_large_upload_reaches_the_lab_and_a_larger_one_does_not(proxy: Proxy) 
 
 
 def test_other_names_learn_nothing(proxy: Proxy) -> None:
-    with pytest.raises(aiohttp.ClientConnectorError):
+    with pytest.raises(ssl.SSLError):
         proxy.ask("/", name="elsewhere.example")
     assert proxy.ask("/healthz")[0] == 404
 
@@ -232,18 +228,18 @@ def test_the_log_has_no_secret(proxy: Proxy) -> None:
 
 
 def test_whoever_asks_the_doors_too_often_has_to_wait(proxy: Proxy) -> None:
-    async def ask(session: aiohttp.ClientSession) -> int:
-        address = f"https://127.0.0.1:{proxy.tls}/shared/none"
-        async with session.get(address, ssl=proxy.trust, server_hostname=NAME, headers={"Host": NAME}) as answer:
+    def ask_often(times: int) -> set[int]:
+        with proxy.connected() as connection:
+            return {answered(connection) for _ in range(times)}
+
+    def answered(connection: http.client.HTTPConnection) -> int:
+        connection.request("GET", "/shared/none", headers={"Host": NAME})
+        with connection.getresponse() as answer:
+            answer.read()
             return answer.status
 
-    async def ask_often() -> set[int]:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=20)) as session:
-            seen = set(await asyncio.gather(*(ask(session) for _ in range(300))))
-        await asyncio.sleep(0.25)  # closing TLS takes the loop some rounds more, which aiohttp does not wait for
-        return seen
-
-    assert asyncio.run(ask_often()) == {404, 429}
+    with ThreadPoolExecutor(20) as pool:
+        assert set().union(*pool.map(ask_often, [15] * 20)) == {404, 429}
 
 
 def test_the_configuration_names_the_port_that_the_lab_listens_on() -> None:
