@@ -65,7 +65,7 @@ engine-vllm: install ## create vLLM's environment in .engines/vllm (CPU build wh
 models: $(HOME_DIR)/models/prepared ## prepare the reference models under the home, padded to a realistic cost
 
 $(HOME_DIR)/models/prepared: $(wildcard models/*/*.safetensors models/*/*.json models/prompts/*.jsonl) models/prepare.py | engine-vllm
-	@$(ENGINES_DIR)/vllm/bin/python models/prepare.py --to $(HOME_DIR)/models
+	@env -u PYTHONDONTWRITEBYTECODE $(ENGINES_DIR)/vllm/bin/python models/prepare.py --to $(HOME_DIR)/models
 	@touch $@
 
 clean: ## remove the environments; the home with its measurements stays

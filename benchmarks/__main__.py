@@ -13,6 +13,7 @@ from benchmarks import beside, client, idle, presets, progress, publish, rate, s
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
+from benchmarks.sharing import slots
 from benchmarks.storing import bundles, imports, ingest
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
@@ -23,6 +24,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "progress": progress.run,
     "beside": beside.run,
     "sweep": sweep.run,
+    "slots": slots.run,
     "presets": presets.run,
     "questions": questions.run,
     "pages": pages.run,

@@ -23,10 +23,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.client import STUDY as SERVED
-from benchmarks.processes import own_home, serving
+from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
 from benchmarks.reading.pages import served
-from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
 from jobs.access.local import local_actor
 from jobs.engines.models import check_model
@@ -34,6 +33,8 @@ from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms, ttft_ms
 from lab.study import Arm, Load, Server, Study, Workload
+from services.verifying.processes import serving
+from services.verifying.rival import TARGET
 from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_bundle

@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.our_client import Figures
-from benchmarks.processes import counted, own_home, serving, vllm_environment, vllm_program
-from benchmarks.rival import TARGET, bench_arguments, rival_figures, write_dataset
+from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
 from lab.study import Arm, Load, Study, Workload
+from services.verifying.our_client import Figures
+from services.verifying.processes import counted, serving, vllm_environment, vllm_program
+from services.verifying.rival import TARGET, bench_arguments, rival_figures, write_dataset
 from warehouse.settings import Settings
 
 WORKLOAD, LOAD = Workload(output_tokens=64), Load(max_concurrency=4, num_prompts=32)
@@ -58,7 +59,7 @@ class Sides:
     def ours(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
         where = {"base_url": self.base_url, "model": TARGET, "dataset": str(dataset)}
         shape = {"output_tokens": output_tokens, "concurrency": concurrency}
-        done = counted([sys.executable, "-m", "benchmarks.our_client", json.dumps(where | shape)], os.environ)
+        done = counted([sys.executable, "-m", "services.verifying.our_client", json.dumps(where | shape)], os.environ)
         return Spent(Figures(**json.loads(done.stdout)["figures"]), done.cpu_s)
 
     def theirs(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:

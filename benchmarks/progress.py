@@ -19,9 +19,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from benchmarks.client import LOAD, STUDY, WORKLOAD
-from benchmarks.our_client import Figures, figures
 from benchmarks.processes import own_home
-from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
 from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
@@ -34,6 +32,8 @@ from jobs.table import Job
 from lab.errors import EngineError
 from lab.schedule import Step
 from lab.study.plan import plan
+from services.verifying.our_client import Figures, figures
+from services.verifying.rival import TARGET
 from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
 from warehouse.settings import Settings

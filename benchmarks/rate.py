@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.client import STUDY
-from benchmarks.our_client import Figures
-from benchmarks.processes import counted, own_home, vllm_environment, vllm_program
-from benchmarks.rival import TARGET, bench_arguments, rival_figures, write_dataset
+from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
+from services.verifying.our_client import Figures
+from services.verifying.processes import counted, vllm_environment, vllm_program
+from services.verifying.rival import TARGET, bench_arguments, rival_figures, write_dataset
 from warehouse.settings import Settings
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> SideFigures:
     about = {"model": "steady", "dataset": str(dataset), "output_tokens": tokens, "concurrency": streams, "warm": True}
 
     def measure(base_url: str) -> tuple[Figures, float]:
-        command = [sys.executable, "-m", "benchmarks.our_client", json.dumps(about | {"base_url": base_url})]
+        command = [sys.executable, "-m", "services.verifying.our_client", json.dumps(about | {"base_url": base_url})]
         done = json.loads(counted(command, os.environ).stdout)
         return Figures(**done["figures"]), done["client"]["loop_lag_p99_ms"]
 

@@ -14,8 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks.client import FLAGS
-from benchmarks.processes import counted, own_home, vllm_environment, vllm_program
-from benchmarks.rival import TARGET, bench_arguments, write_dataset
+from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
@@ -26,6 +25,8 @@ from jobs.queue import job, submit
 from jobs.submission import check_study
 from lab.errors import EngineError
 from lab.study import Arm, Load, Speculation, Study, Workload
+from services.verifying.processes import counted, vllm_environment, vllm_program
+from services.verifying.rival import TARGET, bench_arguments, write_dataset
 from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
 from warehouse.settings import Settings

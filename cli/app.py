@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, NamedTuple
 
@@ -44,7 +43,7 @@ PANELS: dict[str, dict[str, Verb]] = {
         "cancel": Verb("measure.jobs:cancel", "Stop a job; its finished runs stay in the warehouse."),
         "retry": Verb("measure.jobs:retry", "Queue an ended job again; only its missing and failed runs are measured."),
         "priority": Verb(
-            "measure.priority:priority", "Change a queued job's priority; of equals the oldest job runs first."
+            "measure.priority:priority", "Change a queued job's priority; of equals, those who submitted take turns."
         ),
         "logs": Verb("measure.logs:logs", "Show the end of the engine's log of a job."),
     },
@@ -95,6 +94,13 @@ PANELS: dict[str, dict[str, Verb]] = {
         "doctor": Verb(
             "operate.doctor:doctor", "Check what is installed and running, and say how to fix what is missing."
         ),
+        "verify": Verb(
+            "operate.verify:verify", "Measure on this host whether engines, methods, telemetry and client are right."
+        ),
+        "neighbours": Verb(
+            "operate.neighbours:neighbours",
+            "Measure the first cell of a study alone on this host and with all slots busy, and store the ratio.",
+        ),
         "user": Verb("operate.user:app", "Say who may open the page, and whether they look, submit or administer."),
         "token": Verb("operate.token:app", "Make, list and end the tokens with which programs use the API."),
         "migrate": Verb(
@@ -105,7 +111,10 @@ PANELS: dict[str, dict[str, Verb]] = {
             "Move the requests of old runs out of the warehouse's file into Parquet files; SQL reads them as before.",
         ),
         "rebuild": Verb("operate.databases:rebuild", "Rebuild the warehouse from the bundles alone."),
-        "worker": Verb("operate.up:worker", "Run one worker in the foreground, as on a GPU host."),
+        "worker": Verb(
+            "operate.up:worker",
+            "Run this host's workers in the foreground: one for each slot, or that of DRAFTHOUSE_SLOT.",
+        ),
         "ingester": Verb("operate.up:ingester", "Run the ingester in the foreground; a warehouse has exactly one."),
         "web": Verb("operate.up:web", "Run the web page in the foreground."),
     },
@@ -198,5 +207,7 @@ def main() -> None:
     try:
         command_line()(prog_name="drafthouse")
     except UserError as error:
-        sys.stderr.write(f"drafthouse: {error}\n")
+        from cli.output import print_error  # noqa: PLC0415 - only now: it takes longer than a verb's own imports
+
+        print_error(f"drafthouse: {error}")
         raise SystemExit(2) from None

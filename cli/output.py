@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -18,10 +20,35 @@ _MOST_WIDTH = 100
 _MOST_FOLDED = 5
 #: Nothing in a text is read as Rich markup, coloured, or cut off.
 _LITERALLY: Mapping[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+_WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=1, default=str, ensure_ascii=False))
+
+
+def print_text(text: str, *, end: str = "\n") -> None:
+    """Print sentences. On a terminal, lines end between words, and go on as far in as they begin."""
+    print(folded(text, _terminal_width(sys.stdout)), end=end, flush=True)
+
+
+def folded(text: str, width: int | None) -> str:
+    """The text in lines of at most this width, as long as no word is longer; as it is for None, for programs."""
+    return text if width is None else "\n".join(_folded_line(line, width) for line in text.split("\n"))
+
+
+def print_error(sentence: str) -> None:
+    sys.stderr.write(folded(sentence, _terminal_width(sys.stderr)) + "\n")
+
+
+def _terminal_width(stream: TextIO) -> int | None:
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def _folded_line(line: str, width: int) -> str:
+    words = line.lstrip(" ")
+    indent = line[: len(line) - len(words)]
+    return textwrap.fill(words, width, initial_indent=indent, subsequent_indent=indent, **_WHOLE_WORDS)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -64,8 +91,7 @@ def print_entries(columns: Sequence[str], entries: Sequence[tuple[Sequence[Any],
 
 
 def _indented(sentence: str, width: int) -> str:
-    whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="  ", **whole)
+    return textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="  ", **_WHOLE_WORDS)
 
 
 def _line(values: Sequence[str], widths: Sequence[int]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from jobs.leases import LeaseLost
-from jobs.table import Job, find_row, readable
+from jobs.table import ACTIVE, Job, find_row, readable
 from warehouse.app_db.clock import database_now_s
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import job_blocks, jobs
@@ -92,6 +92,20 @@ def shared_jobs(engine: sa.Engine, worker: str) -> list[Job]:
         running = readable(connection.execute(query).mappings())[0]
     host = worker.partition("/")[0]
     return [job for job in running if job.study.spread and (job.worker or "").partition("/")[0] == host]
+
+
+def jobs_at_work(engine: sa.Engine) -> dict[str, Job]:
+    """Return the job that each worker has claimed, or helps with, by the worker's name."""
+    at_work = sa.select(job_blocks.c.worker, job_blocks.c.job_id).join(jobs, jobs.c.job_id == job_blocks.c.job_id)
+    at_work = at_work.where(~job_blocks.c.is_done, job_blocks.c.lease_expires_at > database_now_s())
+    at_work = at_work.where(jobs.c.state.in_(ACTIVE), jobs.c.tries == job_blocks.c.attempt)
+    with reading(engine).connect() as connection:
+        helping = connection.execute(at_work).all()
+        ids = {row.job_id for row in helping}  # also jobs that wait for another worker of their own
+        rows = connection.execute(sa.select(jobs).where((jobs.c.state == "running") | jobs.c.job_id.in_(ids)))
+        running = {job.job_id: job for job in readable(rows.mappings())[0]}
+        helped = {row.worker: running[row.job_id] for row in helping if row.job_id in running}
+    return helped | {job.worker: job for job in running.values() if job.worker}
 
 
 def _of(job: Job) -> sa.ColumnElement[bool]:

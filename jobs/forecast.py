@@ -12,13 +12,15 @@ from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
 from jobs.queue import job
 from lab.errors import UserError
-from lab.estimate import Estimate, History, PastRuns, estimate
+from lab.estimate import Estimate, History, LengthOf, PastRuns, estimate
 from lab.study import Study
-from lab.study.plan import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, plan
+from lab.study.plan import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, blocks, plan
 from lab.study.reference_pair import TARGET
+from lab.study.session_length import session_length
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import seen_as_of
+from warehouse.settings import Settings
 
 if TYPE_CHECKING:
     from lab.planning.prospects import Prospects, Size
@@ -29,62 +31,75 @@ _METRIC = "output_tok_per_s"
 _REMEMBERED_PUBLICATIONS = 4
 
 
-def forecast_study(
-    warehouse_file: Path, models_dir: Path, study: Study, *, workers_elsewhere: bool = False
-) -> Estimate:
+def forecast_study(settings: Settings, study: Study) -> Estimate:
     """Estimate how long the study takes on this host (or on the hardware it names), from the published runs.
 
-    `workers_elsewhere`: as in the settings; then workers may have a GPU that this host lacks.
+    With `workers_elsewhere` in the settings workers may have a GPU that this host lacks. Any host is taken to have as
+    many slots as the settings say.
     """
-    past = _history(warehouse_file, study.target, study.hardware)
+    past = _history(settings.warehouse_file, study.target, study.hardware)
+    models_dir = settings.models_dir
     here = study.hardware is None or study.hardware.casefold() in hardware_name().casefold()
-    on_gpu = bool(nvidia_gpus()) or workers_elsewhere if here else True
+    on_gpu = bool(nvidia_gpus()) or settings.workers_elsewhere if here else True
     small = study.target == TARGET and study.hardware is None
     assumed = (
         WITH_GPU if on_gpu and not small else WITHOUT_GPU if _is_reference(models_dir, study) else OF_ANOTHER_MODEL
     )
-    forecast = estimate(plan(study), past, assumed, hardware=study.hardware or hardware_name())
+    length_of = _length_of(settings, study)
+    forecast = estimate(plan(study), past, assumed, hardware=study.hardware or hardware_name(), length_of=length_of)
+    if study.spread:
+        return forecast.shared(blocks=len(blocks(study)), slots=settings.slots)
     return forecast if study.budget_s is None else forecast.within(study.budget_s)
+
+
+def _length_of(settings: Settings, study: Study) -> LengthOf:
+    """How long the sessions of the study's workloads are by their datasets, each of which is looked at once."""
+    if all(workload.sessions is None for workload in study.workloads):
+        return session_length
+    from jobs.datasets.loader import known_session_length  # noqa: PLC0415 - loads readers that few studies need
+
+    known = {workload.name: known_session_length(settings, workload) for workload in study.workloads}
+    return lambda workload: known[workload.name]
 
 
 def _is_reference(models_dir: Path, study: Study) -> bool:
     return local_folder(models_dir, study.target) == local_folder(models_dir, TARGET)
 
 
-def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> Prospects | None:
+def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
     """Forecast how many cells the study will decide on this host, or on the hardware it names.
 
     None if there is nothing to compare, if the study tunes or measures until decided, so that its cells depend on what
     it finds, or if too few cells were measured there with several engine starts to know how far ratios scatter. The
     target's own are preferred to those of other targets.
     """
-    if study.tune is not None or study.until_decided or not warehouse_file.exists():
+    if study.tune is not None or study.until_decided or not settings.warehouse_file.exists():
         return None
     from lab.planning.prospects import prospects  # noqa: PLC0415 - imports SciPy, which takes a while
     from warehouse.queries.comparing.past_ratios import past_components  # noqa: PLC0415 - likewise
 
     hardware, whole = (hardware_name(), True) if study.hardware is None else (study.hardware, False)
-    with open_warehouse(warehouse_file) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         components = past_components(connection, _METRIC, target=study.target, hardware=hardware, whole=whole)
         components = components or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
     if components is None:
         return None
-    return prospects(study, components, _seconds_of(warehouse_file, models_dir, study))
+    return prospects(study, components, _seconds_of(settings, study))
 
 
-def _seconds_of(warehouse_file: Path, models_dir: Path, study: Study) -> Callable[[Size], float]:
+def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
     """The estimated seconds of a study at any size, from those of one repeat."""
     single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
-    estimate = forecast_study(warehouse_file, models_dir, single)
+    estimate = forecast_study(settings, single)
     return lambda size: (
         size.starts
         * (estimate.starts_s + size.runs_per_start * size.prompts_factor * (estimate.seconds - estimate.starts_s))
     )
 
 
-def repeat_seconds(database_url: str, warehouse_file: Path, models_dir: Path, job_id: str) -> float | None:
+def repeat_seconds(settings: Settings, job_id: str) -> float | None:
     """Estimate how long one more repeat of the job's study takes here; None if this host's queue does not know it."""
-    database = app_engine(database_url)
+    database = app_engine(settings.app_database_url)
     try:
         study = job(database, job_id).study
     except UserError:
@@ -92,7 +107,7 @@ def repeat_seconds(database_url: str, warehouse_file: Path, models_dir: Path, jo
     finally:
         database.dispose()
     single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
-    return forecast_study(warehouse_file, models_dir, single).seconds
+    return forecast_study(settings, single).seconds
 
 
 def _history(warehouse_file: Path, target: str, hardware: str | None) -> History:

@@ -12,14 +12,15 @@ import traceback
 import zlib
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Any
 
 import sqlalchemy as sa
 
 from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, get_job, job_from_row
+from jobs.turns import in_turn
 from lab.errors import DrafthouseError
 from warehouse.app_db.clock import database_now_s
-from warehouse.app_db.schema import job_events, jobs
+from warehouse.app_db.engine import reading
+from warehouse.app_db.schema import job_blocks, job_events, jobs
 
 logger = logging.getLogger(__name__)
 #: After this many deaths of workers at the same point the job itself is to blame (its memory, say) and fails.
@@ -40,31 +41,37 @@ def claim(
     set_aside: set[str] | None = None,
     *,
     has_gpus: bool = True,
+    starts_engines: bool = True,
+    but: Collection[str] = (),
 ) -> Job | None:
-    """Take the first queued job (highest priority, then oldest) that may run on `hardware`, or return None.
+    """Take the first queued job (`jobs.turns`) that may run on `hardware`, or return None.
 
     No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
     this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
-    `set_aside`, whose jobs are passed over.
+    `set_aside`, whose jobs are passed over. Unless it `starts_engines`, it gets only studies of servers that run
+    already. It gets none of the jobs `but`.
 
     A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: as long
     as it is first and others run there, nobody of the host starts anything, nor while it runs.
     """
     passed_over = set() if set_aside is None else set_aside
     with engine.begin() as connection:
-        beside = _running_beside(connection, worker)
+        beside, shared = _running_beside(connection, worker), _shared_beside(connection, worker)
         if any(_is_alone(row["study_json"], has_gpus=has_gpus) for row in beside):
             return None
-        while (row := connection.execute(_first_queued(hardware, passed_over)).mappings().one_or_none()) is not None:
-            job_id = row["job_id"]
+        for job_id in _queued(connection, hardware, passed_over | set(but)):
+            if (row := _locked(connection, job_id)) is None:
+                continue  # another worker has just taken it
             try:
-                job_from_row(row)
+                job = job_from_row(row)
             except UnreadableJobError as error:
                 logger.exception("job %s is set aside", job_id)
                 add_event(connection, job_id, SET_ASIDE, f"by {worker}: {error}\n{traceback.format_exc()}")
                 passed_over.add(job_id)
                 continue
-            if beside and _is_alone(row["study_json"], has_gpus=has_gpus):
+            if job.study.starts_engines and not starts_engines:
+                continue
+            if (beside or shared - {job_id}) and _is_alone(row["study_json"], has_gpus=has_gpus):
                 return None
             values = {"state": "running", "worker": worker, "lease_expires_at": database_now_s() + lease_s}
             started_at = sa.func.coalesce(jobs.c.started_at, datetime.now(UTC))
@@ -94,18 +101,34 @@ def _is_alone(study_json: str, *, has_gpus: bool) -> bool:
         alone = json.loads(study_json).get("alone")
     except (ValueError, AttributeError):
         alone = None
+    return _alone_or_default(alone, has_gpus=has_gpus)
+
+
+def _alone_or_default(alone: object, *, has_gpus: bool) -> bool:
     return not has_gpus if alone is None else bool(alone)
 
 
-def _first_queued(hardware: str, passed_over: Collection[str]) -> sa.Select[Any]:
-    """On PostgreSQL the row is locked; on SQLite the transaction is the only writer anyway."""
-    return (
-        sa.select(jobs)
-        .where(jobs.c.state == "queued", _fits(hardware), jobs.c.job_id.not_in(sorted(passed_over)))
-        .order_by(jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
-        .limit(1)
-        .with_for_update(skip_locked=True)
-    )
+def _shared_beside(connection: sa.Connection, worker: str) -> set[str]:
+    """Return the jobs of which workers of this host have a block: also those that wait for a worker of their own."""
+    held = sa.select(job_blocks.c.job_id, job_blocks.c.worker).join(jobs, jobs.c.job_id == job_blocks.c.job_id)
+    held = held.where(jobs.c.state == "queued", jobs.c.tries == job_blocks.c.attempt, ~job_blocks.c.is_done)
+    rows = connection.execute(held.where(job_blocks.c.lease_expires_at > database_now_s())).all()
+    host = worker.partition("/")[0]
+    return {row.job_id for row in rows if row.worker.partition("/")[0] == host}
+
+
+def _queued(connection: sa.Connection, hardware: str, passed_over: Collection[str]) -> list[str]:
+    """Return the ids of the queued jobs that this hardware may run, in turn."""
+    running = connection.scalars(sa.select(jobs.c.submitted_by).where(jobs.c.state == "running")).all()
+    columns = (jobs.c.job_id, jobs.c.priority, jobs.c.submitted_at, jobs.c.submitted_by, _fits(hardware).label("fits"))
+    waiting = connection.execute(sa.select(*columns).where(jobs.c.state == "queued")).all()
+    return [row.job_id for row in in_turn(waiting, running) if row.fits and row.job_id not in passed_over]
+
+
+def _locked(connection: sa.Connection, job_id: str) -> sa.RowMapping | None:
+    """Return the job's row if it is still queued. On SQLite the transaction is the only writer anyway."""
+    query = sa.select(jobs).where(jobs.c.job_id == job_id, jobs.c.state == "queued")
+    return connection.execute(query.with_for_update(skip_locked=True)).mappings().one_or_none()
 
 
 def _fits(hardware: str) -> sa.ColumnElement[bool]:
@@ -145,11 +168,36 @@ def finish(
         add_event(connection, job_id, state, error or "")
 
 
-def release(engine: sa.Engine, job_id: str, worker: str) -> None:
-    """Put the job back because this worker is stopping; completed runs stay valid. Raises LeaseLost."""
+def release(engine: sa.Engine, job_id: str, worker: str, why: str = "stopped") -> None:
+    """Put the job back because this worker is stopping, or because of `why`; completed runs stay valid.
+
+    A job that is to be cancelled is cancelled. Raises LeaseLost.
+    """
     with engine.begin() as connection:
         _update_own(connection, job_id, worker, {"state": "queued"} | _unowned())
-        add_event(connection, job_id, "released", f"{worker} stopped")
+        add_event(connection, job_id, "released", f"{worker} {why}")
+        unwanted = jobs.update().where(jobs.c.job_id == job_id, jobs.c.cancel_requested)
+        if connection.execute(unwanted.values(state="cancelled", finished_at=datetime.now(UTC))).rowcount:
+            add_event(connection, job_id, "cancelled", "")
+
+
+def another_waits(
+    engine: sa.Engine, job: Job, hardware: str, set_aside: Collection[str] = (), *, has_gpus: bool
+) -> bool:
+    """Return whether a queued job could have the slot of this running one, which is spread and has ended a block.
+
+    It must be of no lower priority and fit the hardware. One that is measured alone waits until the host is quiet, and
+    whatever comes after it waits, too; one that is measured alone itself makes room for nobody.
+    """
+    if _alone_or_default(job.study.alone, has_gpus=has_gpus):
+        return False
+    with reading(engine).connect() as connection:
+        in_order = _queued(connection, hardware, set_aside)
+        if not in_order:
+            return False
+        first = connection.execute(sa.select(jobs.c.priority, jobs.c.study_json).where(jobs.c.job_id == in_order[0]))
+        row = first.one()
+    return bool(row.priority >= job.priority) and not _is_alone(row.study_json, has_gpus=has_gpus)
 
 
 def requeue_expired(engine: sa.Engine, is_dead: Callable[[str], bool] = lambda _worker: False) -> list[str]:

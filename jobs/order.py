@@ -1,17 +1,20 @@
 """The order of the queue: which worker may take which job, when each job will start, and how users change the order.
 
-Higher priority first, then the older job. A job that names hardware waits for a worker that has it.
+Higher priority first, then the submitters in turn (`jobs.turns`). A job that names hardware waits for a worker that has
+it.
 """
 
 from __future__ import annotations
 
+import functools
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from jobs.table import Job, add_event, get_job, readable
+from jobs.table import ACTIVE, Job, add_event, get_job, readable
+from jobs.turns import Turns, in_turn
 from jobs.worker_registry import WorkerInfo
 from lab import access
 from lab.access import Actor, Change
@@ -45,9 +48,11 @@ def check_hardware(engine: sa.Engine, study: Study) -> None:
         )
 
 
-def queue_key(job: Job) -> tuple[int, datetime, str]:
-    """Sort key of the order in which queued jobs are taken."""
-    return (-job.priority, job.submitted_at, job.job_id)
+def queued_in_order(jobs: Iterable[Job]) -> list[Job]:
+    """Return the queued ones of all active jobs in the order in which they are taken."""
+    every = list(jobs)
+    running = [job.submitted_by for job in every if job.state == "running"]
+    return in_turn((job for job in every if job.state == "queued"), running)
 
 
 def assumed_s(study: Study) -> float:
@@ -70,18 +75,27 @@ def estimated_starts(
     now = now or datetime.now(UTC)
     running = {job.worker: job for job in jobs if job.state == "running"}
     present = [worker for worker in workers if not worker.is_away(now)]
+    keeps_engines_waiting = {worker.worker for worker in present if worker.waits_for and worker.worker not in running}
     free = [(_left_s(running.get(worker.worker), takes_s), worker.worker, worker.hardware) for worker in present]
     heapq.heapify(free)
-    waiting = sorted((job for job in jobs if job.state == "queued"), key=queue_key)
+    of = {job.worker: job.submitted_by for job in running.values()}  # whose job each busy worker has
+    waiting = [job for job in jobs if job.state == "queued"]
     starts: dict[str, datetime | None] = {job.job_id: None for job in waiting}
-    while free and waiting:
+    turns = Turns(waiting)
+    while free and turns:
         free_s, name, hardware = heapq.heappop(free)
-        taken = next((job for job in waiting if has_hardware(hardware, job.study.hardware)), None)
+        of.pop(name, None)
+        waits = name in keeps_engines_waiting
+        taken = turns.take(of.values(), functools.partial(_may_take, hardware=hardware, waits=waits))
         if taken is not None:
-            waiting.remove(taken)
+            of[name] = taken.submitted_by
             starts[taken.job_id] = now + timedelta(seconds=free_s)
             heapq.heappush(free, (free_s + takes_s(taken.study), name, hardware))
     return starts
+
+
+def _may_take(job: Job, *, hardware: str, waits: bool) -> bool:
+    return has_hardware(hardware, job.study.hardware) and not (waits and job.study.starts_engines)
 
 
 def _left_s(job: Job | None, takes_s: Callable[[Study], float]) -> float:
@@ -116,8 +130,8 @@ def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
     access.require(actor, Change.ORDER)
     with engine.begin() as connection:
         _queued_job(connection, job_id)
-        rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state == "queued").with_for_update())
-        order = sorted(readable(rows.mappings())[0], key=queue_key)
+        rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state.in_(ACTIVE)).with_for_update())
+        order = queued_in_order(readable(rows.mappings())[0])
         place = [job.job_id for job in order].index(job_id)
         other = place + step
         if 0 <= other < len(order):
@@ -128,13 +142,17 @@ def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
 
 
 def priorities(order: Sequence[Job]) -> dict[str, int]:
-    """Return the new priorities that give the jobs this order, changing as few as possible, from the last job up."""
+    """Return the new priorities that give the jobs this order, from the last job up.
+
+    Of equal priority are only jobs of one submitter, the older before: whose turn it is changes as jobs start and end.
+    """
     changed: dict[str, int] = {}
     for place in range(len(order) - 2, -1, -1):
         job, following = order[place], order[place + 1]
         next_priority = changed.get(following.job_id, following.priority)
         is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
-        least = next_priority if is_older else next_priority + 1
+        stays_before = is_older and job.submitted_by == following.submitted_by
+        least = next_priority if stays_before else next_priority + 1
         if job.priority < least:
             changed[job.job_id] = least
     return changed

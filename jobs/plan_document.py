@@ -20,9 +20,7 @@ def plan_document(settings: Settings, study: Study, *, look: bool = True) -> dic
 
     Without `look`, its models and datasets are not looked for.
     """
-    home = (settings.warehouse_file, settings.models_dir)
-    forecast = forecast_study(*home, study, workers_elsewhere=settings.workers_elsewhere)
-    planned = _planned(study, forecast, forecast_verdicts(*home, study))
+    planned = _planned(study, forecast_study(settings, study), forecast_verdicts(settings, study))
     missing = missing_here(settings, study) if look else []
     planned["missing"] = [{"field": field, "problem": problem} for field, problem in missing]
     return planned
@@ -39,7 +37,7 @@ def _planned(study: Study, estimate: Estimate, prospects: Prospects | None) -> d
         "launches": estimate.launches,
         "runs": estimate.runs,
         "requests": estimate.requests,
-        "estimated_s": round(estimate.seconds, 1),
+        "estimated_s": round(estimate.wall_s, 1),
         "estimated_by": estimate.basis,
         "launches_from_history": estimate.launches_from_history,
         "runs_from_history": estimate.runs_from_history,

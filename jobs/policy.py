@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ REMOTE_CODE = "trust-remote-code"
 _ALLOWED = Path(__file__).with_name("allowed.toml")
 #: The name of the table for engines of every kind.
 _ANY = "any"
+#: How variables end that name a place; a * in the list of every lab does not stand for these.
+_OF_PLACES = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
 
 
 class EngineRules(Frozen):
@@ -114,8 +117,9 @@ def author_problems(settings: Settings, study: Study, arm: Arm, role: Role | Non
     """
     asked = _Asked(settings, load_policy(settings), role)
     kind = asked.kinds.get(arm.engine)
-    flags = {"engine_flags": study.engine_flags, "arms[0].flags": arm.flags, "arms[0].config": _dotted(arm.config)}
-    named = ((field, [flag for flag in of if _is_remote_code(flag)]) for field, of in flags.items())
+    flags: dict[str, Iterable[str]] = {"engine_flags": study.engine_flags, "arms[0].flags": arm.flags}
+    flags["arms[0].config"] = _dotted(arm.config)
+    named = ((field, {flag: True for flag in of if _is_remote_code(flag)}) for field, of in flags.items())
     return [problem for field, of in named for problem in asked.flags(kind, field, of)]
 
 
@@ -142,39 +146,56 @@ class _Asked:
             return
         yield from self.flags(kind, f"{field}.flags", arm.flags)
         yield from self.flags(kind, f"{field}.config", _dotted(arm.config))
-        patterns = self.rules(kind, "environment")
-        for name in arm.environment:
-            if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-                yield f"{field}.environment.{name}", self.refused(f"the variable {name}", "environment", name, kind)
-        if arm.speculation is not None:
-            for name in arm.speculation.options.keys() - self.rules(kind, "options"):
+        for name, value in arm.environment.items():
+            if (wrong := self.unlisted(kind, "environment", (name,), value)) is not None:
+                where = f"{field}.environment.{name}"
+                yield where, self.refused(f"the variable {name}{wrong}", "environment", name, kind)
+        options = {} if arm.speculation is None else arm.speculation.options
+        for name, option in options.items():
+            if (wrong := self.unlisted(kind, "options", (name,), option)) is not None:
                 where = f"{field}.speculation.options.{name}"
-                yield where, self.refused(f"the option {name}", "options", name, kind)
+                yield where, self.refused(f"the option {name}{wrong}", "options", name, kind)
 
-    def flags(self, kind: str | None, field: str, flags: Iterable[str]) -> Iterator[Problem]:
+    def flags(self, kind: str | None, field: str, flags: Mapping[str, JsonValue]) -> Iterator[Problem]:
         if kind is None:
             return
-        allowed = set(map(_plain, self.rules(kind, "flags")))
-        for flag in flags:
+        for flag, value in flags.items():
             name = _plain(flag)
-            bare = name.removeprefix("no-")
             if _is_remote_code(flag):
                 if self.role not in self.policy.remote_code:
                     who = str(self.role or Role.ADMINISTRATOR)
                     yield f"{field}.{flag}", self.refused("Python that comes with a model", "remote_code", who)
-            elif not {name, bare, name.partition(".")[0]} & allowed:
-                yield f"{field}.{flag}", self.refused(f"--{name}", "flags", name, kind)
+                continue
+            spellings = (name, name.removeprefix("no-"), name.partition(".")[0])
+            if (wrong := self.unlisted(kind, "flags", spellings, value)) is not None:
+                yield f"{field}.{flag}", self.refused(f"--{name}{wrong}", "flags", name, kind)
 
-    def rules(self, kind: str | None, of: str) -> set[str]:
-        tables = (_allowed().engines, self.policy.engines)
-        return {name for table in tables for key in (kind, _ANY) if key in table for name in getattr(table[key], of)}
+    def unlisted(self, kind: str | None, of: str, spellings: Iterable[str], value: JsonValue) -> str | None:
+        """Return what to say of a setting that is not allowed; None if it is.
+
+        This lab's own list is about names alone. What every lab allows are switches, which name no file.
+        """
+        own, every = (self.rules(table, kind, of) for table in (self.policy, _allowed()))
+        if _matches(own, spellings):
+            return None
+        if not _matches(every, spellings) or any(name.endswith(_OF_PLACES) for name in spellings):
+            return ""
+        return " with a path" if _names_a_path(value) else None
+
+    @staticmethod
+    def rules(of_whom: Policy, kind: str | None, of: str) -> set[str]:
+        table = of_whom.engines
+        listed = {name for key in (kind, _ANY) if key in table for name in getattr(table[key], of)}
+        return set(map(_plain, listed)) if of == "flags" else listed
 
     def refused(self, what: str, key: str, value: str, kind: str | None = None) -> str:
-        below = f" below [engines.{kind}]" if kind else ""
-        return (
-            f"this lab's policy does not let a study use {what}: an administrator can allow it with the line "
-            f'{key} = ["{value}"]{below} in {policy_file(self.settings).absolute()}'
-        )
+        """Say what an administrator would write where: a new line, or one more value in the one that is there."""
+        path = policy_file(self.settings).absolute()
+        table = self.policy if kind is None else self.policy.engines.get(kind)
+        is_there = bool(getattr(table, key, None))
+        line = f'by adding "{value}" to {key}' if is_there else f'with the line {key} = ["{value}"]'
+        where = f" below [engines.{kind}] in {path}" if kind else f" {'' if is_there else 'at the top '}of {path}"
+        return f"this lab's policy does not let a study use {what}: an administrator can allow it {line}{where}"
 
 
 @functools.cache
@@ -182,10 +203,25 @@ def _allowed() -> Policy:
     return Policy.model_validate(tomllib.loads(_ALLOWED.read_text(encoding="utf-8")))
 
 
-def _dotted(config: Mapping[str, JsonValue]) -> Iterator[str]:
-    """The keys of a configuration; a table's are those of its parts, as flags write them."""
+def _dotted(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """A configuration by its keys; a table's are those of its parts, as flags write them."""
+    by_key: dict[str, JsonValue] = {}
     for name, value in config.items():
-        yield from ((f"{name}.{part}" for part in value) if isinstance(value, dict) else (name,))
+        by_key |= {f"{name}.{part}": of for part, of in value.items()} if isinstance(value, dict) else {name: value}
+    return by_key
+
+
+def _matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def _names_a_path(value: JsonValue) -> bool:
+    """Whether text in it is a path or a name on a hub; text may be JSON again."""
+    if isinstance(value, str):
+        return "/" in value or value.startswith("~")
+    if isinstance(value, dict):
+        return any(map(_names_a_path, (*value, *value.values())))
+    return isinstance(value, list) and any(map(_names_a_path, value))
 
 
 def _plain(flag: str) -> str:
@@ -243,12 +279,19 @@ def _host_problems(asked: _Asked, field: str, base_url: str) -> Iterator[Problem
 def _size_problems(asked: _Asked, study: Study) -> Iterator[Problem]:
     policy, path = asked.policy, policy_file(asked.settings).absolute()
     if policy.most_runs is not None and study.most_runs > policy.most_runs:
-        takes, most = f"may take {study.most_runs:,} runs", f"{policy.most_runs:,} (most_runs in {path})"
-        yield "repeats", f"this study {takes}, and this lab's policy allows {most}: split it, or ask an administrator"
+        takes, line = f"may take {study.most_runs:,} runs", f"most_runs = {study.most_runs}"
+        yield "repeats", _too_long(takes, f"{policy.most_runs:,}", line, path)
     if policy.most_hours is not None:
         from jobs.forecast import forecast_study  # noqa: PLC0415 - reads the warehouse: only where hours are limited
 
-        hours = forecast_study(asked.settings.warehouse_file, asked.settings.models_dir, study).seconds / 3600
+        hours = forecast_study(asked.settings, study).seconds / 3600
         if hours > policy.most_hours:
-            takes, most = f"takes about {hours:.3g} hours", f"{policy.most_hours:g} (most_hours in {path})"
-            yield "repeats", f"this study {takes}, and this lab's policy allows {most}: split it, or ask for more"
+            line = f"most_hours = {math.ceil(hours)}"
+            yield "repeats", _too_long(f"takes about {hours:.3g} hours", f"{policy.most_hours:g}", line, path)
+
+
+def _too_long(takes: str, most: str, line: str, path: Path) -> str:
+    return (
+        f"this study {takes}, and this lab's policy allows {most}: split it; or an administrator can allow it with the "
+        f"line {line} at the top of {path}"
+    )

@@ -29,7 +29,7 @@ from jobs.table import (
 )
 from lab import access
 from lab.access import Actor, Change
-from lab.errors import UnknownNameError, UserError
+from lab.errors import AccessError, UnknownNameError, UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
 from warehouse.app_db import audit
@@ -38,6 +38,8 @@ from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.settings import Settings
 
+#: Jobs of one user that may wait at once: every page with the queue shows all of it. An administrator may have more.
+MOST_WAITING = 200
 _SUBMITTED = (jobs_table.c.submitted_at, jobs_table.c.job_id)
 _NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTED))
 
@@ -45,8 +47,9 @@ _NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTE
 def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor) -> str:
     """Check the study against this host, queue it as a job and wake a worker. Return the job's id.
 
-    Raises AccessError if the actor may not submit studies, or not before others, and StudyError for an engine, a model
-    or hardware that is not available. An unreachable broker is not an error: workers also poll for queued jobs.
+    Raises AccessError if the actor may not submit studies, not before others, or no more of them, and StudyError for an
+    engine, a model or hardware that is not available. An unreachable broker is not an error: workers also poll for
+    queued jobs.
     """
     access.require(actor, Change.SUBMIT, is_new=True)
     if priority > 0:
@@ -69,6 +72,7 @@ def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor) -> str
     study_json = json.dumps(study.model_dump(mode="json"))
     now = datetime.now(UTC)
     with engine.begin() as connection:
+        _refuse_one_more(connection, actor)
         _store_study(connection, study, study_json, now)
         job_id = _new_id(connection, now)
         row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
@@ -85,6 +89,13 @@ def _store_study(connection: sa.Connection, study: Study, study_json: str, now: 
     row = {"study_id": study.digest(), "name": study.name, "toml": study_to_toml(study), "json": study_json}
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     connection.execute(insert(studies).values(row | {"created_at": now}).on_conflict_do_nothing())
+
+
+def _refuse_one_more(connection: sa.Connection, actor: Actor) -> None:
+    own = (jobs_table.c.state == "queued", jobs_table.c.submitted_by == actor.name)
+    waiting = connection.scalar(sa.select(sa.func.count()).select_from(jobs_table).where(*own)) or 0
+    if waiting >= MOST_WAITING and not access.may(actor, Change.ORDER):
+        raise AccessError(f"{waiting} jobs of yours wait already: let some of them run, or cancel some")
 
 
 def _new_id(connection: sa.Connection, now: datetime) -> str:
@@ -256,6 +267,7 @@ def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = Fa
         if not everything and job.state == "done" and not (job.progress and job.progress.runs_failed):
             raise UserError(f"every run of job {job_id} completed: ask for all runs to measure them again")
         attempt = job.attempt + 1
+        _refuse_one_more(connection, actor)
         again = {"state": "queued", "tries": attempt, "error": None, "finished_at": None, "progress_json": None}
         reuse_from = attempt if everything else job.reuse_from_attempt
         _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from)

@@ -12,7 +12,7 @@ from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities
-from jobs.engines.checks import Problem, arm_problems, flag_problems, tuning_problems
+from jobs.engines.checks import Problem, arm_problems, flag_problems, sampling_problems, tuning_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.hub import check_hub_model
 from jobs.engines.kinds import KINDS
@@ -151,7 +151,8 @@ def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> lis
     tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
     of_memory = list(memory_problems_of_drafts(study, arm, has))
     of_tuning = list(tuning_problems(study.tune, has)) if tuned and study.tune is not None else []
-    return [*flag_problems("engine_flags", shared, has), *arm_problems(field, arm, shared, has), *of_tuning, *of_memory]
+    of_arm = [*arm_problems(field, arm, shared, has), *sampling_problems(field, arm, study.sampling, has)]
+    return [*flag_problems("engine_flags", shared, has), *of_arm, *of_tuning, *of_memory]
 
 
 def _known_elsewhere(app_database_url: str, hardware: str | None) -> list[Capabilities]:

@@ -34,6 +34,18 @@ class WorkerInfo:
     started_at: datetime
     last_seen: datetime
     job_id: str | None  # the job it works on
+    slot: str | None = None  # its part of the host, as `3: GPU 3; processors 12-15`; None: the whole host
+    waits_for: str | None = None  # why it starts no engine: `GPU 3 is used by python (process 17 of ada)`
+
+    @property
+    def slot_number(self) -> int:
+        """The slot's number from 1; 0 for the whole host."""
+        return int((self.slot or "0").partition(":")[0])
+
+    @property
+    def place(self) -> str:
+        """`slot 3 of gpu01`, or the host alone for a worker that has all of it."""
+        return f"slot {self.slot_number} of {self.host}" if self.slot else self.host
 
     def is_away(self, now: datetime | None = None) -> bool:
         return ((now or datetime.now(UTC)) - self.last_seen).total_seconds() > AWAY_AFTER_S
@@ -51,12 +63,20 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
 
 
 def register_worker(
-    engine: sa.Engine, worker: str, *, host: str, hardware: str, gpus: int, is_dead: Callable[[str], bool]
+    engine: sa.Engine,
+    worker: str,
+    *,
+    host: str,
+    hardware: str,
+    gpus: int,
+    is_dead: Callable[[str], bool],
+    slot: str | None = None,
 ) -> None:
     """Register a worker that has started. Dead workers of its host are removed, and those unseen for a month."""
     with engine.begin() as connection:
         now = database_now(connection)
-        row = {"worker": worker, "host": host, "hardware": hardware, "gpus": gpus, "started_at": now, "last_seen": now}
+        row = {"worker": worker, "host": host, "hardware": hardware, "gpus": gpus, "slot": slot}
+        row |= {"started_at": now, "last_seen": now}
         registered = connection.execute(sa.select(workers_table.c.worker, workers_table.c.last_seen)).all()
         gone = [name for name, last_seen in registered if is_dead(name) or now - last_seen > _FORGOTTEN_AFTER]
         connection.execute(workers_table.delete().where(workers_table.c.worker.in_([*gone, worker])))
@@ -67,6 +87,12 @@ def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
     """Record that the worker is there and works on this job."""
     with engine.begin() as connection:
         _update(connection, worker, last_seen=database_now(connection), job_id=job_id)
+
+
+def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> None:
+    """Record why the worker starts no engine, or that nothing keeps it."""
+    with engine.begin() as connection:
+        _update(connection, worker, waits_for=waits_for)
 
 
 def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:

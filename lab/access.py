@@ -105,8 +105,9 @@ def require(actor: Actor, change: Change, owner: str | None = None, *, is_new: b
         whose = "nobody that is known" if owner is None else owner
         raise AccessError(f"you may not {rule.words} that is not yours: it belongs to {whose}; ask an administrator")
     article = "an" if rule.own is Role.ADMINISTRATOR else "a"
+    here = " with this token" if actor.via == "api" else ""
     raise AccessError(
-        f"you may not {rule.words}: {actor.name} is a {actor.role}, and this takes {article} {rule.own}. "
+        f"you may not {rule.words}: {actor.name} is a {actor.role}{here}, and this takes {article} {rule.own}. "
         f"An administrator can run `drafthouse user role {actor.name} {rule.own}`"
     )
 

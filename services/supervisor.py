@@ -80,6 +80,17 @@ def running(settings: Settings) -> Iterator[Services]:
             services.stop()
 
 
+@contextlib.contextmanager
+def running_workers(settings: Settings) -> Iterator[Services]:
+    """Run a worker for each slot of this host inside the block. Raises SettingsError if it cannot be divided so."""
+    services = Services(_workers(settings))
+    try:
+        services.start()
+        yield services
+    finally:
+        services.stop()
+
+
 def worker_command() -> tuple[str, ...]:
     """Celery with one process and one job at a time, without messages between workers."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")

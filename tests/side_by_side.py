@@ -1,7 +1,8 @@
 """How `make test` shares tests between three processes (`pytest -n 3 -p tests.side_by_side`), and its slowest files.
 
-Half of the tests' time is waiting for other processes, so there is one process more than two processors. The one that
-measures has the longest way to go, and what it measures must not depend on what runs beside it: the others yield to it.
+Half of the tests' time is waiting for other processes, so there is one process more than two processors; with two
+more they take a fifth more of the processors, and no less time. The one that measures has the longest way to go, and
+what it measures must not depend on what runs beside it: the others yield to it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from xdist.scheduler import LoadScopeScheduling
 
 _MEASURING = "measuring"
 #: Which files share a process, in the order in which the groups begin. Engines never measure two at once, because they
-#: are bound to the same processor; other files share servers that take seconds to start, or homes filled once.
+#: are bound to the same processor; other files share servers that take seconds to start, or homes filled once. Walks
+#: over all pages take as long as half of the browser's other tests.
 _TOGETHER = {
     "tests/e2e/": _MEASURING,
     "tests/validity_for_real/": _MEASURING,
     "tests/benchmarks/test_small_versions.py": _MEASURING,
+    "tests/webapp/browser/test_links.py": "links",
+    "tests/webapp/browser/test_login.py": "links",
     "tests/webapp/browser/": "browser",
     "tests/workers/test_crashes.py": "crashes",
     "/transformers_server/": "transformers",

@@ -137,8 +137,20 @@ class Settings(BaseSettings):
         description="workers that `drafthouse up` starts, each with an equal part of the GPUs and processors; several "
         "studies are then measured side by side",
     )
-    slot: int = Field(default=1, ge=1, description="which of the slots a worker has; `drafthouse up` sets it")
-    gpus: str = Field(default="", description="GPUs that workers may use, such as 0,2-5; default: all of the host")
+    slot: int = Field(
+        default=1,
+        ge=1,
+        description="which of the slots a worker has; without it `drafthouse worker` starts those of all",
+    )
+    gpus: str = Field(
+        default="",
+        description="GPUs that workers may use, such as 0,2-5, or UUIDs, as slices of a GPU (MIG) have; "
+        "default: all of the host",
+    )
+    share_gpus: bool = Field(
+        default=False,
+        description="start engines on GPUs on which other programs compute; default: wait until these are gone",
+    )
     lease_s: float = Field(
         default=30.0, ge=2, le=3600, description="a worker without a heartbeat for this long loses its job"
     )

@@ -118,7 +118,7 @@ class JobStatus:
             launches_total=self._launches_total,
             launches_done=self.launches_done,
             requests_done=load.requests_done if load else 0,
-            requests_total=run.load.num_prompts if run else 0,
+            requests_total=load.requests_total if load else run.load.num_prompts if run else 0,
             output_tok_per_s=load.output_tok_per_s if load else None,
             ttft_ms=load.ttft_ms if load else None,
             remaining_s=self._within_budget_s(self._remaining_s()),

@@ -17,7 +17,7 @@ from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
-from lab.errors import CancelledError, UserError
+from lab.errors import CancelledError, DrafthouseError, UserError
 from lab.schedule import End, Schedule, Step, schedule_of
 from lab.study.plan import Launch, blocks, plan
 from warehouse.settings import Settings
@@ -35,6 +35,10 @@ _RETRY_EVERY_S = 1.0
 _LOOK_AT_BLOCKS_EVERY_S = 0.5
 
 
+class HandsBack(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
+    """Between two blocks something else needs this worker's slot: the job goes back to the queue, for any worker."""
+
+
 @dataclass(frozen=True)
 class _Blocks:
     """The blocks of a job, as one of the workers that may share it sees them."""
@@ -44,12 +48,14 @@ class _Blocks:
     worker: str
     lease_s: float
     is_dead: Callable[[str], bool]
+    #: Why this worker's slot is needed for something else, after a block; None if it is not.
+    needed_for: Callable[[Job], str | None]
 
     def _claim(self, count: int) -> int | None:
         return claim_block(self.database, self.job, self.worker, self.lease_s, count=count, is_dead=self.is_dead)
 
     def measure_all(self, launches: LaunchRunner, recorder: Recorder) -> End:
-        """Measure blocks that nobody has until all are done, whoever measured them."""
+        """Measure blocks that nobody has until all are done, whoever measured them. Raises HandsBack."""
         every, counted = blocks(self.job.study), set[int]()
         while True:
             done = done_blocks(self.database, self.job)
@@ -67,6 +73,8 @@ class _Blocks:
             _measure_block(every[block], later, launches, recorder)
             finish_block(self.database, self.job, block, self.worker)
             counted.add(block)
+            if len(counted) < len(every) and (why := self.needed_for(self.job)) is not None:
+                raise HandsBack(why)
 
 
 def _measure_block(
@@ -106,16 +114,20 @@ def run_job(
     heartbeat: Heartbeat,
     *,
     is_dead: Callable[[str], bool] = lambda _worker: False,
+    needed_for: Callable[[Job], str | None] = lambda _job: None,
 ) -> None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises none of these.
 
-    Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9.
+    Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job that is spread
+    is also given back after a block for which `needed_for` returns a reason.
     """
     status: JobStatus | None = None
     try:
         status = JobStatus(plan(job.study))
         heartbeat.watch(status.snapshot)
-        shared = _Blocks(database, job, worker, settings.lease_s, is_dead) if job.study.spread else None
+        shared = None
+        if job.study.spread:
+            shared = _Blocks(database, job, worker, settings.lease_s, is_dead, needed_for)
         state, error = _measure_study(settings, job, heartbeat, status, shared)
     except CancelledError:
         state, error = "cancelled", None
@@ -125,6 +137,9 @@ def run_job(
     except WorkerStops:
         release_blocks(database, job, worker)
         release(database, job.job_id, worker)
+        return
+    except HandsBack as why:
+        release(database, job.job_id, worker, str(why))
         return
     except UserError as refused:
         trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say

@@ -54,7 +54,7 @@ class _ArmEngine:
     process: Process | None = None
     running: RunningEngine | None = None
     starts: int = 0
-    measured: set[tuple[str, str]] = field(default_factory=set)  # names of workload and load, since its start
+    has_measured: bool = False  # since its start
     last_end_s: float | None = None  # time.monotonic, of its last window
     why_gone: str = "the engine did not start"
 
@@ -62,7 +62,7 @@ class _ArmEngine:
         if self.process is not None:
             self.process.stop(grace_s)
         self.process = self.running = self.last_end_s = None
-        self.measured = set()
+        self.has_measured = False
 
 
 @dataclass
@@ -218,10 +218,8 @@ class LaunchRunner:
     def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
         idle = {name: process for name, process in others.items() if process is not None}
-        cell = (run.workload.name, run.load.name)
-        measured = self._measure(running, run, idle, warmed=cell in engine.measured)
-        if measured.error is None:
-            engine.measured.add(cell)
+        measured = self._measure(running, run, idle, warmed=engine.has_measured)
+        engine.has_measured |= measured.error is None
         idle_before_s = None if engine.last_end_s is None else measured.warmup_began_s - engine.last_end_s
         self.recorder.measured(launch, run, running, measured, idle_before_s)
         engine.last_end_s = measured.ended_s

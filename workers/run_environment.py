@@ -65,6 +65,7 @@ def describe_environment(
         gpus=tuple(map(str, gpus.gpus)),
         gpus_found_by=gpus.found_by,
         settings=settings.model_dump(mode="json", exclude=_NOT_STORED) | slot_record(),
+        slot=settings.slot if settings.slots > 1 else None,
         start_s=running.start_s if running else None,
     )
 

@@ -29,7 +29,7 @@ from workers.probes.telemetry import probes_of
 
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
 _MIN_WARMUP_REQUESTS = 4
-#: A load that this engine has just been measured under needs no new kernels.
+#: An engine that has measured lacks at most the kernels of another batch, which one request of each stream runs.
 _MIN_REWARMING_REQUESTS = 1
 #: A few rounds of every stream run each kernel of drafting and verifying; `slow_first_requests` finds what they missed.
 _MAX_WARMUP_TOKENS = 10
@@ -78,7 +78,7 @@ async def measure(
     """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
 
     `idle` are the engines of other arms that are up beside it, by the arm's name.
-    `warmed`: since its start it has been measured under the same load and workload.
+    `warmed`: it has measured since its start.
     `window` keeps this machine quiet; it is entered between warm-up and window.
     """
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload

@@ -1,6 +1,7 @@
 """The slots of this host: equal parts of its GPUs and processors, with one worker each, which measure side by side.
 
-With one slot, the default, the worker has the whole host. GPUs are numbered as by `nvidia-smi`.
+With one slot, the default, the worker has the whole host. GPUs are numbered as by `nvidia-smi`; slices of GPUs (MIG)
+count as GPUs and have UUIDs instead of numbers.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from jobs.engines import hardware
+from jobs.engines.hardware import HostGpu
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings
+from workers.division import Slot, divide
+from workers.probes.topology import topology
 
 _DEVICES, _ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 #: Flags of vLLM and SGLang; an engine takes a GPU for each rank of their product.
@@ -25,23 +28,11 @@ _PARALLEL = (
     ("pipeline-parallel-size", "pp-size", "pp"),
     ("data-parallel-size", "dp-size", "dp"),
 )
-_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+_NUMBERS = re.compile(r"\d+(-\d+)?")
+_UUIDS = ("GPU-", "MIG-")
 #: Variables by which engines bind their threads to processors, as lists like 0-3,8 or 0-3|4-7.
 _BINDS = ("VLLM_CPU_OMP_THREADS_BIND", "SGLANG_CPU_OMP_THREADS_BIND", "GOMP_CPU_AFFINITY")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::\d+)?")
-
-
-@dataclass(frozen=True)
-class Slot:
-    """What one worker may use."""
-
-    number: int  # from 1
-    gpus: tuple[int, ...]
-    processors: tuple[int, ...]
-
-    def __str__(self) -> str:
-        gpus = f"GPU {', '.join(map(str, self.gpus))}; " if self.gpus else ""
-        return f"{self.number}: {gpus}processors {', '.join(map(str, self.processors))}"
 
 
 def slots_here(settings: Settings) -> list[Slot]:
@@ -50,40 +41,42 @@ def slots_here(settings: Settings) -> list[Slot]:
     Without the setting `gpus`, slots share the GPUs that CUDA_VISIBLE_DEVICES names, if it is set.
     """
     listed = settings.gpus.strip() or (os.environ.get(_DEVICES, "") if settings.slots > 1 else "")
-    return divide(settings.slots, chosen(listed, len(hardware.all_gpus())), hardware.processors())
+    gpus, processors = chosen(listed, hardware.all_gpus()), hardware.processors()
+    slots = divide(settings.slots, [gpu.device for gpu in gpus], processors, topology(gpus, processors))
+    if (settings.slots > 1 or listed) and any(isinstance(gpu, str) for slot in slots for gpu in slot.gpus[1:]):
+        raise SettingsError(
+            f"slots = {settings.slots}: a slot would have {len(slots[0].gpus)} GPUs, slices (MIG) among them, and an "
+            f"engine can use one slice and nothing beside it: set slots to {len(gpus)}, or choose some with gpus"
+        )
+    return slots
 
 
-def chosen(listed: str, present: int) -> tuple[int, ...]:
-    """Return the GPUs of a list like `0,2-5`; all that are present for an empty one. Raises SettingsError."""
+def chosen(listed: str, present: Sequence[HostGpu]) -> tuple[HostGpu, ...]:
+    """Return the GPUs of a list like `0,2-5,MIG-c7384736`; all that are present for an empty one.
+
+    The number of a GPU that is sliced stands for all its slices. Raises SettingsError.
+    """
     text = "".join(listed.split())
     if not text:
-        return tuple(range(present))
-    if not _LIST.fullmatch(text):
-        raise SettingsError(f"gpus = {listed!r} is no list of GPUs: write it like 0,2-5")
-    numbers: set[int] = set()
+        return tuple(present)
+    wanted: set[HostGpu] = set()
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        end = int(last or first)
-        if end >= present or int(first) > end:
-            raise SettingsError(f"gpus = {listed!r}: there is no GPU {part} here, which has {present}, counted from 0")
-        numbers.update(range(int(first), end + 1))
-    return tuple(sorted(numbers))
+        found = [gpu for gpu in present if gpu.uuid.startswith(part)] if part.startswith(_UUIDS) else []
+        if part.startswith(_UUIDS) and len(found) != 1:
+            raise SettingsError(f"gpus = {listed!r}: {len(found) or 'no'} GPUs here have a UUID that begins {part}")
+        wanted.update(found or _numbered(part, listed, present))
+    return tuple(gpu for gpu in present if gpu in wanted)
 
 
-def divide(slots: int, gpus: Sequence[int], processors: Sequence[int]) -> list[Slot]:
-    """Give every slot as many neighbouring GPUs and processors as any other; processors left over stay free.
-
-    Raises SettingsError if the GPUs cannot be divided equally, or if there are more slots than processors.
-    """
-    if len(gpus) % slots:
-        raise SettingsError(f"slots = {slots}: {len(gpus)} GPUs cannot be divided equally; choose some with gpus")
-    if len(processors) < slots:
-        raise SettingsError(f"slots = {slots}: this host has {len(processors)} processors, and each slot needs one")
-    each, cores = len(gpus) // slots, len(processors) // slots
-    return [
-        Slot(place + 1, tuple(gpus[place * each :][:each]), tuple(processors[place * cores :][:cores]))
-        for place in range(slots)
-    ]
+def _numbered(part: str, listed: str, present: Sequence[HostGpu]) -> list[HostGpu]:
+    if not _NUMBERS.fullmatch(part):
+        raise SettingsError(f"gpus = {listed!r} is no list of GPUs: write it like 0,2-5")
+    first, _, last = part.partition("-")
+    numbers = {gpu.number for gpu in present}
+    end = int(last or first)
+    if end < int(first) or not numbers.issuperset(range(int(first), end + 1)):
+        raise SettingsError(f"gpus = {listed!r}: there is no GPU {part} here, which has {len(numbers)}, counted from 0")
+    return [gpu for gpu in present if int(first) <= gpu.number <= end]
 
 
 #: The slot of this process, if it has taken one.

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 from jobs.blocks import claim_block, shared_jobs
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
-from jobs.leases import claim, requeue_expired
+from jobs.leases import another_waits, claim, requeue_expired
 from jobs.table import Job
-from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, register_worker, store_engines
+from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
 from lab.errors import UserError
 from lab.study.plan import blocks
 from warehouse import quiet
@@ -33,7 +33,9 @@ from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_runner import help_job, run_job
+from workers.probes.occupied import used_by_others
 from workers.run_recorder import announced_as
+from workers.slots import taken_slot
 from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
@@ -52,9 +54,11 @@ class Worker:
         self._job_id: str | None = None
         self._busy = threading.Lock()  # held while a job is measured, and while the engines are examined
         self._knows_engines = False
+        self._waits_for: str | None = None  # what keeps it from starting engines
         self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
         self._not_helped: set[tuple[str, int]] = set()  # jobs and attempts in which this worker failed to help
+        self._given_back = set[str]()  # the job that made room for another one
         self._stopping = threading.Event()
         self._polls = vital_thread("polls of the queue", self._poll)
         self._jobs = vital_thread("jobs", self._work_until_stopped)
@@ -69,6 +73,7 @@ class Worker:
             hardware=self._hardware,
             gpus=len(nvidia_gpus()),
             is_dead=is_dead,
+            slot=None if self._settings.slots == 1 or (slot := taken_slot()) is None else str(slot),
         )
         self._polls.start()
         self._jobs.start()
@@ -87,21 +92,55 @@ class Worker:
         """Run every queued job, one after the other. May be called from several threads: one of them works."""
         while not self._stopping.is_set():
             with self._busy:
+                self._look_at_gpus()
                 job = self._claim()
                 if job is not None:
                     self._measure(job)
                 elif not self._help():
                     return
 
+    def _look_at_gpus(self) -> None:
+        """Learn and record whether another program computes on this worker's GPUs."""
+        shares = self._settings.share_gpus
+        waits_for = None if shares else used_by_others(taken_slot(), self._settings.home / "engines")
+        if waits_for != self._waits_for:
+            logger.warning("engines wait: %s", waits_for) if waits_for else logger.info("engines no longer wait")
+            record_waiting(self._database, self._name, waits_for)
+            self._waits_for = waits_for
+
     def _claim(self) -> Job | None:
+        """Take the next job; one that was given back only if nothing else waits, or after that."""
+        given_back, self._given_back = self._given_back, set()
+        for passed_over in [given_back, set()] if given_back else [set()]:
+            job = claim(
+                self._database,
+                self._name,
+                self._settings.lease_s,
+                self._hardware,
+                self._set_aside,
+                has_gpus=bool(nvidia_gpus()),
+                starts_engines=self._waits_for is None,
+                but=passed_over,
+            )
+            if job is not None:
+                return job
+        return None
+
+    def _needed_for(self, job: Job) -> str | None:
+        """After a block of a spread job: say why this slot is needed for something else; None if it is not."""
+        self._look_at_gpus()
+        if self._waits_for and job.study.starts_engines:
+            return f"waits: {self._waits_for}"
         has_gpus = bool(nvidia_gpus())
-        lease_s = self._settings.lease_s
-        return claim(self._database, self._name, lease_s, self._hardware, self._set_aside, has_gpus=has_gpus)
+        if not another_waits(self._database, job, self._hardware, self._set_aside, has_gpus=has_gpus):
+            return None
+        self._given_back.add(job.job_id)
+        return "makes room for another study"
 
     def _help(self) -> bool:
         """Measure a block of a job that another worker of this host shares. Return False if there is none."""
         for job in shared_jobs(self._database, self._name):
-            if (job.job_id, job.attempt) in self._not_helped:
+            if (job.job_id, job.attempt) in self._not_helped or (job.study.starts_engines and self._waits_for):
                 continue
             count, lease_s = len(blocks(job.study)), self._settings.lease_s
             block = claim_block(self._database, job, self._name, lease_s, count=count, is_dead=is_dead)
@@ -134,7 +173,9 @@ class Worker:
             self._heartbeat = heartbeat
             if self._stopping.is_set():
                 self.stop()
-            run_job(self._settings, self._database, job, self._name, heartbeat, is_dead=is_dead)
+            run_job(
+                self._settings, self._database, job, self._name, heartbeat, is_dead=is_dead, needed_for=self._needed_for
+            )
             self._heartbeat = self._job_id = None
         logger.info("no longer working on job %s", job.job_id)
 

@@ -105,7 +105,7 @@ class Here(Lab):
         from jobs.forecast import repeat_seconds
 
         settings = self._settings
-        return repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, job_id)
+        return repeat_seconds(settings, job_id)
 
     def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm says it all
         from jobs.engines.command_line import speculation_words

@@ -23,6 +23,8 @@ from warehouse.app_db.schema import api_tokens, users
 PREFIX = "drafthouse_"
 LASTS, LASTS_AT_MOST = timedelta(days=90), timedelta(days=366)
 MOST_LABEL = 100
+#: How many working tokens a user may have at once.
+MOST_TOKENS = 100
 #: How often a token's last use is written.
 _SEEN_EVERY = timedelta(minutes=1)
 
@@ -46,8 +48,8 @@ def add_token(
 ) -> tuple[Token, str]:
     """Make a token for a user: one's own, or anybody's for an administrator. Returns it with its secret.
 
-    Raises AccessError for a user that is not there, for more than the user's or the actor's own role, and for a time
-    that is none or longer than a year.
+    Raises AccessError for a user that is not there, for more than the user's or the actor's own role, for a time that
+    is none or longer than a year, and for more tokens than anybody can look after.
     """
     access.require(actor, Change.TOKENS, name)
     if not timedelta(0) < lasts <= LASTS_AT_MOST:
@@ -62,6 +64,10 @@ def add_token(
             raise AccessError(f"there is no user {name!r} who may sign in: `drafthouse user list` shows them")
         if role.rank > min(Role(user.role).rank, actor.role.rank):
             raise AccessError(f"a token cannot do more than its user and its maker: {name} is a {user.role}")
+        working = (api_tokens.c.name == name, api_tokens.c.revoked_at.is_(None), api_tokens.c.ends_at > now)
+        count = sa.select(sa.func.count()).select_from(api_tokens).where(*working)
+        if (connection.scalar(count) or 0) >= MOST_TOKENS:
+            raise AccessError(f"{name} has {MOST_TOKENS} tokens that work: end some of them first")
         connection.execute(api_tokens.insert().values(vars(token) | {"token_hash": passwords.digest(secret)}))
         audit.record(connection, actor, Change.TOKENS, name, token=token.token_id, label=token.label, role=role.value)
     return token, secret

@@ -10,14 +10,16 @@ import functools
 import hashlib
 import io
 import json
+import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
+from pydantic import Field
 
 from jobs.datasets.formats import Row, RowError, RowReader
 from jobs.datasets.traces import sessions_of
@@ -29,6 +31,8 @@ from lab.study.model_base import Frozen
 _BATCH, _BATCH_BYTES = 1024, 2**28
 #: The most characters of text in the rows of a dataset, which stay in memory.
 _MOST_CHARACTERS = 2**30
+#: The largest file.
+_MOST_BYTES = 2**31
 #: Characters in which the format of a file is recognised.
 _HEAD = 4096
 #: Files in memory: every check of a study reads its datasets, the list of datasets reads all, and they rarely change.
@@ -50,6 +54,10 @@ class Stock(Frozen):
     sessions: int = 0  # rows of several turns
     most_turns: int = 1
     has_recorded_answers: bool = False  # some of these sessions record the answers that their later turns follow
+    #: By category ("" without one): how many conversations have so many turns.
+    turns: dict[str, dict[int, int]] = Field(default_factory=dict)
+    wait_s: float = 0.0  # the mean wait before a later turn
+    has_expected: bool | None = None  # some rows have an expected answer; None: registered before this was looked at
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,23 @@ class DatasetFile:
             sessions=sum(len(row.turns) > 1 for row in self.rows),
             most_turns=max((len(row.turns) for row in self.rows), default=1) or 1,
             has_recorded_answers=any(len(row.turns) > 1 and row.turns[0].reply is not None for row in self.rows),
+            turns=_turns(self.rows),
+            wait_s=_mean_wait_s(self.rows),
+            has_expected=any(row.expected is not None for row in self.rows),
         )
+
+
+def _turns(rows: Iterable[Row]) -> dict[str, dict[int, int]]:
+    counted: dict[str, Counter[int]] = {}
+    for row in rows:
+        if row.turns:
+            counted.setdefault(row.category or "", Counter())[len(row.turns)] += 1
+    return {category: dict(sorted(turns.items())) for category, turns in sorted(counted.items())}
+
+
+def _mean_wait_s(rows: Iterable[Row]) -> float:
+    waits_s = [turn.wait_s for row in rows for turn in row.turns[1:]]
+    return sum(waits_s) / len(waits_s) if waits_s else 0.0
 
 
 def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
@@ -82,9 +106,13 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
     dataset.
     """
     try:
-        stat = path.stat()
-        read = _read_large if stat.st_size >= _LARGE_BYTES else _read_small
-        return read(path.absolute(), (stat.st_size, stat.st_mtime_ns), read_row, called)
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            raise UserError(f"{called} is not a regular file: a dataset is one")
+        if about.st_size > _MOST_BYTES:
+            raise UserError(f"{called} has {about.st_size / 2**30:.1f} GiB: a dataset has {_MOST_BYTES >> 30} at most")
+        read = _read_large if about.st_size >= _LARGE_BYTES else _read_small
+        return read(path.absolute(), (about.st_size, about.st_mtime_ns), read_row, called)
     except FileNotFoundError:
         raise UserError(
             f"{called}: there is no such file; use a JSONL file, or one of `drafthouse datasets`, like reference"
@@ -94,7 +122,8 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
 
 
 def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, called: str) -> DatasetFile:
-    content = path.read_bytes()
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES)  # it may grow while it is read
     rows: list[Row] = []
     left_out, room = 0, _MOST_CHARACTERS
     for place, record in _records(content, called):

@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,9 @@ from jobs.datasets.registry import resolve
 from jobs.datasets.sessions import replayed, without_text
 from jobs.datasets.tokenizer import TargetTokenizer, check_tokenizer, target_tokenizer
 from lab.errors import UserError
+from lab.quality.scores import COMPARED
 from lab.study import Workload
+from lab.study.session_length import SessionLength, session_length
 from warehouse.settings import Settings
 
 #: Rows whose tokens are counted at once while looking for usable lengths.
@@ -115,6 +118,9 @@ def _session(pick: _Pick, place: int, workload: Workload, seed: int, tokenizer: 
         return _prompt(pick, workload, row.output_tokens)
     lengths = _lengths(row, tokenizer) if own else [None] * len(row.turns)
     first, later = row.turns[0], replayed(row.turns, sessions, lengths, waits)
+    is_whole = len(later) + 1 == len(row.turns)
+    if later and is_whole:
+        later = (*later[:-1], replace(later[-1], expected=row.expected))
     session_id = id_of_messages([message for turn in row.turns for message in turn.messages])
     return Prompt(
         prompt_id=turn_id(session_id, 1),
@@ -124,6 +130,7 @@ def _session(pick: _Pick, place: int, workload: Workload, seed: int, tokenizer: 
         output_tokens=lengths[0],
         arrival_s=pick.arrival_s,
         session_id=session_id,
+        expected=row.expected if is_whole and not later else None,
         turn=1,
         later=later,
     )
@@ -200,6 +207,24 @@ def check_workload(
         check_tokenizer(settings.models_dir, target)
 
 
+def known_session_length(settings: Settings, workload: Workload) -> SessionLength:
+    """Return how long the workload's sessions are by its dataset, or assume it where the dataset is not here."""
+    if workload.sessions is None:
+        return SessionLength()
+    try:
+        resolved = resolve(settings, workload.dataset)
+        stock = None if resolved.dataset.make is not None else resolved.stock()
+    except UserError:
+        stock = None
+    if stock is None:
+        return session_length(workload)
+    chosen = [turns for category, turns in stock.turns.items() if workload.category in (None, category)]
+    added: Counter[int] = Counter()
+    for turns in chosen:
+        added.update(turns)
+    return session_length(workload, added, stock.wait_s)
+
+
 def check_fields(dataset: Dataset, workload: Workload) -> None:
     """Raise UserError for a field that does not apply to this dataset, or that it needs and that is missing."""
     if workload.sessions is not None and dataset.make is not None:
@@ -228,6 +253,11 @@ def check_stock(workload: Workload, stock: Stock, count: int) -> None:
     if workload.own_output_lengths and not stock.has_output_lengths:
         raise UserError(
             f"dataset {workload.dataset} does not record an output length for each prompt: leave own_output_lengths out"
+        )
+    if workload.score in COMPARED and stock.has_expected is False:
+        raise UserError(
+            f"dataset {workload.dataset} has no expected answers to score by {workload.score}: give its rows "
+            "`expected`, or leave score out"
         )
     if workload.sessions is not None and not stock.sessions:
         raise UserError(

@@ -24,7 +24,8 @@ class Turn:
 
     That answer is what the model itself said, or `answer` where the recorded one is replayed. `wait_s` passes between
     its end and this turn. With `anew` the messages are the whole conversation and not what is added to it. Turns of a
-    trace without texts have `token_ids`, the whole prompt.
+    trace without texts have `token_ids`, the whole prompt. `expected` is the answer that the dataset expects, of the
+    last turn.
     """
 
     messages: tuple[Message, ...]
@@ -33,6 +34,7 @@ class Turn:
     output_tokens: int | None = None
     anew: bool = False
     token_ids: tuple[int, ...] | None = None
+    expected: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def next_turn(before: Prompt, place: int, turn: Turn, output_text: str) -> Promp
         token_ids=turn.token_ids,
         output_tokens=turn.output_tokens,
         text_tokens=None,
-        expected=None,
+        expected=turn.expected,
         turn=number,
         later=(),
     )

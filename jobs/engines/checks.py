@@ -15,7 +15,7 @@ from jobs.engines.flags import Flags, dashed
 from jobs.engines.kinds import KINDS, Kind
 from jobs.engines.profiles import MARK, has_password, is_secret
 from jobs.engines.speculation.checks import option_problems
-from lab.study import Arm, Speculation, Tune
+from lab.study import Arm, Sampling, Speculation, Tune
 from lab.study.arm import METHODS
 from warehouse.settings import ENVIRONMENT_PREFIX
 
@@ -23,6 +23,8 @@ Problem = tuple[str, str]
 _FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 12
+#: Kinds and versions whose speculation is wrong at temperatures above 0: found by sampling, and in their code.
+_LOSES_TEMPERATURE = {("vllm", "0.32.0+cpu")}
 
 
 def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
@@ -41,6 +43,16 @@ def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -
     if arm.speculation is not None:
         yield from _speculation_problems(f"{field}.speculation", arm.speculation, has)
     yield from _gpu_problems(field, arm, engine_flags, has)
+
+
+def sampling_problems(field: str, arm: Arm, sampling: Sampling, has: Capabilities) -> Iterator[Problem]:
+    """Yield that this engine does not sample with speculation as it should (docs/comparison.md, Distributions)."""
+    if arm.speculation is not None and sampling.temperature > 0 and (has.kind, has.version) in _LOSES_TEMPERATURE:
+        problem = (
+            f"{_called(has)} loses the temperature of drafted tokens and accepts too many of them: set "
+            f"sampling.temperature = 0 instead of {sampling.temperature:g}, or measure with a build for GPUs"
+        )
+        yield f"{field}.speculation", problem
 
 
 def tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:

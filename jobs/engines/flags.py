@@ -15,8 +15,9 @@ CONFIG_FILE = "config.yaml"
 
 
 def dashed(name: str) -> str:
-    """`max_model_len` and `max-model-len` are the same flag."""
-    return name.replace("_", "-")
+    """`max_model_len` and `max-model-len` are the same flag; a key of a flag's table stays, as in `config.a_key`."""
+    flag, dot, key = name.partition(".")
+    return flag.replace("_", "-") + dot + key
 
 
 def underscored(name: str) -> str:

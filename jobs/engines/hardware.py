@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+_GPU = re.compile(r"GPU (?P<number>\d+): (?P<name>.+) \(UUID: (?P<uuid>\S+)\)")
+_SLICE = re.compile(r"\s+MIG (?P<profile>\S+)\s+Device\s+\d+: \(UUID: (?P<uuid>\S+)\)")
 
 
 def hardware_name() -> str:
@@ -19,29 +24,55 @@ def hardware_name() -> str:
     return " + ".join(f"{gpus.count(name)} x {name}" if gpus.count(name) > 1 else name for name in dict.fromkeys(gpus))
 
 
-_used: list[tuple[int, ...]] = []
+#: A GPU as CUDA_VISIBLE_DEVICES names it: by its number, a slice of one (MIG) by its UUID.
+Device = int | str
 
 
-def use_only(gpus: Sequence[int]) -> None:
+@dataclass(frozen=True)
+class HostGpu:
+    """A GPU of this host, or a slice of one."""
+
+    device: Device
+    name: str
+    uuid: str
+    number: int  # of the whole GPU, as by nvidia-smi
+
+
+_used: list[tuple[Device, ...]] = []
+
+
+def use_only(gpus: Sequence[Device]) -> None:
     """From now on this process has these GPUs of the host alone."""
     _used[:] = [tuple(gpus)]
 
 
 def nvidia_gpus() -> tuple[str, ...]:
     """Return the names of the NVIDIA GPUs that this process may use, by default all; empty without a driver."""
-    present = all_gpus()
-    return tuple(present[gpu] for gpu in _used[0]) if _used else present
+    return tuple(gpu.name for gpu in all_gpus() if not _used or gpu.device in _used[0])
 
 
 @functools.cache
-def all_gpus() -> tuple[str, ...]:
-    """Return the names of this host's NVIDIA GPUs; empty without a driver."""
-    command = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+def all_gpus() -> tuple[HostGpu, ...]:
+    """Return this host's NVIDIA GPUs, with the slices of those that are sliced (MIG); empty without a driver."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(("nvidia-smi", "-L"), capture_output=True, text=True, check=False, timeout=30)
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return ()
-    return tuple(line.strip() for line in done.stdout.splitlines() if line.strip()) if done.returncode == 0 else ()
+    return listed_gpus(done.stdout) if done.returncode == 0 else ()
+
+
+def listed_gpus(text: str) -> tuple[HostGpu, ...]:
+    """Read the list of `nvidia-smi -L`. A GPU that is sliced is replaced by its slices."""
+    found: list[HostGpu] = []
+    whole: HostGpu | None = None
+    for line in text.splitlines():
+        if match := _GPU.fullmatch(line.rstrip()):
+            whole = HostGpu(int(match["number"]), match["name"], match["uuid"], int(match["number"]))
+            found.append(whole)
+        elif whole is not None and (match := _SLICE.fullmatch(line.rstrip())):
+            found = [gpu for gpu in found if gpu != whole]
+            found.append(HostGpu(match["uuid"], f"{whole.name} MIG {match['profile']}", match["uuid"], whole.number))
+    return tuple(found)
 
 
 @functools.cache
@@ -58,3 +89,13 @@ def processors() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def cores(numbers: Sequence[int]) -> dict[int, int]:
+    """Return the first processor of each one's core: two processors of one core share it. Unknown ones are left out."""
+    found = {}
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            listed = Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list").read_text()
+            found[number] = int(re.split(r"[-,]", listed.strip())[0])
+    return found

@@ -4,7 +4,19 @@ Two published sources serve as rules: a checklist of practice and a tuning proce
 Measurements beat every rule: rules only say what to expect and what to try.
 """
 
-from lab.advice.advise import FIRST_GAMMA, Action, Advice, Basis, Failed, Figures, Measured, Outcome, Reason, advise
+from lab.advice.advise import (
+    FIRST_GAMMA,
+    Action,
+    Advice,
+    Basis,
+    Failed,
+    Figures,
+    Measured,
+    Outcome,
+    Reason,
+    advise,
+    arm_with_k,
+)
 
 __all__ = [
     "FIRST_GAMMA",
@@ -17,4 +29,5 @@ __all__ = [
     "Outcome",
     "Reason",
     "advise",
+    "arm_with_k",
 ]

@@ -8,6 +8,7 @@ under 30 %. A point is made only where the runs say something about it, with the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -122,6 +123,11 @@ def advise(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> list[
     ]
 
 
+def arm_with_k(arm: str, gamma: int | None) -> str:
+    """`draft (k = 3)`; the arm's name alone where it says so itself, such as `draft k=3`."""
+    return arm if gamma is None or re.search(rf"\bk ?= ?{gamma}\b", arm) else f"{arm} (k = {gamma})"
+
+
 def _place(cell: Measured | Failed) -> _Place:
     return (cell.workload, cell.concurrency, cell.pattern)
 
@@ -150,7 +156,7 @@ def _speed(cell: Measured) -> float:
 
 
 def _evidence(cell: Measured) -> Reason:
-    text = f"{cell.arm} (k = {cell.gamma}) is {_words(cell)}"
+    text = f"{arm_with_k(cell.arm, cell.gamma)} is {_words(cell)}"
     if cell.outcome == "not enough data":
         more = cell.more_repeats
         needed = f"about {more} more repeat{'s' * (more != 1)} would decide" if more else "add repeats"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
+from lab.advice.next_study import MOST_REPEATS
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import READING_WORDS, shown_ratio
 from lab.metrics import number_format
@@ -65,7 +66,9 @@ def _headline(answer: Answer) -> str:
     best = answer.headline
     if best is not None:
         gain = f"{interval(shown_ratio(best.comparison, best.strict))} its {label(answer.metric)}"
-        return f"{best.arm} beats {answer.baseline} on {best.workload} {_at(best, answer)}: {gain}."
+        reading = "" if answer.strict else ", by the strict reading"
+        on = f" on {best.workload}" if best.workload else ""
+        return f"{best.arm} beats {answer.baseline}{on} {_at(best, answer)}: {gain}{reading}."
     actions = {choice.action for choice in answer.choices}
     if actions == {"leave off"}:
         return f"No arm beats {answer.baseline} by {label(answer.metric)} anywhere measured: {_off(answer)}."
@@ -92,7 +95,8 @@ def label(metric: str) -> str:
 def _workload(answer: Answer, workload: str, stretches: Sequence[Sequence[Choice]]) -> str:
     every = [choice for stretch in stretches for choice in stretch]
     parts = [_stretch(answer, stretch, every) for stretch in stretches]
-    return f"On {workload}: {'; '.join(parts)}."
+    said = "; ".join(parts)
+    return f"On {workload}: {said}." if workload else f"{said[:1].upper()}{said[1:]}."
 
 
 def _stretch(answer: Answer, stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
@@ -167,7 +171,8 @@ def _open(open_: OpenCells, cells: int) -> str:
         which = {1: "it", 2: "both"}.get(open_.cells, "most of them")
         repeats = f"{open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}"
         minutes = "" if open_.takes_s is None else f", about {_minutes(open_.takes_s)} by the forecast"
-        return f"{begin}; {repeats} would decide {which}{minutes}."
+        or_prompts = ", or fewer of more prompts" if open_.more_repeats > MOST_REPEATS else ""
+        return f"{begin}; {repeats}{or_prompts} would decide {which}{minutes}."
     if 2 * open_.without_ratio > open_.cells:
         return f"{begin}: there an arm or the baseline has no valid number."
     if 2 * (open_.without_ratio + open_.without_interval) > open_.cells:

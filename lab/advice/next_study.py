@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 from lab.advice.answer import Answer
-from lab.study import Study
+from lab.study import Load, Study
 
 #: Two repeats estimate their scatter badly (one degree of freedom), so a deciding study has at least three.
 LEAST_REPEATS = 3
-#: More repeats at once are rarely worth it: such cells are better decided by more prompts.
+#: More repeats at once are rarely worth it: such cells are better decided by runs of more prompts, up to so many times.
 MOST_REPEATS = 20
+MOST_TIMES_PROMPTS = 8
 
 
 def next_study(study: Study, answer: Answer) -> Study | None:
     """Return a study of the open arms, workloads and loads with the baseline; None if there are none.
 
-    It has as many repeats in all as they need, within bounds. Arms and loads that the study does not have are left out.
+    It has as many repeats in all as they need. Where these are more than `MOST_REPEATS`, its runs have more prompts, as
+    the scatter of short runs is that of their prompts. Arms and loads that the study does not have are left out.
     """
     open_ = [pair for choice in answer.choices for pair in choice.open]
     arms = {pair.arm for pair in open_}
@@ -26,5 +30,14 @@ def next_study(study: Study, answer: Answer) -> Study | None:
     more = max((pair.verdict.more_repeats or 0 for pair in open_), default=0)
     before = 0 if study.until_decided else study.repeats
     repeats = min(MOST_REPEATS, max(LEAST_REPEATS, before + more))
+    times = min(MOST_TIMES_PROMPTS, math.ceil((before + more) / MOST_REPEATS))
+    loads = tuple(_longer(load, times) for load in loads)
     changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats, "budget_s": None}
     return study.model_copy(update=changes)
+
+
+def _longer(load: Load, times: int) -> Load:
+    """A load that ends after its prompts has more of them; one that ends after a time stays as it is."""
+    if times <= 1 or load.duration_s is not None:
+        return load
+    return load.model_copy(update={"num_prompts": times * load.num_prompts})

@@ -75,7 +75,7 @@ def predicted_gain(length: float, needed: float) -> float:
 
 
 def sentence(found: Surface) -> str:
-    """`up to 512 tokens of context it pays up to concurrency 4.5 [3.2, 6.0]; up to 4096 tokens pays everywhere ...`."""
+    """`up to 512 tokens of context it pays up to 4.5 [3.2, 6.0] requests at once; up to 4,096 it is open`."""
     words = [(context, _words(even)) for context, even in found.lines.items()]
     parts = []
     for number, (said, group) in enumerate(groupby(words, key=lambda pair: pair[1])):
@@ -89,9 +89,9 @@ def _words(even: BreakEven) -> str:
     if len(even.crossings) == 1:
         (crossing,) = even.crossings
         if crossing.low is None or crossing.high is None:
-            return f"it is open, crossing 1× near {crossing.concurrency:.1f} at once"
+            return f"it is open, crossing 1× near {crossing.concurrency:.1f} requests at once"
         side = "up to" if crossing.loses_above else "from"
-        return f"it pays {side} {crossing.concurrency:.1f} [{crossing.low:.1f}, {crossing.high:.1f}] at once"
+        return f"it pays {side} {crossing.concurrency:.1f} [{crossing.low:.1f}, {crossing.high:.1f}] requests at once"
     if even.crossings:
         return "it crosses 1× several times"
     if even.measured is None or not even.sure:

@@ -30,7 +30,7 @@ MARKS: Mapping[Word, str] = {
 #: Ratios between 1 / 1.02 and 1.02 make no practical difference.
 MARGIN = 0.02
 #: The two readings of a table (`strict` of `verdicts`), to choose from and in a sentence.
-READINGS = {False: "at most 5 % of calls false", True: "no false call in the table"}
+READINGS = {False: "≤ 5 % of calls false", True: "no false call in the table"}
 READING_WORDS = {
     False: "of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)",
     True: "with 95 % confidence no call in the table is false (Holm)",

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 #: 8 added sessions to the workload, and the session and turn to the request.
 #: 9 added to the request its rounds by drafted and accepted tokens, its reasoning apart from its answer, and the
 #: expected answer; to the workload how answers are scored.
-BUNDLE_FORMAT_VERSION = 9
+#: 10 added the slot of the host to the circumstances of the run.
+BUNDLE_FORMAT_VERSION = 10
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ class Circumstances(Frozen):
     gpus: tuple[str, ...] = ()  # those the engine used, each `name (uuid)`
     gpus_found_by: str | None = None  # how the engine's GPUs were determined
     settings: dict[str, JsonValue] = Field(default_factory=dict)  # of the worker, without addresses and secrets
+    slot: int | None = None  # of the host, from 1; None if the worker did not share the host
     start_s: float | None = None  # from exec to the first answered request; divided by engines that started together
 
 

@@ -17,6 +17,8 @@ SCORES = {
     "number": "the last number in it is the expected one",
     "json": "it is valid JSON, in a fence or not, with the expected value if there is one",
 }
+#: Those that need an expected answer.
+COMPARED = ("exact", "contains", "number")
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _FENCE = re.compile(r"\A```[a-z]*\n(.*?)\n?```\Z", re.DOTALL)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lab.study import Arm, Load, Study, Trial, Tune, Workload
+from lab.study.session_length import SessionLength, session_length
 from lab.study.study import MOST_TRIALS
 from lab.study.trial import arrivals_seed, trial_load
 from lab.study.tune import drafts
@@ -17,8 +18,8 @@ from lab.study.tune import drafts
 ASSUMED_START_S = 35.0
 #: Repeats on one start of engines that are up side by side. Starts differ too, and only several of them show how much.
 REPEATS_SIDE_BY_SIDE = 2
-#: The fewest requests of a warm-up, and the most tokens that each of them generates.
-_WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 10
+#: The most tokens that each request of a warm-up generates. All but an engine's first have one request a stream.
+_WARMUP_TOKENS = 10
 #: A dataset that is read does not say here how long its prompts are.
 _ASSUMED_INPUT_TOKENS = 200
 
@@ -183,14 +184,13 @@ class Assumptions:
     slowdown_per_stream: float  # relative slowdown per further stream
     prompt_token_s: float
 
-    def run_s(self, run: PlannedRun) -> float:
-        """Estimate the seconds of a run with its warm-up."""
+    def run_s(self, run: PlannedRun, length: SessionLength | None = None) -> float:
+        """Estimate the seconds of a run with its warm-up. `length`: of its sessions, where the dataset is known."""
         streams, workload = run.load.max_concurrency, run.workload
         token_s = self.token_s * (1 + self.slowdown_per_stream * (streams - 1))
-        warmups = max(_WARMUP_REQUESTS, streams)
-        warmup_s = math.ceil(warmups / streams) * min(workload.output_tokens, _WARMUP_TOKENS) * token_s
+        warmup_s = min(workload.output_tokens, _WARMUP_TOKENS) * token_s
         prompt_s = (workload.input_tokens or _ASSUMED_INPUT_TOKENS) * self.prompt_token_s
-        return warmup_s + warmups * prompt_s + paced_s(run, token_s, prompt_s)
+        return warmup_s + streams * prompt_s + paced_s(run, token_s, prompt_s, length)
 
 
 #: Fitted to the reference pair on two cores.
@@ -212,15 +212,17 @@ def estimate_run_s(run: PlannedRun) -> float:
     return WITHOUT_GPU.run_s(run)
 
 
-def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0) -> float:
+def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0, length: SessionLength | None = None) -> float:
     """Estimate the seconds of a load: waves of concurrent streams, or the arrivals if they are slower.
 
-    `token_s` is the time per token of one stream at this concurrency, `prompt_s` the time to read a prompt.
+    `token_s` is the time per token of one stream at this concurrency, `prompt_s` the time to read a prompt. A session
+    has its stream for all of its turns and the waits between them; `length` is assumed where it is not given.
     """
-    load = run.load
+    load, length = run.load, length or session_length(run.workload)
     answer_s = run.workload.output_tokens * token_s
     waves = math.ceil(load.num_prompts / load.max_concurrency)
-    took_s = max(waves * answer_s + load.num_prompts * prompt_s, _arriving_s(load))
+    read_s = load.num_prompts * length.turns * prompt_s
+    took_s = max(waves * (length.turns * answer_s + length.waits_s) + read_s, _arriving_s(load))
     return took_s if load.duration_s is None else min(took_s, load.duration_s + answer_s)
 
 

@@ -16,7 +16,7 @@ TARGET = "reference"
 #: The reference pair's drafts: a head on the target's hidden states, and a separate model.
 _HEAD, _MODEL = ("eagle3", "reference-eagle3"), ("draft_model", "reference-draft")
 #: Flags an engine needs on a CPU. Greedy outputs with and without a draft are equal only in float32.
-_FLAGS: dict[str, dict[str, FlagValue]] = {
+FLAGS: dict[str, dict[str, FlagValue]] = {
     "vllm": {
         "max-model-len": 1024,
         "max-num-seqs": 32,
@@ -88,12 +88,12 @@ def _arms_to_scale(study: Study) -> tuple[Arm, ...]:
 
 def _arm(arm: Arm, heads: tuple[str, ...]) -> Arm:
     """The scaled-down arm under a fixed name, so that arms that become the same compare equal."""
-    engine = arm.engine if arm.engine in _FLAGS else ("vllm" if arm.server else "transformers")
+    engine = arm.engine if arm.engine in FLAGS else ("vllm" if arm.server else "transformers")
     return Arm(
         name="any",
         engine=engine,
         speculation=_speculation(arm.speculation, engine, heads) if arm.speculation else None,
-        flags=_FLAGS[engine],
+        flags=FLAGS[engine],
         config={key: value for key, value in arm.config.items() if key in _CONFIG_KEYS} if engine == "vllm" else {},
     )
 

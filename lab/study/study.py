@@ -166,6 +166,11 @@ class Study(Frozen):
         return len(self.arms) * len(self.workloads) * of_loads * self.repeats
 
     @property
+    def starts_engines(self) -> bool:
+        """Whether any of its arms is an engine of the worker, and not a server that runs already."""
+        return any(arm.server is None for arm in self.arms)
+
+    @property
     def runs_are_planned(self) -> bool:
         """Whether the number of its runs is known before; else what was measured decides what is measured next."""
         searches = any(load.find is not None for load in self.loads)

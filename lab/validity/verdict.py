@@ -20,6 +20,7 @@ from lab.validity.checks import (
     files,
     machine,
     settings,
+    slots,
     steadiness,
     studies,
     warmth,
@@ -43,7 +44,7 @@ CHECKS: tuple[Check, ...] = (
     *files.CHECKS,
 )
 #: Of several runs together.
-STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *comparability.CHECKS, *claims.CHECKS)
+STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *slots.CHECKS, *comparability.CHECKS, *claims.CHECKS)
 ALL: tuple[Declaration, ...] = (*CHECKS, *STUDY_CHECKS)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.our_client import figures, measured
-from benchmarks.rival import write_dataset
 from benchmarks.sweep import STUDY, arm_parameters
 from benchmarks.table import Row, show
 from lab.errors import EngineError
+from services.verifying.our_client import figures, measured
+from services.verifying.rival import write_dataset
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.builders import prompts
 from tests.workers.load.openai_server import serve

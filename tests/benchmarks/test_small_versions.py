@@ -14,10 +14,12 @@ import pytest
 
 from benchmarks import beside, idle, progress, publish, rate, sweep
 from benchmarks.client import STUDY, Sides
-from benchmarks.processes import own_home, vllm_environment
+from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
-from benchmarks.rival import write_dataset
-from lab.study import Load
+from benchmarks.sharing import slots
+from lab.study import Load, Workload
+from services.verifying.processes import vllm_environment
+from services.verifying.rival import write_dataset
 from tests.workers.homes import Home, link_reference_models, new_home
 from warehouse.settings import Settings
 
@@ -52,12 +54,13 @@ def test_parts_client_and_rate_measure_one_server_with_both_clients(vllm: Settin
     def both(base_url: str) -> tuple[float, float]:
         sides = Sides(vllm, base_url, vllm_environment(vllm, STUDY, STUDY.arms[0]))
         ours, theirs = sides.ours(dataset, 2, 8), sides.theirs(dataset, 2, 8)
-        assert 0 < ours.cpu_s < theirs.cpu_s
-        assert ours.figures.output_tok_per_s == pytest.approx(theirs.figures.output_tok_per_s, rel=0.3)
+        for side in (ours, theirs):
+            assert side.cpu_s > 0
+            assert 0 < side.figures.output_tok_per_s < 2 * 8 / (7 * 0.019)  # the server's tick is 20 ms
         return ours.figures.gap_p99_ms, theirs.figures.gap_p99_ms
 
     (ours_ms, theirs_ms), server_ms = rate.beside_server(both)
-    assert min(ours_ms, theirs_ms, server_ms) > 15  # the server's tick is 20 ms
+    assert min(ours_ms, theirs_ms, server_ms) > 15
 
 
 def test_part_rate_has_the_lag_of_our_loop_and_the_servers_own_gaps(
@@ -81,6 +84,15 @@ def test_part_progress_compares_the_window_with_and_without_observers(
 def test_part_sweep_measures_its_study(home: Home) -> None:
     with own_home(home.settings) as own:
         assert sweep.ours_s(own) > 0
+
+
+def test_part_slots_measures_a_study_on_one_slot_and_on_two(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    load, workload = Load(max_concurrency=2, num_prompts=4), Workload(output_tokens=32)
+    slots.measure(home.settings, 1, slots=2, blocks=3, load=load, workload=workload)
+    title, _head, wall, *runs = capsys.readouterr().out.strip().splitlines()
+    assert title.startswith("Slots: 3 blocks of 2 arms on 2 slots")
+    assert re.match(r"wall s +\d", wall)
+    assert len(runs) == 2
 
 
 def test_part_beside_measures_a_server_alone_and_with_everything_at_work(

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from jobs import leases
 from jobs.access import accounts
+from jobs.host_report import Finding
+from jobs.policy import policy_file
+from jobs.worker_registry import record_waiting, register_worker
 from lab.access import Role
 from services import doctor
-from services.doctor import Finding, examine
+from services.doctor import examine
 from tests.actors import ADMIN
 from tests.warehouse.runs import write_run
 from tests.workers.homes import Home
 from warehouse.app_db.schema import jobs
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
+from workers.slots import slots_here
 
 
 def findings(settings: Settings) -> dict[str, Finding]:
@@ -56,6 +66,33 @@ def test_jobs_and_bundles_that_cannot_be_read_are_named(home: Home) -> None:
     assert rejected.found.endswith("; and 2 more")
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
+def test_each_slot_is_said_with_what_its_worker_measures(home: Home) -> None:
+    settings = home.settings.model_copy(update={"slots": 2, "gpus": ""})
+    first, second = slots_here(settings)
+    assert doctor._slots(settings).found == f"slot {first} (no worker); slot {second} (no worker)"
+    for slot in (first, second):
+        name, gone = f"{platform.node()}/{slot.number}", lambda _worker: False
+        register_worker(
+            home.database, name, host=platform.node(), hardware="H200", gpus=1, is_dead=gone, slot=str(slot)
+        )
+    job_id = home.submit(alone=False)
+    leases.claim(home.database, f"{platform.node()}/2", 30.0)
+    found = doctor._slots(settings).found
+    assert found == f"slot {first} (free); slot {second} (measures {job_id}, test study)"
+    record_waiting(home.database, f"{platform.node()}/1", "GPU 0 is used by python (process 17 of ada)")
+    found = doctor._slots(settings).found
+    assert found.startswith(f"slot {first} (waits: GPU 0 is used by python (process 17 of ada)); slot {second} (meas")
+
+
+def test_a_worker_of_the_whole_host_that_waits_says_so(home: Home) -> None:
+    name, gone = f"{platform.node()}/1", lambda _worker: False
+    register_worker(home.database, name, host=platform.node(), hardware="H200", gpus=1, is_dead=gone)
+    assert "(" not in doctor._slots(home.settings).found
+    record_waiting(home.database, name, "GPU 0 is used by python (process 17 of ada)")
+    assert doctor._slots(home.settings).found.endswith(" (waits: GPU 0 is used by python (process 17 of ada))")
+
+
 def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:
     engines = tmp_path / "engines.toml"
     engines.write_text('[mine]\nkind = "sglang"\ncommand = ["/nowhere/python"]\n[broken]\nkind = "sglang"\n')
@@ -81,3 +118,37 @@ def test_who_may_open_the_page_is_said_and_what_is_missing_for_it(home: Home) ->
     assert not doctor._login(with_accounts).ok
     is_open = doctor._login(settings.model_copy(update={"web_host": "gpu01"}))
     assert (is_open.ok, "set DRAFTHOUSE_WEB_LOGIN=accounts" in is_open.remedy) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({}, "on this machine alone"),
+        ({"web_host": "::", "web_public_hosts": "localhost,127.0.0.1:8501"}, "on this machine alone"),
+        ({"web_host": "gpu01", "web_https": True}, "https, by a proxy"),
+        ({"web_host": "gpu01"}, ""),
+        ({"web_host": "::", "web_public_hosts": "localhost,gpu01:8501"}, ""),
+        ({"web_public_hosts": "gpu01"}, ""),
+    ],
+)
+def test_a_way_that_others_can_read_is_open(home: Home, settings: dict[str, Any], found: str) -> None:
+    way = doctor._way(home.settings.model_copy(update=settings))
+    said = found or "http: whoever is between a browser and gpu01 reads passwords, tokens and pages"
+    assert (way.ok, way.found, "deploy/nginx.conf" in way.remedy) == (bool(found), said, not found)
+
+
+def test_what_studies_may_reach_is_said_and_a_policy_that_cannot_be_read(home: Home) -> None:
+    one_person = (
+        "models: any; datasets: any; servers: any; code of models: nobody; links without a login: up to 90 days"
+    )
+    assert doctor._policy(home.settings) == Finding("policy", ok=True, found=one_person)
+    shared = home.settings.model_copy(update={"web_login": "accounts", "web_share_days": 0})
+    file = policy_file(shared)
+    file.write_text('model_folders = ["/models"]\nremote_code = ["administrator"]\n', encoding="utf-8")
+    assert doctor._policy(shared).found == (
+        "models: /models; datasets: this lab alone; servers: this lab alone; code of models: administrator; "
+        "links without a login: none"
+    )
+    file.write_text("[", encoding="utf-8")
+    broken = doctor._policy(shared)
+    assert (broken.ok, f"{file.absolute()} cannot be read" in broken.found) == (False, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.output import print_table
+from cli.output import folded, print_table, print_text
 
 
 def test_a_table_wider_than_the_terminal_becomes_paragraphs(
@@ -23,3 +23,13 @@ def test_a_table_wider_than_the_terminal_becomes_paragraphs(
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 40 + len("\x1b[1m\x1b[0m")
     assert printed[1:] == ["  verdict faster; ratio 1.5; workload", "  code; from xxxxxxxxx"]
+
+
+def test_sentences_end_their_lines_between_words_on_a_terminal_and_never_in_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "one two three four\n\n  five sixteen-seventeen eight\nhttp://a.b/a-long-link"
+    lines = ["one two", "three four", "", "  five", "  sixteen-seventeen", "  eight", "http://a.b/a-long-link"]
+    assert folded(text, 12).split("\n") == lines
+    print_text(text)
+    assert capsys.readouterr().out == f"{text}\n"

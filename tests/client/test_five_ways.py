@@ -29,6 +29,7 @@ sys.path.insert(0, {str(HTTPFS)!r})
 import duckdb
 *before, last = [statement for statement in sys.stdin.read().split(";") if statement.strip()]
 con = duckdb.connect()
+con.execute("SET enable_progress_bar = false")
 for statement in before:
     con.execute(statement)
 print(con.execute(last).fetchall())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
 from jobs import blocks, leases, queue
@@ -31,6 +34,15 @@ def test_each_block_is_one_workers(home: Home) -> None:
     blocks.finish_block(home.database, job, 1, HELPER)
     assert blocks.done_blocks(home.database, job) == {1}
     assert taken(home, job, HELPER, dead=HELPER) is None  # it is done, whoever died
+
+
+def test_who_helps_is_told_with_the_job_as_long_as_the_block_is_its_own(home: Home) -> None:
+    job = shared(home)
+    assert [taken(home, job, worker) for worker in (OWN, HELPER)] == [0, 1]
+    at_work = blocks.jobs_at_work(home.database)
+    assert {worker: at_work[worker].job_id for worker in at_work} == {OWN: job.job_id, HELPER: job.job_id}
+    blocks.finish_block(home.database, job, 1, HELPER)
+    assert set(blocks.jobs_at_work(home.database)) == {OWN}
 
 
 def test_a_block_is_taken_over_when_its_worker_dies_falls_silent_or_stops(home: Home) -> None:
@@ -73,3 +85,45 @@ def test_only_workers_of_its_host_share_a_job_and_only_if_it_wants_to_be_shared(
     found = {worker: [each.job_id for each in blocks.shared_jobs(home.database, worker)] for worker in (OWN, HELPER)}
     assert found == {OWN: [], HELPER: [job.job_id]}
     assert blocks.shared_jobs(home.database, "elsewhere/1") == []
+
+
+def another_waits(home: Home, job: Job, **changes: Any) -> bool:
+    return leases.another_waits(home.database, job, "H200", **{"has_gpus": True, **changes})
+
+
+def test_a_spread_job_makes_room_for_others_of_its_priority_that_fit(home: Home) -> None:
+    job = shared(home)
+    assert not another_waits(home, job)
+    waiting = home.submit()
+    assert another_waits(home, job)
+    assert not another_waits(home, job, set_aside={waiting})
+    assert not another_waits(home, dataclasses.replace(job, priority=1))
+    assert not another_waits(home, job, has_gpus=False)  # it is alone there
+    queue.cancel(home.database, waiting, actor=ADMIN)
+    home.submit(alone=True)
+    home.submit()
+    assert not another_waits(home, job)  # the other one waits for it
+
+
+def test_a_study_that_is_alone_waits_for_a_block_of_a_job_that_made_room(home: Home) -> None:
+    job = shared(home)
+    assert taken(home, job, HELPER) == 0
+    leases.release(home.database, job.job_id, OWN, "makes room for another study")
+    assert set(blocks.jobs_at_work(home.database)) == {HELPER}
+    alone = home.submit(alone=True)
+    assert leases.claim(home.database, OWN, 30.0, but={job.job_id}) is None
+    elsewhere = leases.claim(home.database, "other/1", 30.0, but={job.job_id})
+    assert elsewhere is not None
+    leases.release(home.database, alone, "other/1")
+    blocks.finish_block(home.database, job, 0, HELPER)
+    mine = leases.claim(home.database, OWN, 30.0, but={job.job_id})
+    assert mine is not None
+    assert mine.job_id == alone
+
+
+def test_a_job_that_is_given_back_while_somebody_cancels_it_is_cancelled(home: Home) -> None:
+    job = shared(home)
+    queue.cancel(home.database, job.job_id, actor=ADMIN)
+    leases.release(home.database, job.job_id, OWN)
+    assert (home.job(job.job_id).state, home.event_kinds(job.job_id)[-1]) == ("cancelled", "cancelled")
+    assert home.job(job.job_id).finished_at is not None

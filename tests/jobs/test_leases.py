@@ -379,3 +379,11 @@ def test_a_host_whose_holder_of_a_study_alone_died_takes_it_up_again_before_anyt
     assert taken(home, "host/1") is None
     leases.finish(home.database, alone, "host/2", "done")
     assert taken(home, "host/1") == later
+
+
+def test_who_starts_no_engines_gets_studies_of_servers_that_run_already(home: Home) -> None:
+    server = {"name": "server", "engine": "endpoint", "server": {"base_url": "http://127.0.0.1:8000"}}
+    first, of_a_server = home.submit(alone=False), home.submit(arms=[server], alone=False)
+    taken_jobs = [leases.claim(home.database, "host/1", 30.0, starts_engines=False) for _ in range(2)]
+    assert [job and job.job_id for job in taken_jobs] == [of_a_server, None]
+    assert taken(home, "host/2") == first

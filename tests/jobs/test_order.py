@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import leases, order, queue
-from jobs.order import MAX_PRIORITY, estimated_starts, has_hardware, priorities, queue_key
+from jobs.order import MAX_PRIORITY, estimated_starts, has_hardware, priorities, queued_in_order
 from jobs.table import Job, Progress
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, register_worker
 from lab.errors import StudyError, UserError
@@ -74,8 +75,7 @@ def starts(jobs: list[Job], *workers: WorkerInfo) -> dict[str, float | None]:
 
 
 def ids(home: Home) -> list[str]:
-    waiting = [job for job in queue.jobs(home.database) if job.state == "queued"]
-    return [job.job_id for job in sorted(waiting, key=queue_key)]
+    return [job.job_id for job in queued_in_order(queue.jobs(home.database))]
 
 
 def test_a_free_worker_starts_the_first_job_now_and_the_next_one_after_it() -> None:
@@ -114,7 +114,7 @@ def test_no_job_starts_before_a_better_placed_one_of_the_same_hardware(
     jobs = [job(n, priority=p, hardware=wanted[n]) for n, p in enumerate(priority)]
     expected = starts(jobs, *(worker(f"w{n}", name) for n, name in enumerate(hardware)))
     assert set(expected) == {queued.job_id for queued in jobs}
-    in_order = sorted(jobs, key=queue_key)
+    in_order = queued_in_order(jobs)
     for text in (None, "h200", "epyc"):
         times = [expected[queued.job_id] for queued in in_order if queued.study.hardware == text]
         known_times = [time_s for time_s in times if time_s is not None]
@@ -128,7 +128,7 @@ def test_any_order_can_be_had_by_raising_priorities(priority: list[int], data: s
     wanted = data.draw(st.permutations(jobs))
     changed = priorities(wanted)
     made = [job(int(queued.job_id[4:]), priority=changed.get(queued.job_id, queued.priority)) for queued in jobs]
-    assert [queued.job_id for queued in sorted(made, key=queue_key)] == [queued.job_id for queued in wanted]
+    assert [queued.job_id for queued in queued_in_order(made)] == [queued.job_id for queued in wanted]
     assert all(changed[queued.job_id] > queued.priority for queued in jobs if queued.job_id in changed)
 
 
@@ -233,3 +233,13 @@ def test_hardware_that_no_worker_has_is_refused_with_what_there_is(home: Home) -
 
 def test_before_any_worker_is_known_any_hardware_may_be_asked_for(home: Home) -> None:
     assert home.job(submit_for(home, "B200")).state == "queued"
+
+
+SERVER = {"name": "server", "engine": "endpoint", "server": {"base_url": "http://gpu7:8000"}}
+
+
+def test_a_worker_whose_gpus_others_use_is_foretold_nothing_but_studies_of_servers() -> None:
+    kept = dataclasses.replace(worker("a"), waits_for="GPU 0 is used by python")
+    of_a_server = dataclasses.replace(job(2), study=study(arms=[SERVER]))
+    assert starts([job(1), of_a_server], kept) == {"job-1": None, "job-2": 0.0}
+    assert starts([running(0, "a", 30.0), job(1)], kept) == {"job-1": 30.0}

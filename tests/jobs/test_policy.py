@@ -72,6 +72,52 @@ def test_a_variable_that_loads_code_or_sends_keys_elsewhere_is_refused(home: Hom
 
 
 @pytest.mark.parametrize(
+    ("arm", "field", "words"),
+    [
+        ({"flags": {"generation-config": "/home/eve"}}, "flags.generation-config", "--generation-config with a path"),
+        ({"flags": {"generation-config": "eve/model"}}, "flags.generation-config", "--generation-config with a path"),
+        ({"config": {"kv-cache-dtype": {"a": ["~eve"]}}}, "config.kv-cache-dtype.a", "--kv-cache-dtype.a with a path"),
+        ({"environment": {"NCCL_ALGO": "/tmp/x"}}, "environment.NCCL_ALGO", "the variable NCCL_ALGO with a path"),
+        (
+            {"environment": {"VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR": "x"}},
+            "environment.VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR",
+            "the variable VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR",
+        ),
+    ],
+)
+def test_what_every_lab_allows_names_no_file(home: Home, arm: dict[str, Any], field: str, words: str) -> None:
+    study = home.study(arms=[PLAIN | arm])
+    (problem,) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    assert problem[0] == f"arms[0].{field}"
+    assert problem[1].startswith(f"this lab's policy does not let a study use {words}: an administrator can allow it")
+    assert launch_problems(home.settings, study, study.arms[0]) == [problem]
+    write_policy(
+        home,
+        '[engines.vllm]\nenvironment = ["NCCL_ALGO", "VLLM_*"]\nflags = ["generation-config", "kv_cache_dtype"]\n',
+    )
+    assert setting_problems(home.settings, study, Role.SUBMITTER) == [], "what an administrator lists may"
+
+
+def test_the_line_to_add_fits_into_the_policy_that_is_there(home: Home) -> None:
+    """A second line of one key, or one for the whole lab below a table, would make the file unreadable."""
+    arm = {"flags": {"trust-remote-code": True, "hf-overrides": "{}"}, "environment": {"MY_SWITCH": "1"}}
+    study = home.study(arms=[PLAIN | arm])
+    write_policy(home, 'remote_code = ["administrator"]\n[engines.vllm]\nflags = ["x"]\n')
+    path = f"{home.settings.home.absolute()}/policy.toml"
+    said = dict(setting_problems(home.settings, study, Role.SUBMITTER))
+    begin = "this lab's policy does not let a study use "
+    can = "an administrator can allow it"
+    assert said == {
+        "arms[0].flags.trust-remote-code": f"{begin}Python that comes with a model: {can} "
+        f'by adding "submitter" to remote_code of {path}',
+        "arms[0].flags.hf-overrides": f'{begin}--hf-overrides: {can} by adding "hf-overrides" to flags '
+        f"below [engines.vllm] in {path}",
+        "arms[0].environment.MY_SWITCH": f"{begin}the variable MY_SWITCH: {can} with the line environment = "
+        f'["MY_SWITCH"] below [engines.vllm] in {path}',
+    }
+
+
+@pytest.mark.parametrize(
     "flags",
     [
         {"middleware": "os.system"},
@@ -109,7 +155,7 @@ def test_what_an_administrator_adds_is_allowed_for_that_engine_alone(home: Home)
 def test_who_may_run_code_of_a_model_is_said_by_role(home: Home) -> None:
     study = home.study(arms=[PLAIN | {"flags": {"trust_remote_code": True}}])
     ((_, sentence),) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
-    assert 'with the line remote_code = ["administrator"] in ' in sentence
+    assert 'with the line remote_code = ["administrator"] at the top of ' in sentence
     write_policy(home, 'remote_code = ["administrator"]\n')
     assert setting_problems(home.settings, study, Role.ADMINISTRATOR) == []
     assert setting_problems(home.settings, study, Role.SUBMITTER) != []
@@ -205,7 +251,7 @@ def test_where_people_log_in_a_server_is_measured_only_if_its_host_is_listed(hom
     assert place_problems(home.settings, study) == []
     ((field, sentence),) = place_problems(shared(home), study)
     assert field == "arms[0].server.base_url"
-    assert 'with the line endpoint_hosts = ["gpu7.lab.example"] in ' in sentence
+    assert 'with the line endpoint_hosts = ["gpu7.lab.example"] at the top of ' in sentence
     write_policy(home, 'endpoint_hosts = ["*.lab.example"]\n')
     assert place_problems(shared(home), study) == []
 
@@ -213,8 +259,16 @@ def test_where_people_log_in_a_server_is_measured_only_if_its_host_is_listed(hom
 def test_a_study_longer_than_the_policy_allows_is_refused(home: Home) -> None:
     write_policy(home, "most_runs = 3\nmost_hours = 0.0001\n")
     runs, hours = setting_problems(home.settings, home.study(arms=[PLAIN], repeats=4), Role.SUBMITTER)
-    assert runs[1].startswith("this study may take 8 runs, and this lab's policy allows 3 (most_runs in /")
+    path = f"{home.settings.home.absolute()}/policy.toml"
+    assert runs[1] == (
+        "this study may take 8 runs, and this lab's policy allows 3: split it; or an administrator can allow it "
+        f"with the line most_runs = 8 at the top of {path}"
+    )
     assert hours[1].startswith("this study takes about 0.")
+    assert hours[1].endswith(
+        f"policy allows 0.0001: split it; or an administrator can allow it with the line "
+        f"most_hours = 1 at the top of {path}"
+    )
 
 
 @pytest.mark.parametrize("text", ["[", "flags = 1", "[engines.vllm]\nflag = []", 'remote_code = ["root"]'])

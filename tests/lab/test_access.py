@@ -52,6 +52,8 @@ def test_what_a_role_may_not_do_is_refused_with_the_command_that_changes_it() ->
         "you may not submit a study: vera is a viewer, and this takes a submitter. "
         "An administrator can run `drafthouse user role vera submitter`"
     )
+    with pytest.raises(AccessError, match="vera is a viewer with this token, and this takes a submitter"):
+        require(replace(VIEWER, via="api"), Change.SUBMIT, is_new=True)
     with pytest.raises(AccessError, match="sam is a submitter, and this takes an administrator"):
         require(SUBMITTER, Change.PRICES)
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from lab.estimate import History, PastRuns, estimate
 from lab.study import Load, Study
 from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, estimate_s, paced_s, plan
+from lab.study.session_length import SessionLength
 from tests.lab.studies import study
 from tests.lab.study.generated import studies
 
@@ -28,6 +29,10 @@ PAST = PastRuns(
     run_s=8.0,
     engine_start_s=20.0,
 )
+
+
+#: Of sessions with three turns and a wait of 2 s before the later ones.
+LENGTH = SessionLength(turns=3, waits_s=4.0)
 
 
 def past(**changes: object) -> PastRuns:
@@ -76,6 +81,18 @@ def test_runs_that_waited_for_arrivals_say_nothing_of_the_pace() -> None:
 def test_a_run_ended_by_its_duration_has_the_pace_of_what_was_sent() -> None:
     cut = past(num_prompts=1000, requests=2, pattern="other")
     assert History([cut]).run_s(first_run()) == pytest.approx(2 * 8.0)
+
+
+def test_a_session_is_answered_by_sessions_and_its_turns_are_requests() -> None:
+    sessions = {"output_tokens": 16, "sessions": {"think": "fixed", "think_s": 2.0}}
+    once, twice = (first_run(workloads=[sessions | changes]) for changes in ({}, {"output_tokens": 32}))
+    replayed = past(sessions="sessions-own-2s", requests=12, run_s=60.0)
+    assert History([PAST]).run_s(once, LENGTH) == pytest.approx(4 * (3 * 2.0 + 4.0))  # the waits are added to the pace
+    assert History([PAST, replayed]).run_s(once, LENGTH) == 60.0
+    assert History([replayed]).run_s(twice, LENGTH) == pytest.approx(120.0)  # its pace has the waits in it
+    assert History([replayed]).run_s(first_run(workloads=[{"output_tokens": 64}])) is None
+    launches = plan(study(workloads=[sessions], loads=[{"max_concurrency": 1, "num_prompts": 4}]))
+    assert estimate(launches, History(), length_of=lambda _: LENGTH).requests == 2 * 4 * 3
 
 
 def test_an_engine_start_is_that_of_the_arm_or_else_of_the_engine() -> None:

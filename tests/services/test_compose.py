@@ -140,3 +140,9 @@ def test_the_page_asks_who_comes_and_answers_to_this_machines_names_alone() -> N
     login = given["DRAFTHOUSE_WEB_LOGIN"]
     refuse_open_page(Settings(web_host=given["DRAFTHOUSE_WEB_HOST"], web_login=login, web_public_hosts=names))
     assert (login, names) == ("accounts", "localhost,127.0.0.1")
+
+
+def test_its_worker_has_all_slots_and_the_page_knows_how_many_there_are() -> None:
+    slots = {name: SERVICES[name]["environment"]["DRAFTHOUSE_SLOTS"] for name in ("worker", "web")}
+    assert slots == {"worker": "${SLOTS:-1}", "web": "${SLOTS:-1}"}
+    assert all("DRAFTHOUSE_SLOT" not in SERVICES[name]["environment"] for name in OURS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ import duckdb
 import psutil
 import pytest
 
-from tests.cli.homes import Home, new_home, services_of, up
+from jobs.worker_registry import list_workers
+from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home, services_of, up
 from tests.services.waiting import eventually
+from warehouse.app_db.engine import app_engine
 from webapp.access import start_token
 
 pytestmark = pytest.mark.engine
@@ -134,3 +137,23 @@ def test_a_start_has_a_token_of_its_own_and_ctrl_c_stops_everything_it_started(
         assert opened(home, start_token.read(home.folder / "web-token")) == "/"
     assert process.returncode == 0
     assert not [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")
+def test_a_host_without_page_runs_the_workers_of_all_its_slots(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    ours = {"DRAFTHOUSE_SLOTS": "2", "DRAFTHOUSE_BROKER_URL": "redis://127.0.0.1:1/0"}  # nothing answers there
+    command, output = (DRAFTHOUSE, "worker"), tmp_path / "output"
+    with output.open("w") as log:
+        host = subprocess.Popen(command, cwd=REPOSITORY, env=home.environment | ours, stdout=log, stderr=log)
+    try:
+        eventually(lambda: "2 workers are up; their logs are " in output.read_text(), within_s=120)
+        database = app_engine(f"sqlite:///{home.folder / 'app.sqlite'}")
+        eventually(lambda: len(list_workers(database)) == 2, within_s=120)
+        assert sorted(worker.slot_number for worker in list_workers(database)) == [1, 2]
+        database.dispose()
+        started = psutil.Process(host.pid).children(recursive=True)
+    finally:
+        host.terminate()
+        status = host.wait(60)
+    assert (status, [process for process in started if process.is_running()]) == (0, [])

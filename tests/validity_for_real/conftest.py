@@ -23,6 +23,7 @@ from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read
 
 TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 3
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+MTP = {"method": "mtp", "num_speculative_tokens": 3}
 FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
 #: Servers that run already, each named after what it does.
 THEIRS = (
@@ -41,6 +42,7 @@ OURS: dict[str, dict[str, Any]] = {
     "forced": {"speculation": NGRAM | {"options": FORCED}},
     "requests_disagree": {"flags": {"trap": "requests_disagree"}, "speculation": NGRAM},
     "drafts_nothing": {"flags": {"trap": "drafts_nothing"}, "speculation": NGRAM},
+    "forbids_drafts": {"flags": {"trap": "forbids_drafts"}, "speculation": MTP},
     "lowers_budget": {"flags": {"trap": "lowers_budget"}, "speculation": NGRAM},
     "crowded": {"flags": {"trap": "crowded"}},
     "dies": {"flags": {"trap": "dies"}},

@@ -32,6 +32,7 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("reads_twice", "server_prompt_count", "warning", "prompt tokens"),
     ("requests_disagree", "request_acceptance_agrees", "warning", "accepted"),
     ("drafts_nothing", "few_rounds", "warning", "Not one token was drafted"),
+    ("forbids_drafts", "steps_without_draft", "warning", "of the tokens came from steps"),
     ("lowers_budget", "settings_changed_by_speculation", "note", "max_num_scheduled_tokens is set to 2048"),
     ("dies", "run_failed", "invalid", "illegal memory access"),
     ("refuses_warm_up", "short_warm_up", "warning", "answers to 0 of its requests, fewer than the 2 streams"),

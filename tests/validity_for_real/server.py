@@ -86,8 +86,6 @@ async def _fall_in(engine: Engine) -> None:
     if engine.trap == "dies" and engine.since_reset == DIES_AT:
         log(LAST_WORDS)
         os._exit(1)
-    if engine.trap == "forgets" and engine.since_reset == FORGETS_AT:
-        engine.counted.clear()
     async with engine.compiling:  # everybody waits
         if engine.trap == "compiles_late" and engine.since_reset == 1:
             await asyncio.sleep(COMPILES_S)
@@ -174,6 +172,7 @@ def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[
     event: dict[str, Any] = {"choices": [], "usage": _usage(engine, prompt_tokens, tokens)}
     if engine.drafts:
         rounds, tokens = (0, 0) if engine.trap == "drafts_nothing" else (rounds, tokens)
+        rounds, tokens = (rounds // 2, tokens // 2) if engine.trap == "forbids_drafts" else (rounds, tokens)
         meta_info = {
             "num_spec_steps": rounds,
             "num_draft_tokens": 3 * rounds,
@@ -184,6 +183,8 @@ def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[
 
 
 def _counted(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> None:
+    if engine.trap == "forgets" and engine.since_reset >= FORGETS_AT:  # fewer are counted now than before the window
+        engine.counted.clear()
     others = 5 if engine.trap == "is_shared" else 1
     hits = {"warm_cache": 0.9, "keeps_turns": 0.5}.get(engine.trap, 0.0)
     read = 2 if engine.trap == "reads_twice" else 1
@@ -191,7 +192,7 @@ def _counted(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> No
     engine.count(prefix_cache_queries=prompt_tokens, prefix_cache_hits=hits * prompt_tokens)
     engine.count(num_preemptions=1 if engine.trap == "preempts" else 0)
     if engine.drafts:
-        drafted = 0 if engine.trap == "drafts_nothing" else rounds
+        drafted = {"drafts_nothing": 0, "forbids_drafts": rounds // 2}.get(engine.trap, rounds)
         accepted = (tokens - rounds) // 2 if engine.trap == "requests_disagree" else min(tokens - rounds, drafted)
         engine.count(spec_decode_num_drafts=drafted, spec_decode_num_draft_tokens=3 * drafted)
         engine.count(spec_decode_num_accepted_tokens=accepted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lab.validity import ALL
 from tests.validity_for_real import expected, test_client, test_files, test_loads, test_studies, test_traps
+from tests.workers import test_two_slots
 
 #: What no processor can be made to show. Their tests are by records (tests/lab/validity).
 NEEDS_A_GPU = {
@@ -24,6 +25,7 @@ PROVOKED = (
     test_studies.OF_OUR_OWN_WORK,
     *(check for _, check, *_ in test_files.OF_A_RUN),
     test_files.OF_A_STUDY[0],
+    test_two_slots.SLOWER_SLOT,
 )
 
 

@@ -8,32 +8,38 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from services.supervisor import ingester_command
 from tests.chromium import chromium
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY
+from tests.e2e.test_readme import COMMANDS
 from tests.lab.studies import DRAFT, study
 from tests.webapp import screenshots
-from tests.webapp.browser.clicks import choose, has_parameters, heading, jobs, open_listed, settled
+from tests.webapp.browser.clicks import becomes, choose, has_parameters, heading, jobs, open_listed, settled
 from tests.webapp.browser.conftest import Server
 from tests.webapp.browser.test_dashboards import menu_button, pin
 from tests.webapp.browser.test_uploads import MIB, add_dataset, prompts_file
-from tests.webapp.homes import environment, make_home
+from tests.webapp.homes import environment, failed_job, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.served import served
 from tests.webapp.three_arms import three_arms
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
 
 WIDTHS_PX = (1280, 800, 390)
 SAMPLE = REPOSITORY / "tests/warehouse/importers/samples/vllm-bench"
-_NAME = "journeys"
+_NAME = "demo"  # of the README
 P95 = (
     "select r.arm, r.concurrency, quantile_cont(q.ttft_ms, 0.95) as p95_ttft_ms from requests q "
     "join results r using (run_id) group by all order by all"
@@ -129,14 +135,41 @@ def a_dashboard_is_pinned_and_exported(walk: Walk) -> None:
     assert "<html" in Path(download.value.path()).read_text(encoding="utf-8")[:500].lower()
 
 
-def other_peoples_results_are_imported(walk: Walk) -> None:
+@contextmanager
+def ingesting(settings: Settings) -> Iterator[None]:
+    """The home's ingester runs."""
+    process = subprocess.Popen(ingester_command(), cwd=REPOSITORY, env=os.environ | environment(settings))
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+
+
+def _lists_imported(walk: Walk) -> bool:
+    """Whether the page, opened anew, shows what was imported."""
     walk.open("external_results", "External results")
-    file = next(iter(sorted(SAMPLE.glob("*.json"))))
-    walk.page.locator("[data-testid=stFileUploaderDropzoneInput]").set_input_files(file)
+    return walk.page.get_by_text("3 runs · vllm-bench-serve").is_visible()
+
+
+def other_peoples_results_are_imported(walk: Walk) -> None:
+    """Three files, one of them of a run in which requests failed: they become a study with results."""
+    walk.open("external_results", "External results")
+    files = [SAMPLE / f"{name}.json" for name in ("base-code-c4", "spec-code-c4", "spec-somefail-c4")]
+    walk.page.locator("[data-testid=stFileUploaderDropzoneInput]").set_input_files(files)
     settled(walk.page)
-    walk.page.get_by_role("button", name=re.compile("^(upload )?Import")).first.click()
-    expect(walk.page.get_by_text(re.compile("imported|Imported")).first).to_be_visible()
+    study = walk.page.get_by_role("textbox", name="Study", exact=True)
+    study.fill("theirs")
+    study.press("Tab")
     settled(walk.page)
+    walk.page.get_by_role("button", name=re.compile("^(upload_file )?Import$")).click()
+    expect(walk.page.get_by_text("Imported 3 runs").first).to_be_visible()
+    with ingesting(walk.server.settings):
+        becomes(walk.page, lambda: _lists_imported(walk), True)
+    walk.page.get_by_test_id("stMain").get_by_role("link", name=re.compile("theirs")).first.click()
+    heading(walk.page, "Results")
+    settled(walk.page)
+    assert "job=imported-" in walk.page.url, walk.page.url
 
 
 def the_study_stays(walk: Walk) -> None:
@@ -173,9 +206,23 @@ def the_command_answers(walk: Walk) -> None:
     walk.open(f"compare?job={walk.job_id}", "Compare")
 
 
-def advice_says_what_to_do(walk: Walk) -> None:
-    walk.open(f"advice?job={walk.job_id}", "Advice")
-    expect(walk.page.get_by_text(re.compile("Enable|enable")).first).to_be_visible()
+def the_readme_tells_the_truth(walk: Walk) -> None:
+    """Each command that it shows, although a newer study of that name has failed; then where its page leads."""
+    folder = walk.scratch / "as-in-the-readme"
+    folder.mkdir()
+    (folder / "var").symlink_to(walk.server.settings.home)
+    (folder / ".venv").symlink_to(REPOSITORY / ".venv")
+    variables = os.environ | environment(walk.server.settings)
+    for command in COMMANDS:
+        ended = subprocess.run(
+            ("bash", "-c", command), cwd=folder, env=variables, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, f"{command}: {ended.stderr[-300:]}"
+        assert ended.stdout.strip(), command
+        if " advise " in command:
+            assert "1.447× [" in ended.stdout, ended.stdout[:600]
+    walk.open("advice", "Advice")  # of the newest study with results
+    expect(walk.page.get_by_text(re.compile("1.447× ")).first).to_be_visible()
     walk.open(f"tune?job={walk.tuned}", "Tune")
 
 
@@ -189,7 +236,7 @@ JOURNEYS: dict[str, Callable[[Walk], None]] = {
     "7-import": other_peoples_results_are_imported,
     "8-study-stays": the_study_stays,
     "9-command": the_command_answers,
-    "10-advice-and-tune": advice_says_what_to_do,
+    "10-readme-and-tune": the_readme_tells_the_truth,
 }
 
 
@@ -226,6 +273,8 @@ def main() -> int:
         loads = [{"max_concurrency": load, "num_prompts": 16} for load in (1, 4, 16)]
         tuned = measure_study(settings, study(name="tuned", arms=racing, loads=loads, tune={"drafted_tokens": [1, 3]}))
         job_id = measure_study(settings, three_arms(name=_NAME, repeats=3))
+        failed_job(settings, three_arms(name=_NAME), "OSError: nope/not-there is not a valid model identifier")
+        ingest_all(settings)
         with served(environment(settings)) as url, chromium() as browser:
             complaints: list[str] = []
             for name, journey in ((name, JOURNEYS[name]) for name in asked.only):

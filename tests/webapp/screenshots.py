@@ -66,14 +66,19 @@ def take(
 
 
 def listen(page: Page, url: str, complaints: list[str]) -> None:
-    """Add to `complaints` each error in the page's console, and each request to another machine than `url`."""
+    """Add to `complaints` each error in the page's console, and each request to another machine than `url`.
+
+    A tab that an earlier test used may still tell of that test's server, which has ended (the browser asks for its
+    icon late), so errors that name another address are left to the requests.
+    """
     page.on("pageerror", lambda error: complaints.append(str(error)))
+    ours = (url, url.replace("http", "ws", 1), "data:", "blob:")
 
     def hear(message: ConsoleMessage) -> None:
-        if message.type == "error":
-            complaints.append(f"{message.text} ({message.location['url']})")
+        address = message.location["url"]
+        if message.type == "error" and (not address.startswith("http") or address.startswith(ours)):
+            complaints.append(f"{message.text} ({address})")
 
-    ours = (url, url.replace("http", "ws", 1), "data:", "blob:")
     page.on("console", hear)
     page.on(
         "request", lambda request: None if request.url.startswith(ours) else complaints.append(f"asks {request.url}")

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,8 +30,10 @@ from tests import processes
 from tests.actors import ADMIN
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
+from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from workers.outcomes import read_outcome
+from workers.worker import Worker
 
 REPOSITORY = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("stand_in_engine.py")
@@ -102,6 +105,7 @@ STAND_IN_FLAGS = [
         "slots",
         "start-s",
         "await-file",
+        "half-as-fast-on",
         "fail-to-start",
         "die-on-first-request",
         "die-at-request",
@@ -130,6 +134,25 @@ def new_home(folder: Path, migrated: Path, **settings: Any) -> Iterator[Home]:
         yield Home(made, database, folder)
     finally:
         database.dispose()
+
+
+@contextlib.contextmanager
+def at_work(home: Home) -> Iterator[None]:
+    """With a worker and an ingester in a thread, which measure whatever is submitted."""
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(0.5):
+            Worker(home.settings).work()
+            ingest_all(home.settings)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def link_reference_models(home: Home) -> None:

@@ -35,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int)
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--token-s", type=float, default=0.001, help="seconds a token takes")
+    parser.add_argument("--half-as-fast-on", type=int, help="a processor: half as fast where it may run on this one")
     parser.add_argument("--slots", type=int, default=0, help="answers that it works on at a time; 0: all")
     parser.add_argument("--start-s", type=float, default=0.0, help="seconds until it listens")
     parser.add_argument("--await-file", help="listens once this file is there")
@@ -46,7 +47,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stubborn-child", action="store_true", help="start a process that is deaf to TERM")
     parser.add_argument("--never-idle", action="store_true", help="use a processor without a request")
     parser.add_argument("--counter-file", help="remembers the starts of this engine, one line each")
-    return parser.parse_known_args()[0] if "TAKES_ANY_FLAG" in os.environ else parser.parse_args()
+    options = parser.parse_known_args()[0] if "TAKES_ANY_FLAG" in os.environ else parser.parse_args()
+    if options.half_as_fast_on in os.sched_getaffinity(0):
+        options.token_s *= 2
+    return options
 
 
 class Engine(ThreadingHTTPServer):

@@ -56,6 +56,16 @@ def test_a_run_under_way_is_judged_by_its_own_pace(launches: tuple[Launch, ...])
     assert status.snapshot().remaining_s == pytest.approx(100.0)
 
 
+def test_the_requests_of_a_session_are_counted_once_its_turns_are_known(launches: tuple[Launch, ...]) -> None:
+    run = launches[0].runs[0]
+    status = JobStatus(launches)
+    status.step(Step(launches[0], launches[1:]))
+    status.warming_up(run)
+    assert status.snapshot().requests_total == run.load.num_prompts
+    status.measuring(load_progress(done=5, total=3 * run.load.num_prompts, elapsed_s=1.0))
+    assert (status.snapshot().requests_done, status.snapshot().requests_total) == (5, 3 * run.load.num_prompts)
+
+
 def test_a_start_that_takes_longer_than_expected_leaves_no_negative_time(launches: tuple[Launch, ...]) -> None:
     status = JobStatus(launches[:1])
     status.step(Step(launches[0]))

@@ -14,15 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engines.hardware import processors
+from jobs.engines.hardware import HostGpu, listed_gpus, processors
 from lab.errors import SettingsError, UserError
 from tests.lab.studies import study
 from tests.workers.homes import Home
+from workers.division import Slot
 from workers.engine_runtime.launch import engine_command
-from workers.slots import Slot, chosen, divide, gpus_needed, refuse_outside_slot, slot_record
+from workers.slots import chosen, gpus_needed, refuse_outside_slot, slot_record
 
 NVIDIA_SMI = """#!/bin/sh
-for gpu in 0 1 2 3 4 5 6 7; do echo "NVIDIA H200"; done
+for gpu in 0 1 2 3 4 5 6 7; do echo "GPU $gpu: NVIDIA H200 (UUID: GPU-0000000$gpu-aaaa)"; done
+"""
+#: Two GPUs, of which the second is sliced in three.
+SLICED = """#!/bin/sh
+echo "GPU 0: NVIDIA H200 (UUID: GPU-00000000-aaaa)"
+echo "GPU 1: NVIDIA H200 (UUID: GPU-00000001-aaaa)"
+for slice in 0 1 2; do echo "  MIG 2g.35gb     Device  $slice: (UUID: MIG-0000000$slice-bbbb)"; done
 """
 CONFINED = """
 import json, os
@@ -37,37 +44,62 @@ print(json.dumps([hardware_name(), processors(), engine.get("CUDA_VISIBLE_DEVICE
 """
 
 
-@given(st.integers(1, 8), st.integers(0, 4), st.integers(1, 64))
-def test_slots_are_alike_and_share_nothing(slots: int, gpus_each: int, cores: int) -> None:
-    gpus, mine = range(slots * gpus_each), range(max(cores, slots))
-    divided = divide(slots, gpus, mine)
-    assert [slot.number for slot in divided] == list(range(1, slots + 1))
-    assert [gpu for slot in divided for gpu in slot.gpus] == list(gpus)
-    used = [core for slot in divided for core in slot.processors]
-    assert len(used) == len(set(used)) > len(mine) - slots
-    assert len({(len(slot.gpus), len(slot.processors)) for slot in divided}) == 1
+def whole(count: int) -> tuple[HostGpu, ...]:
+    return tuple(HostGpu(number, "NVIDIA H200", f"GPU-{number:02}-aaaa", number) for number in range(count))
 
 
 @given(st.sets(st.integers(0, 15), min_size=1))
 def test_a_list_of_gpus_is_read_however_it_is_written(gpus: set[int]) -> None:
-    assert chosen(" , ".join(map(str, gpus)), 16) == tuple(sorted(gpus))
-    assert chosen(f"{min(gpus)}-{max(gpus)}", 16) == tuple(range(min(gpus), max(gpus) + 1))
-    assert chosen("", len(gpus)) == tuple(range(len(gpus)))
+    host = whole(16)
+    assert chosen(" , ".join(map(str, gpus)), host) == tuple(host[gpu] for gpu in sorted(gpus))
+    assert chosen(",".join(host[gpu].uuid for gpu in gpus), host) == tuple(host[gpu] for gpu in sorted(gpus))
+    assert chosen(f"{min(gpus)}-{max(gpus)}", host) == host[min(gpus) : max(gpus) + 1]
+    assert chosen("", host) == host
 
 
 @pytest.mark.parametrize(
-    ("listed", "words"), [("8", "no GPU 8"), ("5-2", "no GPU 5-2"), ("a", "like 0,2-5"), ("1,", "like 0,2-5")]
+    ("listed", "words"),
+    [
+        *(("8", "no GPU 8 here, which has 8, counted from 0"), ("5-2", "no GPU 5-2")),
+        *(("a", "like 0,2-5"), ("1,", "like 0,2-5")),
+        *(("MIG-0", "no GPUs here have a UUID that begins MIG-0"), ("1,GPU-0", "8 GPUs here have")),
+    ],
 )
 def test_a_list_of_gpus_that_makes_no_sense_is_refused(listed: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        chosen(listed, 8)
+        chosen(listed, whole(8))
 
 
-def test_a_host_that_cannot_be_divided_says_why() -> None:
-    with pytest.raises(SettingsError, match="8 GPUs cannot be divided equally"):
-        divide(3, range(8), range(8))
-    with pytest.raises(SettingsError, match="this host has 2 processors"):
-        divide(4, (), range(2))
+def test_the_slices_of_a_gpu_count_as_gpus(tmp_path: Path) -> None:
+    second = confined(tmp_path, smi=SLICED, SLOTS="2", SLOT="2", GPUS="0,MIG-00000002")
+    assert (second[0], second[2]) == ("NVIDIA H200 MIG 2g.35gb", "MIG-00000002-bbbb")
+    with pytest.raises(subprocess.CalledProcessError) as refused_division:
+        confined(tmp_path, smi=SLICED, GPUS="1")
+    words = "slots = 1: a slot would have 3 GPUs, slices (MIG) among them, and an engine can"
+    assert words in refused_division.value.stderr
+
+
+def test_a_sliced_gpu_is_listed_by_its_slices() -> None:
+    text = """GPU 0: NVIDIA H200 (UUID: GPU-a)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-b)
+  MIG 3g.20gb     Device  0: (UUID: MIG-b0)
+  MIG 1c.2g.10gb  Device  1: (UUID: MIG-GPU-b/7/0)
+"""
+    name = "NVIDIA A100-SXM4-40GB MIG"
+    slices = (
+        HostGpu("MIG-b0", f"{name} 3g.20gb", "MIG-b0", 1),
+        HostGpu("MIG-GPU-b/7/0", f"{name} 1c.2g.10gb", "MIG-GPU-b/7/0", 1),
+    )
+    assert listed_gpus(text) == (HostGpu(0, "NVIDIA H200", "GPU-a", 0), *slices)
+    assert chosen("1", listed_gpus(text)) == slices
+    assert listed_gpus("No devices found.\n") == ()
+
+
+def test_a_slot_with_a_slice_keeps_its_engine_on_it() -> None:
+    slice_of = Slot(1, ("MIG-c7384736-a75d-5afc",), (0, 1))
+    assert str(slice_of) == "1: GPU MIG-c7384736; processors 0-1"
+    assert refused(slice_of, CUDA_VISIBLE_DEVICES="MIG-c7384736-a75d-5afc") == ""
+    assert "would use GPU 0 by CUDA_VISIBLE_DEVICES" in refused(slice_of, CUDA_VISIBLE_DEVICES="0")
 
 
 def test_an_arm_takes_a_gpu_for_each_of_its_ranks() -> None:
@@ -91,7 +123,7 @@ def refused(slot: Slot | None = SECOND, /, **environment: str) -> str:
 
 @pytest.mark.parametrize("listed", ["1", "2,3,4", "0-7", "all", "GPU-8932f937", "-1"])
 def test_an_engine_never_reaches_the_gpus_of_another_slot(listed: str) -> None:
-    words = "and this worker has slot 2: GPU 2, 3; processors 4, 5: leave the variable out of the arm and of"
+    words = "and this worker has slot 2: GPU 2, 3; processors 4-5: leave the variable out of the arm and of"
     assert words in refused(CUDA_VISIBLE_DEVICES=listed)
     assert refused(None, CUDA_VISIBLE_DEVICES=listed) == ""
 
@@ -147,10 +179,12 @@ def test_without_slots_a_worker_has_the_whole_host(tmp_path: Path) -> None:
     assert confined(tmp_path) == ["8 x NVIDIA H200", processors(), None]
 
 
-def confined(tmp_path: Path, inherited: Mapping[str, str] | None = None, **settings: str) -> list[object]:
-    """What a worker's process has on a host of eight GPUs."""
+def confined(
+    tmp_path: Path, inherited: Mapping[str, str] | None = None, *, smi: str = NVIDIA_SMI, **settings: str
+) -> list[object]:
+    """What a worker's process has on a host of eight GPUs, or of those that this `nvidia-smi` lists."""
     tool = tmp_path / "nvidia-smi"
-    tool.write_text(NVIDIA_SMI)
+    tool.write_text(smi)
     tool.chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDA")}
     environment |= inherited or {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from jobs import queue
 from jobs.table import FINISHED
 from lab.metrics.measure import measure
-from lab.validity import judge
+from lab.validity import StudyRun, judge, judge_study
 from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, REPOSITORY, Home, until, worker_environment
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
@@ -34,6 +35,8 @@ worker.start()
 worker.join()
 """
 PLAIN = [{"name": "plain"}]
+#: The check that is provoked here.
+SLOWER_SLOT = "slot_differs"
 SLOW = {"token_s": 0.03}  # a run takes a second or two
 LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2)]
 
@@ -74,7 +77,7 @@ def test_two_studies_run_side_by_side_and_their_runs_say_so(home: Home) -> None:
         until(lambda: is_over(home, *ids), "both studies end")
     assert [home.job(job_id).state for job_id in ids] == ["done", "done"]
     runs = home.runs()
-    slots = {run.job_id: run.circumstances.settings["slot"] for run in runs}
+    slots = {run.job_id: run.circumstances.slot for run in runs}
     assert sorted(map(str, slots.values())) == ["1", "2"]
     mine = {run.job_id: tuple(run.circumstances.settings["slot_processors"]) for run in runs}  # type: ignore[arg-type]
     assert set(mine.values()) == places
@@ -131,7 +134,7 @@ def blocks_by_slot(home: Home) -> dict[int, set[object]]:
     """The slots on which each repeat was measured."""
     places: dict[int, set[object]] = {}
     for run in home.runs():
-        places.setdefault(run.repeat, set()).add(run.circumstances.settings["slot"])
+        places.setdefault(run.repeat, set()).add(run.circumstances.slot)
     return places
 
 
@@ -155,6 +158,27 @@ def test_the_slots_of_a_host_share_a_study_by_repeats(home: Home) -> None:
     assert set().union(*places.values()) == {1, 2}
     neighbours = {work.what for run in home.runs() for work in run.beside or () if work.kind == "job"}
     assert neighbours == {f"{job_id} on slot 1", f"{job_id} on slot 2"}
+
+
+def test_a_slot_that_is_slower_than_its_like_is_named(home: Home) -> None:
+    """Of six blocks of four runs it gets two or so; one would do."""
+    flags = {"token_s": 0.008, "half_as_fast_on": max(os.sched_getaffinity(0))}
+    job_id = home.submit(**SPREAD | {"repeats": 6, "loads": LOADS, "engine_flags": flags})
+    with workers_of_two_slots(home):
+        until(lambda: is_over(home, job_id), "the study ends")
+    slower = next(
+        run.circumstances.slot
+        for run in home.runs()
+        if flags["half_as_fast_on"] in run.circumstances.settings["slot_processors"]  # type: ignore[operator]
+    )
+    (finding,) = [found for found in judge_study(in_study(home)).findings if found.check == SLOWER_SLOT]
+    assert finding.severity == "warning"
+    assert re.match(rf"On slot {slower} the .* (lower|higher) than usual on its like", finding.sentence)
+
+
+def in_study(home: Home) -> list[StudyRun]:
+    bundles = [read_bundle(folder) for folder in find_bundles(home.settings.bundles)]
+    return [StudyRun(each.run, measure(each.run, each.requests, each.telemetry)) for each in bundles]
 
 
 @pytest.mark.parametrize("killed", ["the job's own worker", "the one that helps"])

@@ -16,12 +16,14 @@ import sqlalchemy as sa
 
 from lab import access
 from lab.access import Actor, Change
-from lab.errors import UserError
+from lab.errors import AccessError, UserError
 from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import dashboards, pins
 
 MAX_NAME_LENGTH = 80
+#: Of one user, those that were removed included: the page lists everybody's.
+MOST_OWN = 500
 #: Any constant will do: everyone who changes dashboards of one PostgreSQL database takes the same lock.
 _LOCK = 4_026_531_842
 
@@ -152,6 +154,9 @@ def _set(connection: sa.Connection, dashboard_id: str, **values: str | None) -> 
 
 def _insert(connection: sa.Connection, name: str, actor: Actor) -> str:
     dashboard_id, now = new_id(), datetime.now(UTC)
+    own = sa.select(sa.func.count()).select_from(dashboards).where(dashboards.c.owner == actor.name)
+    if (connection.scalar(own) or 0) >= MOST_OWN:
+        raise AccessError(f"you have made {MOST_OWN} dashboards, and no more are stored: use one of them again")
     row = {"dashboard_id": dashboard_id, "name": name, "created_at": now, "changed_at": now, "owner": actor.name}
     connection.execute(dashboards.insert().values(**row))
     audit.record(connection, actor, Change.DASHBOARD, dashboard_id, created=name)

@@ -14,13 +14,15 @@ import sqlalchemy as sa
 
 from lab import access
 from lab.access import Actor, Change
-from lab.errors import UserError
+from lab.errors import AccessError, UserError
 from warehouse.app_db import audit, schema
 from warehouse.app_db.engine import reading
 
 _ID_LENGTH = 12
 MAX_STATE_LENGTH = 100_000
 MAX_NAME_LENGTH = 80
+#: Names that one user may give: the page lists everybody's.
+MOST_NAMED = 500
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ def name_view(engine: sa.Engine, page: str, name: str, view_id: str, *, actor: A
     with engine.begin() as connection:
         _refuse_unowned(connection, page, name, actor)
         connection.execute(schema.named_views.delete().where(*_is(page, name)))
+        own = sa.select(sa.func.count()).select_from(schema.named_views).where(schema.named_views.c.owner == actor.name)
+        if (connection.scalar(own) or 0) >= MOST_NAMED:
+            raise AccessError(f"you have named {MOST_NAMED} queries: remove some of the names first")
         row = {"page": page, "name": name, "view_id": view_id, "named_at": datetime.now(UTC), "owner": actor.name}
         connection.execute(schema.named_views.insert().values(**row))
         audit.record(connection, actor, Change.NAMED_VIEW, name, page=page, view_id=view_id)

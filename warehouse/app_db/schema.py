@@ -113,6 +113,8 @@ workers = sa.Table(
     sa.Column("started_at", UtcDateTime, nullable=False),
     sa.Column("last_seen", UtcDateTime, nullable=False),
     sa.Column("job_id", sa.Text),  # the job it runs
+    sa.Column("slot", sa.Text),  # its part of the host, as `3: GPU 3; processors 12-15`; null: the whole host
+    sa.Column("waits_for", sa.Text),  # why it starts no engine, such as another program on its GPU; null: it would
 )
 
 prices = sa.Table(

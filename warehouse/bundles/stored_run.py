@@ -166,6 +166,10 @@ class _Circumstances2(_Circumstances1):
     settings: dict[str, JsonValue] = {}
 
 
+class _Circumstances10(_Circumstances2):
+    slot: int | None = None
+
+
 class _ClientHealth(_Stored):
     record = records.ClientHealth
     loop_lag_p99_ms: float
@@ -268,6 +272,10 @@ class _Run9(_Run8):
     workload: _Workload9
 
 
+class _Run10(_Run9):
+    circumstances: _Circumstances10
+
+
 #: The form of `run.json` by the version of the bundle format.
 STORED_RUNS: dict[int, type[_Run1]] = {
     1: _Run1,
@@ -279,6 +287,7 @@ STORED_RUNS: dict[int, type[_Run1]] = {
     7: _Run7,
     8: _Run8,
     9: _Run9,
+    10: _Run10,
 }
 READABLE_FORMAT_VERSIONS = tuple(STORED_RUNS)
 

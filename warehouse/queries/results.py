@@ -133,14 +133,16 @@ def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """How long earlier runs took, to estimate the next ones.
 
     host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens, pattern,
-    concurrency, num_prompts, closed_loop (no request rate was set), runs, requests (sent, median), run_s (median of
-    warm-up and window together), engine_start_s (median).
+    concurrency, num_prompts, closed_loop (no request rate was set), sessions (how they were replayed, as in the name of
+    the workload; null without), runs, requests (sent, median), run_s (median of warm-up and window together),
+    engine_start_s (median).
     """
     return frame(
         con,
         """
         SELECT host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens,
-            pattern, concurrency, num_prompts, closed_loop, count(*) AS runs,
+            pattern, concurrency, num_prompts, closed_loop,
+            nullif(regexp_extract(workload, '/(sessions-[^/]+)/[^/]+$', 1), '') AS sessions, count(*) AS runs,
             median(requests_completed + requests_failed) AS requests,
             median(window_s + coalesce(warmup_s, 0)) AS run_s, median(engine_start_s) AS engine_start_s
         FROM results

@@ -237,6 +237,13 @@ _HOW = (
 _CIRCUMSTANCES = (
     column("hardware", "text?", "the accelerator, or the processor if there is none", "circumstances.hardware"),
     column("host", "text?", "name of the machine", "circumstances.host"),
+    column(
+        "slot",
+        "int?",
+        "the slot of that machine, from 1; null if one worker had the whole machine, and for runs before it was "
+        "recorded",
+        "circumstances.slot",
+    ),
     column("cpu_count", "int?", "number of processor cores of the machine", "circumstances.cpu_count"),
     column("memory_bytes", "bigint?", "memory of the machine", "circumstances.memory_bytes"),
     column("os", "text?", "operating system", "circumstances.os"),

@@ -18,8 +18,8 @@ from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings, load_settings
 from webapp.access import start_token
 
-#: Keys of a request's scope: who asks, and the gate that let them in.
-ACTOR, GATE = "drafthouse.actor", "drafthouse.gate"
+#: Keys of a request's scope: who asks, the gate that let them in, and a function that asks it again.
+ACTOR, GATE, AGAIN = "drafthouse.actor", "drafthouse.gate", "drafthouse.again"
 #: For this long an answer about a session is used again: the longest time for which a disabled user still comes in.
 FRESH_S = 1.0
 #: Cookies that are longer are none of ours, and would fill the memory.

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from lab.errors import UserError
 from webapp.access import pace
-from webapp.access.gate import ACTOR, GATE, Gate
+from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.access.headers import page_headers
 from webapp.access.hosts import hosts_of
 from webapp.access.pace import OpenPages, Pace
@@ -103,17 +104,16 @@ class Guard:
         if self._gate.is_open and not _is_for_programs(path):
             return None
         token = _bearer(scope) if _is_for_programs(path) else None
+        by_cookie = partial(self._gate.actor_of, self._cookie(scope))
+        look = by_cookie if token is None else partial(self._gate.actor_with, token)
         try:
-            if token is None:
-                actor = await run_in_threadpool(self._gate.actor_of, self._cookie(scope))
-            else:
-                actor = await run_in_threadpool(self._gate.actor_with, token)
+            actor = await run_in_threadpool(look)
         except (UserError, sa.exc.DBAPIError):
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
         if actor is None:
             return self._to_login(scope)
         scope[ACTOR] = replace(actor, via="api") if _is_for_programs(path) else actor
-        scope[GATE] = self._gate
+        scope[GATE], scope[AGAIN] = self._gate, look
         return None
 
     def _wrong_door(self, scope: Scope, headers: Headers) -> Response | None:

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -256,10 +257,13 @@ def _html(text: str, status: int = 200) -> HTMLResponse:
 async def _form(request: Request) -> dict[str, str]:
     """The last value of each field; empty for a form larger than any of ours."""
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_FORM_BYTES:
-            return {}
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MOST_FORM_BYTES:
+                return {}
+    except ClientDisconnect as gone:
+        raise HTTPException(400) from gone  # nobody reads the answer, and the log needs no traceback
     return {
         name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from lab.access import Actor
 from warehouse.settings import Settings
-from webapp.access.gate import ACTOR, GATE, Gate
+from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Question:
 
     actor: Actor
     gate: Gate
+    again: Callable[[], Actor | None]  # who asks now, for answers that take long; None: nobody who may
 
     @property
     def settings(self) -> Settings:
@@ -32,9 +34,10 @@ class Question:
 
 def _asking(request: Request) -> Question:
     actor, gate = request.scope.get(ACTOR), request.scope.get(GATE)
-    if not isinstance(actor, Actor) or not isinstance(gate, Gate):
+    again = request.scope.get(AGAIN)
+    if not isinstance(actor, Actor) or not isinstance(gate, Gate) or again is None:
         raise HTTPException(401, "send a token: Authorization: Bearer ...")
-    return Question(actor, gate)
+    return Question(actor, gate, again)
 
 
 Asking = Annotated[Question, Depends(_asking)]

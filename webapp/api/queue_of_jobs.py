@@ -132,7 +132,7 @@ def show_study(asking: Asking, job: JobId) -> dict[str, Any]:
 
 @router.get("/jobs/{job}/events", response_class=StreamingResponse)
 async def watch_job(asking: Asking, job: JobId) -> StreamingResponse:
-    """The job whenever it changes, as server-sent events, until it has ended."""
+    """The job whenever it changes, as server-sent events, until it has ended or who asks may not any more."""
     first = await run_in_threadpool(_job, asking, job)
     return StreamingResponse(_changes(asking, first), media_type="text/event-stream")
 
@@ -146,6 +146,8 @@ async def _changes(asking: Question, first: Job) -> AsyncIterator[str]:
         if now.state in FINISHED:
             return
         await asyncio.sleep(_LOOK_EVERY_S)
+        if await run_in_threadpool(asking.again) is None:
+            return
         now = await run_in_threadpool(queue.job, asking.database, first.job_id)
 
 
@@ -167,7 +169,7 @@ def retry_job(asking: Asking, job: JobId, again: Annotated[Again | None, Body()]
 
 @router.post("/jobs/{job}/priority")
 def reprioritise_job(asking: Asking, job: JobId, sent: Annotated[Priority, Body()]) -> JobDocument:
-    """Change a queued job's priority; of equals the oldest job runs first."""
+    """Change a queued job's priority; of equals, those who submitted take turns."""
     job_id = queue.job_id_of(asking.database, job, ("queued",))
     order.reprioritise(asking.database, job_id, sent.priority, actor=asking.actor)
     return _document(queue.job(asking.database, job_id))
@@ -177,8 +179,7 @@ def reprioritise_job(asking: Asking, job: JobId, sent: Annotated[Priority, Body(
 def estimate_repeat(asking: Asking, job: JobId) -> Repeat:
     """Estimate how long one more repeat of its study takes here."""
     settings, job_id = asking.settings, queue.job_id_of(asking.database, job)
-    places = (settings.app_database_url, settings.warehouse_file, settings.models_dir)
-    return Repeat(repeat_s=repeat_seconds(*places, job_id))
+    return Repeat(repeat_s=repeat_seconds(settings, job_id))
 
 
 @router.get("/jobs/{job}/deployment")

@@ -40,7 +40,7 @@ class Statement(BaseModel):
 def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
     """Rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
     with PLACES.taken(asking.actor.name, asking.settings.sql_timeout_s):
-        result = run_sql(asking.settings, statement.sql, statement.max_rows)
+        result = run_sql(asking.settings, statement.sql, statement.max_rows, actor=asking.actor)
         written = _written(result, statement.format)  # takes seconds of this process for a large answer
     headers = {LEFT_OUT: result.left_out} if result.left_out else {}
     return Response(written, media_type=_MEDIA_TYPES[statement.format], headers=headers)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import altair as alt
 import pandas as pd
@@ -12,7 +13,10 @@ import pandas as pd
 from lab.metrics.number_format import ratio
 from webapp.charts.theme import ArmStyle, Mode
 
+DrawnChart = TypeVar("DrawnChart", alt.Chart, alt.LayerChart)
+
 PANEL_HEIGHT = 280
+_WRITTEN = "_written"
 #: Labels of an axis of any numbers: 0, 0.3, 250, 12k. SI's own letters would make 0.3 of them 300m, and 0 of 5k 0k.
 SHORT = "abs(datum.value) < 1000 ? format(datum.value, '.4~g') : format(datum.value, '.4~s')"
 #: Columns that are constant within a panel -> their words in its title.
@@ -70,6 +74,22 @@ def arms_drawn(frame: pd.DataFrame, arms: Sequence[str]) -> list[str]:
     """The study's arms that have rows, in the study's order."""
     with_rows = set(frame["arm"])
     return [arm for arm in arms if arm in with_rows]
+
+
+def number_tooltip(column: str, title: str) -> alt.Tooltip:
+    """The column's number as `lab.metrics.number_format.number` writes it, in a chart with `with_written` of it."""
+    return alt.Tooltip(f"{column}{_WRITTEN}:N", title=title)
+
+
+def with_written(chart: DrawnChart, *columns: str) -> DrawnChart:
+    """The chart with the numbers of these columns written for its tooltips, by the browser: d3 has no such format."""
+    texts = {f"{column}{_WRITTEN}": _written(f"datum[{json.dumps(column)}]") for column in columns}
+    return chart.transform_calculate(**texts)
+
+
+def _written(value: str) -> str:
+    few = f"{value} == 0 ? '0' : format({value}, abs({value}) < 1000 ? ',.3r' : ',.0f')"
+    return f"isValid({value}) ? {few} : '–'"
 
 
 def written_ratios(frame: pd.DataFrame, columns: Sequence[str] = ("ratio", "low", "high")) -> list[str]:

@@ -11,16 +11,20 @@ import altair as alt
 import pandas as pd
 
 from lab.metrics.catalogue import BY_NAME
-from webapp.charts.axes import PANEL_HEIGHT
+from webapp.charts.axes import PANEL_HEIGHT, number_tooltip, with_written
 from webapp.charts.compare import gain_colours, is_dark, vain_to_best
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Of each context, and what the axis below takes.
 _ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
+#: Of each context of a surface, whose cells have three lines.
+_SURFACE_ROW_HEIGHT = 60
+#: Of a crossing: whether its interval is known on a side, and on both.
+_IS_BOUNDED, _IS_SURE = (f"isValid(datum.low) {sign} isValid(datum.high)" for sign in ("||", "&&"))
 _TOOLTIP = [
     alt.Tooltip("arm:N", title="Arm"),
     alt.Tooltip("step:N", title="Turn or context"),
-    alt.Tooltip("value:Q", title="Value", format=",.3~g"),
+    number_tooltip("value", "Value"),
     alt.Tooltip("words:N", title="Ratio to the baseline [95 %]"),
     alt.Tooltip("requests:Q", title="Requests", format=",.0f"),
 ]
@@ -50,7 +54,7 @@ def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[Arm
         color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
     )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True))
-    points = base.mark_point(filled=True, size=75, opacity=1).encode(
+    points = with_written(base.mark_point(filled=True, size=75, opacity=1), "value").encode(
         y=y, shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None), tooltip=_TOOLTIP
     )
     layers: list[Any] = [base.mark_line(strokeWidth=2).encode(y=y)]
@@ -66,8 +70,8 @@ def _level() -> alt.Axis:
 def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mode: Mode) -> alt.LayerChart:
     """One candidate's gains over concurrency and context, with the place where each context breaks even.
 
-    `cells`: concurrency, row (the context), place, gain, written, length, needed, word, requests, arm. `crossings`:
-    row, at, low, high. `reach`: of the colours of all panels, in log2.
+    `cells`: concurrency, row (the context), place, gain, interval, written, length, needed, word, requests, arm.
+    `crossings`: row, at, low, high. `reach`: of the colours of all panels, in log2.
     """
     shown = _with_borders(cells).assign(
         log2=[max(-reach, min(reach, math.log2(gain))) for gain in cells["gain"]],
@@ -91,10 +95,10 @@ def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mo
     ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
     words = [
         base.mark_text(dy=dy, fontSize=size).encode(x=alt.X("concurrency:Q"), text=alt.Text(f"{name}:N"), color=ink)
-        for name, dy, size in (("figure", -8, 13), ("needs", 8, 10))
+        for name, dy, size in (("figure", -16, 13), ("interval", -1, 10), ("needs", 12, 10))
     ]
     layers: list[Any] = [tiles, *_line(crossings, y, domain, mode), *words]
-    return alt.LayerChart(layer=layers).properties(height=_ROW_HEIGHT * len(order) + _FOOT_HEIGHT)
+    return alt.LayerChart(layer=layers).properties(height=_SURFACE_ROW_HEIGHT * len(order) + _FOOT_HEIGHT)
 
 
 def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
@@ -112,7 +116,10 @@ def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode) -> list[Any]:
-    """The place of 1× in each context, and its interval; where that is open, to the edge of what was measured."""
+    """The place of 1× in each context, and its interval, to the edge of what was measured where one side is open.
+
+    A place whose interval is not known on both sides is pale.
+    """
     if crossings.empty:
         return []
     known = crossings.assign(
@@ -121,11 +128,14 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
     )
     base = alt.Chart(known).encode(y=y, tooltip=_CROSSING)
     ink = INKS[mode].text
-    bands = base.mark_bar(height=4, yOffset=_ROW_HEIGHT / 2 - 4, color=ink, opacity=0.45).encode(
-        x=alt.X("drawn_low:Q"), x2=alt.X2("drawn_high:Q")
+    bands = (
+        base.transform_filter(_IS_BOUNDED)
+        .mark_bar(height=4, yOffset=_SURFACE_ROW_HEIGHT / 2 - 4, color=ink, opacity=0.45)
+        .encode(x=alt.X("drawn_low:Q"), x2=alt.X2("drawn_high:Q"))
     )
-    ticks = base.mark_tick(orient="vertical", thickness=3, size=_ROW_HEIGHT - 4, color=ink, opacity=1)
-    return [bands, ticks.encode(x=alt.X("at:Q"))]
+    ticks = base.mark_tick(orient="vertical", thickness=3, size=_SURFACE_ROW_HEIGHT - 4, color=ink)
+    opacity = alt.condition(_IS_SURE, alt.value(1.0), alt.value(0.4))
+    return [bands, ticks.encode(x=alt.X("at:Q"), opacity=opacity)]
 
 
 def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:

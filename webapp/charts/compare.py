@@ -13,7 +13,7 @@ import pandas as pd
 from lab.comparison.verdict import MARKS
 from lab.metrics.number_format import bounds, times
 from webapp.charts import results
-from webapp.charts.axes import PANEL_HEIGHT, SHORT, written_ratios
+from webapp.charts.axes import PANEL_HEIGHT, SHORT, number_tooltip, with_written, written_ratios
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Worse, neither, better: of Okabe and Ito's colours, told apart by every reader; the middle is a little off the page.
@@ -266,7 +266,7 @@ def ecdf_panel(frame: pd.DataFrame, title: str, styles: Sequence[ArmStyle], mode
         color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
         tooltip=[
             alt.Tooltip("arm:N", title="Arm"),
-            alt.Tooltip("value_ms:Q", title=f"{title} (ms)", format=",.4~g"),
+            number_tooltip("value_ms", f"{title} (ms)"),
             alt.Tooltip("share:Q", title="Requests within", format=".1%"),
         ],
     )
@@ -274,13 +274,14 @@ def ecdf_panel(frame: pd.DataFrame, title: str, styles: Sequence[ArmStyle], mode
     halves = alt.Chart(pd.DataFrame({"half": [0.5]})).mark_rule(color=INKS[mode].baseline, strokeDash=[4, 3])
     marks = base.properties(data=medians).mark_point(filled=True, size=75, opacity=1)
     shape = alt.Shape("arm:N", scale=shape_scale(styles), legend=None)
-    return alt.LayerChart(
+    layers = alt.LayerChart(
         layer=[
             halves.encode(y=alt.Y("half:Q")),
             base.mark_line(strokeWidth=2, interpolate="step-after"),
             marks.encode(shape=shape),
         ]
-    ).properties(height=PANEL_HEIGHT)
+    )
+    return with_written(layers, "value_ms").properties(height=PANEL_HEIGHT)
 
 
 def _scale(values: pd.Series) -> alt.Scale:

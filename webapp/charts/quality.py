@@ -10,7 +10,7 @@ import pandas as pd
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Of an arm, and of the axis below; the least difference that is drawn, in points.
-_ROW_HEIGHT, _AXIS_HEIGHT, _LEAST_REACH = 44, 60, 8.0
+_ROW_HEIGHT, _AXIS_HEIGHT, _LEAST_REACH = 60, 84, 8.0
 _TOOLTIP = [
     alt.Tooltip("arm:N", title="Arm"),
     alt.Tooltip("workload:N", title="Workload"),
@@ -39,5 +39,8 @@ def quality_panel(rows: pd.DataFrame, margin: float, styles: Sequence[ArmStyle],
     bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q"))
     shape = alt.Shape("arm:N", scale=shape_scale(tuple(styles)), legend=None)
     points = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, shape=shape, tooltip=_TOOLTIP)
-    words = base.mark_text(dy=-11, fontSize=11).encode(x=x, text="quality:N")
-    return alt.LayerChart(layer=[rules, bars, points, words]).properties(height=_AXIS_HEIGHT + _ROW_HEIGHT * len(arms))
+    words = base.mark_text(align="left", dx=8, dy=-15, fontSize=12).encode(x=x, text="quality:N")
+    figures = base.mark_text(align="left", dx=8, dy=16, fontSize=11).encode(x=x, text="difference:N")
+    return alt.LayerChart(layer=[rules, bars, points, words, figures]).properties(
+        height=_AXIS_HEIGHT + _ROW_HEIGHT * len(arms)
+    )

@@ -17,7 +17,16 @@ from lab.comparison.verdict import MARKS
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
 from lab.metrics.number_format import number, times
-from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load, written_ratios
+from webapp.charts.axes import (
+    PANEL_HEIGHT,
+    SHORT,
+    LoadAxis,
+    Setting,
+    number_tooltip,
+    with_load,
+    with_written,
+    written_ratios,
+)
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 MEASURES = tuple(
@@ -255,8 +264,10 @@ def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top
     layers = [bars]
     if (frame["repeats"] > 1).any():
         repeats = _base(with_load(frame[[*_PLACE, "values"]]).explode("values").astype({"values": float}), setting)
-        dots = repeats.mark_point(size=9, filled=True, opacity=0.9, color=INKS[setting.mode].text)
-        layers.append(dots.encode(y="values:Q", tooltip=[alt.Tooltip("values:Q", title="One repeat", format=",.4~g")]))
+        dots = with_written(
+            repeats.mark_point(size=9, filled=True, opacity=0.9, color=INKS[setting.mode].text), "values"
+        )
+        layers.append(dots.encode(y="values:Q", tooltip=[number_tooltip("values", "One repeat")]))
     if len(frame) <= _MOST_LABELLED_BARS:
         layers.append(_throughput_figures(base, setting.mode))
     return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lab.metrics.catalogue import SAMPLED
 from lab.metrics.definition import Metric
-from webapp.charts.axes import SHORT
+from webapp.charts.axes import SHORT, number_tooltip, with_written
 from webapp.charts.theme import INKS, Mode
 
 #: Two marks each; a browser is slow with more. Longer runs show their first requests.
@@ -49,7 +49,8 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
         x=alt.X("sent_s:Q", title=_TIME, axis=alt.Axis(tickCount=12)), x2="first_s", color=colour
     )
     answered = base.mark_bar(stroke=ink.ground, strokeWidth=1).encode(x="first_s:Q", x2="until_s", color=colour)
-    return alt.LayerChart(layer=[waited, answered]).properties(height=height)
+    layers = alt.LayerChart(layer=[waited, answered])
+    return with_written(layers, "ttft_ms", "e2e_ms").properties(height=height)
 
 
 def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
@@ -59,12 +60,12 @@ def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
         color=INKS[mode].arms[0], point={"color": INKS[mode].arms[0]} if len(rows) < _FEW else False
     )
     top = max(1.0, float(rows["value"].max()))  # else an axis of zeros alone has no numbers
-    return drawn.encode(
+    return with_written(drawn, "value").encode(
         x=alt.X("t_s:Q", title=_TIME, axis=alt.Axis(tickMinStep=1, tickCount=6)),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=3, labelExpr=SHORT)),
         tooltip=[
             alt.Tooltip("t_s:Q", title=_TIME, format=".1f"),
-            alt.Tooltip("value:Q", title=figure.heading, format=".4~g"),
+            number_tooltip("value", figure.heading),
         ],
     )
 
@@ -78,8 +79,8 @@ _TIME = "Seconds of the measured window"
 _TOOLTIP = [
     alt.Tooltip("index:Q", title="Request"),
     alt.Tooltip("sent_s:Q", title="Sent, s", format=".3f"),
-    alt.Tooltip("ttft_ms:Q", title="TTFT, ms", format=",.4~g"),
-    alt.Tooltip("e2e_ms:Q", title="E2E, ms", format=",.4~g"),
+    number_tooltip("ttft_ms", "TTFT, ms"),
+    number_tooltip("e2e_ms", "E2E, ms"),
     alt.Tooltip("completion_tokens:Q", title="Output tokens"),
     alt.Tooltip("error:N", title="Error"),
 ]

@@ -61,7 +61,7 @@ def _without_rows(chart: Any, rows: dict[str, list[Any]]) -> Any:
     """The chart with the names of its rows in place of its data frames: Altair would convert each value again."""
     copy = chart.copy(deep=False)
     if isinstance(copy.data, pd.DataFrame):
-        records: list[Any] = sanitize_pandas_dataframe(copy.data).to_dict(orient="records")
+        records: list[Any] = _known(sanitize_pandas_dataframe(copy.data)).to_dict(orient="records")
         name = f"data-{hashlib.sha256(json.dumps(records).encode()).hexdigest()[:32]}"
         rows[name] = records
         copy.data = alt.NamedData(name=name)
@@ -69,3 +69,11 @@ def _without_rows(chart: Any, rows: dict[str, list[Any]]) -> Any:
         if isinstance(parts := getattr(copy, part_name, None), list):
             setattr(copy, part_name, [_without_rows(part, rows) for part in parts])
     return copy
+
+
+def _known(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with None for whatever is unknown: JSON has no NaN."""
+    for name in rows.columns:
+        if rows[name].isna().any():
+            rows[name] = rows[name].astype(object).where(rows[name].notna(), None)
+    return rows

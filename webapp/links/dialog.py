@@ -21,12 +21,15 @@ from webapp.shared.url_params import ACCOUNT_TAB, page_file
 _DAYS = (1, 7, 30, 90, 365)
 #: The tab of the page Account that lists them.
 LINKS_TAB = "Shared links"
+#: Key in the session's state: the link that was just made, with what it shows and its end.
+_MADE = "share-made"
 
 
 def show(kind: Kind, subject: str, title: str, link: str) -> None:
     """A menu, filled when it is opened. `link`: the address of the page itself."""
     menu = st.popover("Share", icon=":material/link:", key=f"share-{kind}", on_change="rerun")
     if not menu.open:
+        st.session_state.pop(_MADE, None)
         return
     with menu:
         st.markdown("**For those who can open this lab**")
@@ -51,6 +54,7 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
         is_wanted = st.button("Make a link", key=f"{key}-make", type="primary", icon=":material/add_link:")
     if is_wanted:
         _make(kind, subject, title, timedelta(days=lasts))
+    _show_made(subject)
     page = page_file("account")
     st.page_link(page, label="Links I have made", icon=":material/list:", query_params={ACCOUNT_TAB.key: LINKS_TAB})
 
@@ -64,8 +68,15 @@ def _make(kind: Kind, subject: str, title: str, lasts: timedelta) -> None:
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         return
-    address = shared_address(gate().settings, secret)
-    st.caption(f"Copy it now: it is shown this once. It works until {moment(made.ends_at)}.")
+    st.session_state[_MADE] = (subject, made.ends_at, shared_address(gate().settings, secret))
+
+
+def _show_made(subject: str) -> None:
+    """For as long as the menu is open: the page runs again by itself when there are new data."""
+    of_what, ends_at, address = st.session_state.get(_MADE, ("", None, ""))
+    if of_what != subject:
+        return
+    st.caption(f"Copy it now: it is shown this once. It works until {moment(ends_at)}.")
     st.code(address, language=None, wrap_lines=True)
     if gate().settings.web_frame_ancestors:
         st.caption("In a frame of one of the sites that this lab allows:")

@@ -9,10 +9,11 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from webapp.access import visitor
-from webapp.server import first_paint, navigation
+from webapp.server import colour_watch, first_paint, navigation
 from webapp.server.script_lock import page_turn
 from webapp.shared import published_data, study_bar, url_widgets
 from webapp.shared.errors import show_user_errors
+from webapp.shared.figures import colour_mode
 from webapp.shared.url_params import page_file
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -131,5 +132,7 @@ with page_turn(visitor.name_for_turns()), published_data.shared_connection():
     url_widgets.begin(opened=first_paint.begin(page.url_path))
     bar = study_bar.show(page.url_path)
     navigation.show(listed, bar)
+    with st.sidebar:
+        colour_watch.show(colour_mode())
     with url_widgets.view_in_url(page.url_path):
         page.run()

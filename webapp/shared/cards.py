@@ -31,5 +31,5 @@ def show_cards(cards: Sequence[Card]) -> None:
                 if len(card.value) <= _MAX_LARGE_LETTERS:
                     st.header(literal(card.value), anchor=False)
                 else:
-                    st.markdown(f"**{literal(card.value)}**")
+                    st.subheader(literal(card.value), anchor=False)
                 st.caption(literal(card.detail))

@@ -270,14 +270,13 @@ def _arms(job_id: str) -> tuple[str, ...]:
 @cached_by_publication()
 def _forecast(digest: str, _study: Study) -> Estimate:
     del digest  # the key
-    ours = settings()
-    return forecast_study(ours.warehouse_file, ours.models_dir, _study, workers_elsewhere=ours.workers_elsewhere)
+    return forecast_study(settings(), _study)
 
 
 @cached_by_publication()
 def _verdicts_forecast(digest: str, _study: Study) -> Prospects | None:
     del digest  # the key
-    return forecast_verdicts(settings().warehouse_file, settings().models_dir, _study)
+    return forecast_verdicts(settings(), _study)
 
 
 @published_query()

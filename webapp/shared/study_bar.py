@@ -62,8 +62,8 @@ def show(page: str) -> Bar:
             key=JOB.key,
             on_change=_changed,
             label_visibility="collapsed",
-            placeholder="None chosen" if default is None else f"None chosen; the newest with valid runs: {default}",
-            width=460,
+            placeholder="None chosen" if default is None else f"None chosen; newest with valid runs: {default}",
+            width=480,
         )
         if chosen is not None:
             _show_state(url_params.job_id_of(chosen))
@@ -127,10 +127,11 @@ def _why_without_runs(job: Job, runs: pd.Series | None) -> str | None:
 def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) -> str | None:
     """The study that the reader or the link has chosen, else the default. Puts it into the widget."""
     in_state = JOB.key in st.session_state
-    wanted = st.session_state[JOB.key] if in_state else st.query_params.get(JOB.key) or _only_filtered_study()
+    named = st.session_state[JOB.key] if in_state else st.query_params.get(JOB.key)
+    wanted = named if named or in_state else _only_filtered_study()
     option = url_widgets.find_option(wanted, options) or _newest_of_name(wanted, studies) or _older_job(wanted)
-    if wanted and option is None:
-        st.session_state[url_widgets.missing_key(JOB.key)] = wanted
+    if named and option is None:  # where only Explore's filter names one, Explore says so, and shows nothing instead
+        st.session_state[url_widgets.missing_key(JOB.key)] = named
     chosen: str | None = option or default
     st.session_state[JOB.key] = chosen
     if chosen and url_widgets.is_study_changed():

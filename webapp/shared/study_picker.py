@@ -117,6 +117,16 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
         )
 
 
+def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
+    """`needed`: what a comparison needs, as a sentence without its end."""
+    unmarked = (runs["origin"] == "imported").all() and not runs["is_baseline"].fillna(value=False).any()
+    how = (
+        ". No imported run is marked as the baseline: on External results, remove these runs and import the baseline's "
+        "files with Baseline ticked and the other files without, all with the same name of the study"
+    )
+    st.info(f"Nothing to compare yet: {needed}{how if unmarked else ''}.")
+
+
 def follow(job: Job | None) -> None:
     """While the study is queued or running, rerun the page at each new publication."""
     if job is not None and job.state in ACTIVE:

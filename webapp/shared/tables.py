@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from pandas.io.formats.style import Styler
 from lab.metrics.definition import Metric
 from lab.metrics.number_format import number, percent, ratio
 from webapp.shared import downloads
+from webapp.shared.text import literal
 from webapp.shared.url_params import View
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
@@ -27,6 +29,8 @@ _INTERVALS: Mapping[str, tuple[str, str]] = {
 }
 #: Each such cell is written by the server; larger tables have the formats of their columns, which the browser applies.
 _MOST_CELLS = 6_000
+#: Beyond them a number of unknown meaning has an exponent.
+_SMALL, _LARGE = 1e-6, 1e15
 _COLUMNS: dict[str, Callable[..., Any]] = {
     "arm": partial(_text, "Arm"),
     "basis": partial(_text, "Stands on", width="medium"),
@@ -66,16 +70,36 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
 }
 
 
-def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
+def show_table(
+    frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str, *, same_once: bool = False
+) -> None:
     """A table with buttons for its files. Runs link to their pages if the view or the row names the study.
 
-    `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do.
+    `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do. With `same_once`,
+    what is the same in all rows stands above the table in place of a column; the columns' menu and the files have it.
     """
     if "repeat" in frame:
         frame = frame.assign(repeat=frame["repeat"] + 1)
+    if same_once and (same := same_in_all(frame, config)):
+        st.caption("In all rows: " + "; ".join(f"{label} {literal(text)}" for label, text in same.values()))
+        config = config | dict.fromkeys(same)
     shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
     st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
     downloads.show_table_buttons(frame, title, view, key)
+
+
+def same_in_all(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Label and text of each column of words, counts or yes and no that has one value in two rows or more."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in frame.columns if len(frame) > 1 else ():
+        column: dict[str, Any] = config.get(name) or {}
+        kind = column.get("type_config", {}).get("type", "")
+        if kind not in ("text", "checkbox", "number") or (kind == "number" and not _format_of(column).endswith("d")):
+            continue
+        if len(values := frame[name].unique()) == 1 and not pd.isna(values[0]) and values[0] != "":
+            text = ("no", "yes")[bool(values[0])] if kind == "checkbox" else f"{values[0]:{'.0f' * (kind == 'number')}}"
+            found[name] = (column["label"], text)
+    return found
 
 
 def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame | Styler, dict[str, Any]]:
@@ -90,10 +114,11 @@ def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame |
     shown |= dict.fromkeys(name for name in plain.columns if len(plain) and plain[name].isin(["", None]).all())
     texts: dict[str, Callable[[float], str]] = {}
     for name in plain.columns:
-        write = _writer(plain, name, _format_of(shown.get(name)))
+        write = _writer(plain, name, _format_of(shown[name])) if name in shown else _any_writer(plain[name])
         if write is not None:
             texts[name] = write
-            shown[name] = _without_format(shown[name])
+            if name in config:
+                shown[name] = _without_format(shown[name])
     for name, bounds in _INTERVALS.items():
         if name in texts and set(bounds) <= set(plain.columns):
             shown |= dict.fromkeys(bounds)
@@ -112,6 +137,20 @@ def _writer(frame: pd.DataFrame, name: str, column_format: str) -> Callable[[flo
     low, high = (frame[bound].astype(float) for bound in bounds) if with_interval else ([None] * len(frame),) * 2
     texts = {value: of_unit(value, *ends) for value, *ends in zip(frame[name], low, high, strict=True)}
     return texts.__getitem__
+
+
+def _any_writer(column: pd.Series) -> Callable[[float], str] | None:
+    """How the numbers of a column without a configuration are written, such as of a query's answer."""
+    if not types.is_float_dtype(column):
+        return None
+    values = column.dropna()
+    return partial(_any_number, is_whole=bool((values % 1 == 0).all()))
+
+
+def _any_number(value: float, *, is_whole: bool) -> str:
+    if not math.isfinite(value) or (value and not _SMALL <= abs(value) < _LARGE):
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if is_whole else number(value)
 
 
 def _format_of(column: Any) -> str:

@@ -22,6 +22,12 @@ def record(page: str, message: str, *, icon: str, undo: Callable[[], None] | Non
     st.session_state[_key(page)] = _LastChange(message, icon, undo)
 
 
+def message(page: str) -> str | None:
+    """The message that `page` shows."""
+    change: _LastChange | None = st.session_state.get(_key(page))
+    return None if change is None else change.message
+
+
 def clear(page: str) -> None:
     st.session_state.pop(_key(page), None)
 

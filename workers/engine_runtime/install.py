@@ -143,8 +143,10 @@ def _recipe(lock: Path | None, version: str = VLLM_VERSION) -> str:
 
 
 def _install_cpu(python: Path, lock: Path, version: str) -> None:
-    """The lock is complete, so nothing is resolved."""
-    common = ("pip", "install", "--python", str(python), "--no-deps", "--compile-bytecode")
+    """The lock is complete, so nothing is resolved. Bytecode comes with the first import of a module: to compile all
+    of them takes longer than to install them, and most are never imported.
+    """
+    common = ("pip", "install", "--python", str(python), "--no-deps")
     with tempfile.TemporaryDirectory() as folder:
         wheel = metadata_wheel(Path(folder), version)
         _uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=_links())

@@ -15,7 +15,7 @@ from jobs.engines.kinds import Kind
 from lab.errors import EngineError
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
-from workers.load.client import Endpoint, RequestParams, open_session, send
+from workers.load.client import Endpoint, RequestParams, open_session, read_page, send
 from workers.load.connections import Connections
 
 _LOOK_EVERY_S = 0.1
@@ -120,6 +120,6 @@ async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -
     """Return the content of a page; None if there is none."""
     try:
         async with session.get(f"{endpoint.base_url}{path}", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
-            return json.loads(await response.text()) if response.status == 200 else None
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return json.loads(await read_page(response)) if response.status == 200 else None
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError):
         return None

@@ -20,6 +20,8 @@ from workers.load.connections import KEEPALIVE_S, CannotConnectError, Connection
 
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 _ERROR_CHARS = 500
+#: What a page of a server may have beside its answers: its version, its counters.
+_PAGE_BYTES = 16 * 2**20
 #: An answer may have so many bytes for each token that was asked for, and so many for what it repeats and reports. A
 #: chunk of one token takes about 300, and the tokens of a prompt of a million that vLLM repeats 8 MB.
 _BYTES_PER_TOKEN, _BYTES_BESIDES = 8_192, 16 * 2**20
@@ -269,6 +271,29 @@ async def _exchange(
     finally:
         reception.close()
     if response.status != 200:
-        text = response.refusal.decode("utf-8", "replace").strip()
-        return f"HTTP {response.status}: {target.hide_key(text)[:_ERROR_CHARS]}"
+        text = target.hide_key(response.refusal.decode("utf-8", "replace").strip())
+        return f"HTTP {response.status}: {_message(text) if target.foreign else text[:_ERROR_CHARS]}"
     return None
+
+
+def _message(refusal: str) -> str:
+    """What a server that is not ours says in an error. A study names its address, so it may be any page of a network:
+    only what has the form of an error is stored and shown.
+    """
+    try:
+        document = json.loads(refusal)
+        error = document.get("error", document)
+        message = error if isinstance(error, str) else error.get("message", error.get("detail"))
+    except (ValueError, RecursionError, AttributeError):
+        message = None
+    return message[:_ERROR_CHARS] if isinstance(message, str) else "its answer is no error of such a server: not stored"
+
+
+async def read_page(response: aiohttp.ClientResponse) -> bytes:
+    """A page of a server, which may be any: raises ClientPayloadError where it is longer than such a page can be."""
+    page = bytearray()
+    async for piece in response.content.iter_any():
+        page += piece
+        if len(page) > _PAGE_BYTES:
+            raise aiohttp.ClientPayloadError(f"the page is longer than {_PAGE_BYTES >> 20} MiB")
+    return bytes(page)

@@ -15,6 +15,7 @@ from prometheus_client.samples import Sample
 from jobs.engines.metric_names import VLLM, Metrics
 from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
+from workers.load.client import read_page
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 #: A gauge that arrives later would belong to another second.
@@ -44,7 +45,7 @@ async def _fetch(session: aiohttp.ClientSession, base_url: str, path: str, *, re
                 return None
             if response.status != 200:
                 raise EngineError(f"{url} answered HTTP {response.status}")
-            return (await response.read()).decode("utf-8", "replace")
+            return (await read_page(response)).decode("utf-8", "replace")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise EngineError(f"{url} cannot be read: {type(error).__name__}: {error}") from error
 

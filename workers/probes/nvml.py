@@ -6,6 +6,7 @@ and takes a few milliseconds at most once the library is open.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import psutil
 import pynvml
 
+from jobs.engines.hardware import Device
 from jobs.engines.profiles import MARK
 from workers.engine_runtime.process import EngineProcess, NoProcess, marked
 
@@ -49,12 +51,21 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of this host."""
+    """One GPU of this host, or a slice of one (MIG)."""
 
     handle: Any  # NVML's
-    index: int  # NVML's, in the order of the PCI bus
+    index: int  # NVML's, in the order of the PCI bus; of a slice, that of its GPU
     name: str
     uuid: str
+    board: Any  # NVML's handle of the whole GPU
+
+    @property
+    def device(self) -> Device:
+        return self.uuid if self.is_slice else self.index
+
+    @property
+    def is_slice(self) -> bool:
+        return self.board is not self.handle
 
     def __str__(self) -> str:
         return f"{self.name} ({self.uuid})"
@@ -66,7 +77,7 @@ class GpuReading:
 
     utilisation_percent: float | None
     memory_used_bytes: int | None
-    power_w: float | None  # of the whole board, even if only a part of the GPU is used (MIG)
+    power_w: float | None  # of the whole board, so unknown for a slice (MIG)
     sm_clock_mhz: float | None
     memory_clock_mhz: float | None
     temperature_c: float | None
@@ -75,10 +86,10 @@ class GpuReading:
 
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
-    """Return every GPU that this process may see; none if NVML cannot be opened."""
+    """Return every GPU that this process may see, a sliced one by its slices; none if NVML cannot be opened."""
     try:
         pynvml.nvmlInit()
-        return tuple(_gpu(index) for index in range(pynvml.nvmlDeviceGetCount()))
+        return tuple(gpu for index in range(pynvml.nvmlDeviceGetCount()) for gpu in _gpus_at(index))
     except pynvml.NVMLError as error:
         if not isinstance(error, pynvml.NVMLError_LibraryNotFound):  # the usual host without a GPU
             logger.warning("the GPUs cannot be monitored: NVML reports %s", error)
@@ -105,7 +116,7 @@ def process_utilisation(gpu: Gpu, since_us: int) -> dict[int, float] | None:
     `since_us` is in microseconds since 1970. Processes that took none are left out. None if the driver does not say.
     """
     try:
-        samples = _value(lambda: list(pynvml.nvmlDeviceGetProcessUtilization(gpu.handle, since_us)))
+        samples = known(lambda: list(pynvml.nvmlDeviceGetProcessUtilization(gpu.handle, since_us)))
     except pynvml.NVMLError_NotFound:  # no process took any
         return {}
     if samples is None:
@@ -117,16 +128,20 @@ def process_utilisation(gpu: Gpu, since_us: int) -> dict[int, float] | None:
 
 
 def read_gpu(gpu: Gpu) -> GpuReading:
-    handle = gpu.handle
-    milliwatts = _value(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
-    reasons = _value(lambda: _reasons(handle))
+    """A slice (MIG) has memory of its own, and clocks and temperature of its board. Its power and its share of the
+    multiprocessors' time are unknown: those of the board are of the other slices, too.
+    """
+    board = gpu.board
+    milliwatts = None if gpu.is_slice else known(lambda: pynvml.nvmlDeviceGetPowerUsage(board))
+    busy = None if gpu.is_slice else known(lambda: float(pynvml.nvmlDeviceGetUtilizationRates(board).gpu))
+    reasons = known(lambda: _reasons(board))
     return GpuReading(
-        utilisation_percent=_value(lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-        memory_used_bytes=_value(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
+        utilisation_percent=busy,
+        memory_used_bytes=known(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(gpu.handle).used)),
         power_w=None if milliwatts is None else milliwatts / 1000,
-        sm_clock_mhz=_value(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))),
-        memory_clock_mhz=_value(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM))),
-        temperature_c=_value(lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))),
+        sm_clock_mhz=known(lambda: float(pynvml.nvmlDeviceGetClockInfo(board, pynvml.NVML_CLOCK_SM))),
+        memory_clock_mhz=known(lambda: float(pynvml.nvmlDeviceGetClockInfo(board, pynvml.NVML_CLOCK_MEM))),
+        temperature_c=known(lambda: float(pynvml.nvmlDeviceGetTemperature(board, pynvml.NVML_TEMPERATURE_GPU))),
         throttle_reasons=None if reasons is None else reason_names(reasons),
     )
 
@@ -155,14 +170,29 @@ def combine(readings: Collection[GpuReading]) -> dict[str, Any]:
     }
 
 
-def _gpu(index: int) -> Gpu:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    return Gpu(handle, index, str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle)))
+def _gpus_at(index: int) -> list[Gpu]:
+    board = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return [
+        Gpu(handle, index, str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle)), board)
+        for handle in _slices(board) or [board]
+    ]
+
+
+def _slices(board: Any) -> list[Any]:
+    """Return the slices of a GPU; none if it is used as a whole. Places without a slice are not found."""
+    mode = known(lambda: list(pynvml.nvmlDeviceGetMigMode(board)))
+    if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return []
+    slices = []
+    for place in range(known(lambda: int(pynvml.nvmlDeviceGetMaxMigDeviceCount(board))) or 0):
+        with contextlib.suppress(pynvml.NVMLError_NotFound, pynvml.NVMLError_InvalidArgument):
+            slices.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(board, place))
+    return slices
 
 
 def _first_known(handle: Any, *functions: Callable[[Any], Iterable[Any]]) -> Iterable[Any] | None:
     """Return the first answer that is not None."""
-    answers = (_value(functools.partial(function, handle)) for function in functions)
+    answers = (known(functools.partial(function, handle)) for function in functions)
     return next((answer for answer in answers if answer is not None), None)
 
 
@@ -174,7 +204,7 @@ def _reasons(handle: Any) -> int:
         return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
-def _value(read: Callable[[], T]) -> T | None:
+def known(read: Callable[[], T]) -> T | None:
     """Return None for what this GPU, its driver or our rights do not offer; warn once about any other error."""
     try:
         return read()
@@ -261,11 +291,11 @@ def _is_of(engine: EngineProcess, pid: int) -> bool:
 def visible(present: tuple[Gpu, ...], listed: str) -> tuple[Gpu, ...]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES lists, by number or by a UUID's beginning.
 
-    As in CUDA, everything after the first unknown GPU is ignored.
+    Slices (MIG) have UUIDs only. As in CUDA, everything after the first unknown GPU is ignored.
     """
     visible_gpus: list[Gpu] = []
     for word in filter(None, (part.strip() for part in listed.split(","))):
-        match = [gpu for gpu in present if gpu.uuid.startswith(word) or str(gpu.index) == word]
+        match = [gpu for gpu in present if gpu.uuid.startswith(word) or (str(gpu.index) == word and not gpu.is_slice)]
         if len(match) != 1:
             break
         visible_gpus += match

@@ -10,7 +10,7 @@ import typer
 
 from cli.arguments import AsJson, StudyId
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
 from lab.comparison.matrix import MatrixCell
@@ -48,12 +48,12 @@ def acceptance(study: StudyId, *, matrix: Matrix = False, golden: Golden = False
     print()
     rows = [row for arm in arms for row in _category_rows(arm)]
     print_table((*cell, "category", "rate", "length", "rounds"), rows)
-    print("\nRequests that accept more tokens per round, against their latency (Spearman's rho, 95 % interval):")
+    print_text("\nRequests that accept more tokens per round, against their latency (Spearman's rho, 95 % interval):")
     print_table((*cell, "TPOT", "E2E", "prompts"), [_latency_row(arm) for arm in arms])
-    print("\nOver time, every valid run of the same cell in any study:")
+    print_text("\nOver time, every valid run of the same cell in any study:")
     for history in over_time:
-        print(f"{history.arm} on {history.cell.workload}, {history.cell.pattern}: {_drift_sentence(history)}")
-    print(RULE)
+        print_text(f"{history.arm} on {history.cell.workload}, {history.cell.pattern}: {_drift_sentence(history)}")
+    print_text(RULE)
 
 
 def _print_matrix(cells: Sequence[MatrixCell], *, as_json: bool) -> None:

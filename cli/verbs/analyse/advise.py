@@ -12,9 +12,9 @@ import typer
 
 from cli.arguments import AsJson, StudyId
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from cli.results import results_of
-from lab.advice import FIRST_GAMMA, Advice
+from lab.advice import FIRST_GAMMA, Advice, arm_with_k
 from lab.advice import advise as recommend
 from lab.advice.answer_text import sentences
 from lab.advice.prediction import Prediction, predictions
@@ -25,7 +25,7 @@ from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculat
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.by_group import several_contexts
 from warehouse.queries.comparing.comparisons import compare_study
-from warehouse.queries.comparing.documents import answer_document
+from warehouse.queries.comparing.documents import answer_document, contexts_document
 from warehouse.queries.comparing.tunings import answered
 
 DraftCost = Annotated[
@@ -55,23 +55,24 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
             asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}
             for suggestion in advice
         ]
-        print_json({"answer": answer_document(answer), "advice": cells})
+        contexts = contexts_document(by_context)
+        print_json({"answer": answer_document(answer), "by_context": contexts, "advice": cells})
         return
-    print("\n".join(sentences(answer).lines), end="\n\n")
+    print_text("\n".join(sentences(answer).lines), end="\n\n")
     for arm, found in by_context.items():
-        print(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
+        print_text(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
     for suggestion in advice:
-        which = f" {suggestion.arm} (k = {suggestion.gamma})" if suggestion.arm else ""
-        print(
+        which = f" {arm_with_k(suggestion.arm, suggestion.gamma)}" if suggestion.arm else ""
+        print_text(
             f"{suggestion.workload}, {suggestion.pattern} (concurrency {suggestion.concurrency}): "
             f"{suggestion.action}{which}"
         )
         for line in suggestion.reasons:
-            print(f"  {line.basis}: {line.text}")
+            print_text(f"  {line.basis}: {line.text}")
     if advice:
         _show_predictions(predicted)
     else:
-        print(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
+        print_text(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:
@@ -84,7 +85,7 @@ def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:
 
 
 def _show_predictions(predicted: Sequence[Prediction]) -> None:
-    print("\nEach run beside what theory predicts from the acceptance of its first position (alpha):")
+    print_text("\nEach run beside what theory predicts from the acceptance of its first position (alpha):")
     lengths = ("alpha", "alpha to break even", "length predicted", "measured", "best k by theory")
     speeds = ("speed-up predicted", "measured", "assuming a draft cost of", "from", "implied cost")
     print_table(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice.gate import gate
 from lab.comparison import breakeven
@@ -21,7 +21,8 @@ from lab.comparison.tables import Cell, RatioTable
 from lab.comparison.verdict import READING_WORDS, alone_sentence
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
-from lab.metrics.number_format import bounds, times
+from lab.metrics.number_format import bounds, number, ratio, times
+from warehouse.queries.comparing.by_group import METRICS, Group, by_group
 from warehouse.queries.comparing.comparisons import (
     Pair,
     StudyComparison,
@@ -36,6 +37,7 @@ from warehouse.queries.comparing.quality import qualities, sentences_of
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 
 _SLOWER, _UNDECIDED = 1, 3
+_THROUGHPUT = "output_tok_per_s"
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}
 
 Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
@@ -47,6 +49,13 @@ AsTable = Annotated[
     bool, typer.Option("--table", help="Print a table of ratios per arm, with geometric means and the whole sweep.")
 ]
 Side = Annotated[str, typer.Option(help="With --table: workload, dataset, category, load or concurrency.")]
+By = Annotated[
+    Literal["turn", "context"] | None,
+    typer.Option(
+        help=f"Each arm by turn of its sessions or by length of context, in {METRICS[0]}; with --metric in "
+        f"{' or '.join(METRICS[1:])}."
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option(
@@ -65,16 +74,20 @@ def compare(
     study: StudyId,
     *,
     baseline: Baseline = None,
-    metric: Metric = "output_tok_per_s",
+    metric: Metric = _THROUGHPUT,
     table: AsTable = False,
     rows: Side = "workload",
     columns: Side = "load",
+    by: By = None,
     price_per_hour: PricePerHour = None,
     strict: Strict = False,
     fail_if_slower: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare each arm with the baseline: ratio, 95 % interval and verdict."""
+    if by is not None:
+        compare_groups(study, by, metric, baseline, as_json=as_json)
+        return
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     strict = strict or limit is not None
     with results_of(study, the_lab().warehouse_file) as con:
@@ -95,8 +108,33 @@ def compare(
                 _show(comparison, agreed, findings)
                 for each in found:
                     for sentence in sentences_of(each):
-                        print(f"quality of {each.arm} on {each.workload}: {sentence}")
+                        print_text(f"quality of {each.arm} on {each.workload}: {sentence}")
     raise SystemExit(0 if limit is None else exit_status(comparison, limit))
+
+
+def compare_groups(
+    study: str, by: Literal["turn", "context"], metric: str, baseline: str | None, *, as_json: bool
+) -> None:
+    """Print every arm at every turn or context. Raises UserError where the study has no such numbers."""
+    of: Any = METRICS[0] if metric == _THROUGHPUT else metric
+    with results_of(study, the_lab().warehouse_file) as con:
+        groups = by_group(con, study, by, of, baseline=baseline)
+    if not groups:
+        raise UserError(f"{study} has no numbers by {by}: turns are those of sessions, contexts of measured requests")
+    if as_json:
+        print_json([asdict(group) for group in groups])
+        return
+    head = ("workload", "concurrency", by, "arm", "requests", of, "ratio", "verdict", "acceptance length")
+    print_table(head, [_group_row(group) for group in groups])
+
+
+def _group_row(group: Group) -> tuple[object, ...]:
+    ratio_words = "" if group.ratio is None else ratio(group.ratio.value, group.ratio.low, group.ratio.high)
+    length = "" if group.length is None else number(group.length.value)
+    step = group.turn if group.context_tokens is None else group.context_tokens
+    place = (group.workload, group.concurrency, step, group.arm, group.requests)
+    mean = "" if group.mean_ms is None else number(group.mean_ms)
+    return (*place, mean, ratio_words, group.word, length)
 
 
 def exit_status(comparison: StudyComparison, limit: float) -> int:
@@ -130,24 +168,24 @@ def _share(text: str) -> float:
 
 
 def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Sequence[dict[str, str]]) -> None:
-    print(f"{comparison.metric}, each arm against {comparison.baseline!r} ({', '.join(comparison.jobs)})\n")
+    print_text(f"{comparison.metric}, each arm against {comparison.baseline!r} ({', '.join(comparison.jobs)})\n")
     columns = ("arm", "verdict", "ratio", "95 % interval", "workload", "pattern", "same output", "degenerate", "from")
     print_table(columns, [_row(pair, agreement) for pair, agreement in zip(comparison.pairs, agreed, strict=True)])
     _show_reading(comparison)
     for pair in comparison.pairs:
         if alone := alone_sentence(pair.comparison, pair.verdict):
-            print(f"{pair.candidate.arm} on {pair.cell.workload}, {pair.cell.pattern}: {alone}")
+            print_text(f"{pair.candidate.arm} on {pair.cell.workload}, {pair.cell.pattern}: {alone}")
     for (arm, workload), even in break_evens(comparison).items():
-        print(f"{arm} on {workload}: {breakeven.sentence(even)}")
+        print_text(f"{arm} on {workload}: {breakeven.sentence(even)}")
     for finding in findings:
-        print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
+        print_text(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
 
 
 def _show_reading(comparison: StudyComparison) -> None:
     """What the verdicts stand on, and what the controls say of the noise."""
-    print(f"verdicts: {READING_WORDS[comparison.strict]}")
+    print_text(f"verdicts: {READING_WORDS[comparison.strict]}")
     for arm, control in controls(comparison).items():
-        print(f"{arm} is a control, {control.sentence}")
+        print_text(f"{arm} is a control, {control.sentence}")
 
 
 def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
@@ -190,16 +228,16 @@ def _bounds(ratio: Interval | None) -> str:
 
 def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
     rows, columns = sides
-    print(f"{comparison.metric}, ratio to {comparison.baseline!r} ({', '.join(comparison.jobs)})")
+    print_text(f"{comparison.metric}, ratio to {comparison.baseline!r} ({', '.join(comparison.jobs)})")
     marks = (f"{mark} {word}" for word, mark in _MARKS.items() if word != "control" or controls(comparison))
-    print(f"{', '.join(marks)}; in brackets 95 % intervals")
+    print_text(f"{', '.join(marks)}; in brackets 95 % intervals")
     _show_reading(comparison)
     for arm_table in tables:
         table = arm_table.table
-        print(f"\n{arm_table.arm}: {rows} by {columns}")
+        print_text(f"\n{arm_table.arm}: {rows} by {columns}")
         lines = [_line(row, table, arm_table.sweeps_by_row[row]) for row in table.rows]
         print_table((rows, *table.columns, "geometric mean"), [*lines, _last_line(table)])
-        print(_sweep_sentence(arm_table))
+        print_text(_sweep_sentence(arm_table))
 
 
 def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:

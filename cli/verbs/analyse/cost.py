@@ -10,7 +10,7 @@ import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.errors import UserError
 from lab.metrics.number_format import number
@@ -50,13 +50,13 @@ def _print_costs(costs: Sequence[ArmCost]) -> None:
 
 
 def _print_capacities(carried: Sequence[CarriedLoad]) -> None:
-    print("at the capacity within the SLO:")
+    print_text("at the capacity within the SLO:")
     columns = ("workload", "pattern", "arm", "capacity", "95 % interval", "per 10^6 output tokens", "currency")
     print_table(columns, [_capacity_row(load.arm) for load in carried])
     baseline = next((load.arm.arm for load in carried if load.arm.is_baseline), "the baseline")
     for load in carried:
         if sentence := load.sentence(baseline):
-            print(f"{sentence} ({load.arm.cell.workload}, {load.arm.cell.pattern})")
+            print_text(f"{sentence} ({load.arm.cell.workload}, {load.arm.cell.pattern})")
 
 
 def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ import typer
 
 from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
 
@@ -31,7 +31,7 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
         return
     rows = [_row(entry) for entry in entries if entry.withdrawn_at is None]
     if not rows:
-        print("The price book is empty: add the price of your hardware with `drafthouse prices add`.")
+        print_text("The price book is empty: add the price of your hardware with `drafthouse prices add`.")
         return
     print_table(("number", "hardware", "from", "per hour", "currency", "electricity per kWh", "source"), rows)
 
@@ -75,14 +75,16 @@ def add(
         }
     )
     number = the_lab().add_price(price)
-    print(f"price {number}: {price.hardware} at {price.per_hour:g} {price.currency} an hour from {price.valid_from}")
+    print_text(
+        f"price {number}: {price.hardware} at {price.per_hour:g} {price.currency} an hour from {price.valid_from}"
+    )
 
 
 @app.command()
 def withdraw(number: Annotated[int, typer.Argument(help="As `drafthouse prices` lists it.")]) -> None:
     """Withdraw a price that was entered by mistake; it stays in the book, marked as withdrawn."""
     the_lab().withdraw_price(number)
-    print(f"price {number} is withdrawn")
+    print_text(f"price {number} is withdrawn")
 
 
 def _row(entry: Entry) -> tuple[object, ...]:

@@ -15,14 +15,13 @@ from cli.arguments import AsJson, AsReference
 from cli.labs.chosen import the_lab
 from cli.labs.lab import Lab
 from cli.named_study import named_study
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from jobs.presets import preset_names
 from jobs.table import Job
 from lab.errors import UserError
 from lab.metrics import number_format
-from lab.study import Arm, Study, Tune
-from lab.study.parsing import study_from_dict
-from lab.study.tune import drafts
+from lab.study import Study
+from lab.tuning.beginning import tuning_of
 from lab.tuning.report import Measured, Report
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.comparing.tunings import tuning_report
@@ -80,19 +79,10 @@ def _job(here: Lab, name: str) -> Job | None:
 
 
 def _to_tune(here: Lab, name: str, ks: Sequence[int] | None, budget_minutes: float | None, *, reference: bool) -> Study:
-    """The study as a tuning: as its file says, or with its baseline and drafts, and the given range and budget."""
+    """The study as a tuning, with the given range and budget."""
     earlier = _job(here, name)
     study = named_study(name, reference=reference) if earlier is None else earlier.study
-    given = {"drafted_tokens": ks or None, "budget_minutes": budget_minutes}
-    tune = (study.tune or Tune()).model_dump() | {key: value for key, value in given.items() if value is not None}
-    arms = study.arms if study.tune else _once_each(study)
-    data = study.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
-    return study_from_dict(data | {"arms": [arm.model_dump(exclude_none=True) for arm in arms], "tune": tune})
-
-
-def _once_each(study: Study) -> list[Arm]:
-    """The baseline, and every draft once, whatever numbers of tokens it was measured with."""
-    return [study.baseline, *{draft.name: draft.arm for draft in drafts(study.arms, Tune())}.values()]
+    return tuning_of(study, drafted_tokens=ks or (), budget_minutes=budget_minutes)
 
 
 def _measured(here: Lab, study: Study) -> Job:
@@ -116,26 +106,28 @@ def _as_dict(job: Job, report: Report, words: str | None) -> dict[str, Any]:
 
 
 def _show(job: Job, report: Report, words: str | None, url: str) -> None:
-    print(f"{job.study.name} ({job.job_id}): {report.ended or 'still measuring'}, {report.runs} runs; {url}\n")
+    print_text(f"{job.study.name} ({job.job_id}): {report.ended or 'still measuring'}, {report.runs} runs; {url}\n")
     head = ("requests at once", "setting", "k", "speed-up", "stands on")
     print_table(
         head, [(measured.load, measured.arm, measured.k, ratio(measured), measured.basis) for measured in report.best]
     )
-    print(f"\nOne setting for all loads: {report.single.name}")
-    print("By load:", "; ".join(f"{first} to {last}: k = {k}" for first, last, k in report.ranges))
+    print_text(f"\nOne setting for all loads: {report.single.name}")
+    print_text("By load: " + "; ".join(f"{first} to {last}: k = {k}" for first, last, k in report.ranges))
     if report.caveats:
-        print(report.caveats)
-    print("To deploy:", report.deployed.name)
+        print_text(report.caveats)
+    print_text(f"To deploy: {report.deployed.name}")
     print(f"  {words or json.dumps(_speculation(report))}")
     if report.final:
-        print("\nMeasured at the end, beside no speculation:")
+        print_text("\nMeasured at the end, beside no speculation:")
         head = ("requests at once", "arm", "k", "speed-up", "verdict")
         rows = sorted(report.final, key=lambda measured: (measured.load, measured.arm))
         print_table(
             head, [(measured.load, measured.arm, measured.k, ratio(measured), measured.verdict) for measured in rows]
         )
     for measured in report.cost_of_nothing:
-        print(f"Ready to draft but drafting nothing at {measured.load} at once: {ratio(measured)} of no speculation")
+        print_text(
+            f"Ready to draft but drafting nothing at {measured.load} at once: {ratio(measured)} of no speculation"
+        )
 
 
 def _speculation(report: Report) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from cli.arguments import AsJson, StudyId
 from cli.labs.chosen import the_lab
-from cli.output import print_json
+from cli.output import print_json, print_text
 from cli.results import results_of
 from warehouse.bundles.export import export as export_study
 from warehouse.bundles.export import is_folder
@@ -32,4 +32,4 @@ def export(study: StudyId, *, to: To, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"runs": runs, "to": str(to.absolute())})
     else:
-        print(f"{runs} runs of {study} are in {to.absolute()}{replaced}")
+        print_text(f"{runs} runs of {study} are in {to.absolute()}{replaced}")

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from lab.errors import UserError
 from warehouse.importers.store import Progress as ImportProgress
 from warehouse.process_memory import do_without_pandas
@@ -46,7 +46,7 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
         return
     _show(imported.document)
     if imported.later:
-        print("The running ingester adds them to the warehouse within seconds.")
+        print_text("The running ingester adds them to the warehouse within seconds.")
 
 
 @contextlib.contextmanager
@@ -70,15 +70,15 @@ def _show(imported: Mapping[str, Any]) -> None:
     runs = imported["runs"]
     new = sum(run["new"] for run in runs)
     if any("file" not in run for run in runs):
-        print(f"{new} of {len(runs)} runs are new; they keep the ids that they were exported with")
+        print_text(f"{new} of {len(runs)} runs are new; they keep the ids that they were exported with")
         return
     print_table(("run", "tool", "target", "in the file", "", "file"), map(_row, runs))
     for run in runs:
         for doubt in run["doubts"]:
-            print(f"doubt about {run['run_id'][:12]}: {doubt}")
+            print_text(f"doubt about {run['run_id'][:12]}: {doubt}")
     for skipped in imported["skipped"]:
-        print(f"skipped {skipped}")
-    print(f"{new} of {len(runs)} runs are new, in the jobs {', '.join(imported['jobs'])}")
+        print_text(f"skipped {skipped}")
+    print_text(f"{new} of {len(runs)} runs are new, in the jobs {', '.join(imported['jobs'])}")
 
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import typer
 
 from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from lab.comparison.matrix import MatrixCell
 from lab.errors import UserError
 from warehouse.published.golden import read_golden
@@ -49,10 +49,10 @@ def published(
         columns = ["source", "date", "title", "figures", "runs", "doubts", "preset"]
         print_table(columns, [[row[name] for name in columns] for row in _records(sources)])
     else:
-        print(f"{_records(sources)[0]['method']}\n")
+        print_text(f"{_records(sources)[0]['method']}\n")
         print_table(("number", "setting", "metric", "as printed", "doubtful"), map(_row, _records(figures)))
     for doubt in _records(doubts):
-        print(f"doubt about {doubt['source']}: {doubt['sentence']}")
+        print_text(f"doubt about {doubt['source']}: {doubt['sentence']}")
 
 
 def _show_golden(file: Path, study: str | None, *, as_json: bool) -> None:
@@ -71,7 +71,7 @@ def _show_golden(file: Path, study: str | None, *, as_json: bool) -> None:
     columns = ("model", "mode", "k", "golden", "ours", "95 % from", "to", "arm", "target", "ours against it")
     print_table(columns, map(_golden_row, rows))
     if any(row.ours is not None and not row.same_model for row in rows):
-        print("Where model and target differ, the two lengths are of different models: compare them with care.")
+        print_text("Where model and target differ, the two lengths are of different models: compare them with care.")
 
 
 def _golden_row(row: matrix.BesideGolden) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import typer
 import drafthouse
 from cli.arguments import AsJson
 from cli.labs.elsewhere import fetching_bar, refusals
-from cli.output import print_json
+from cli.output import print_json, print_text
 from lab.errors import UserError
 from warehouse.settings import load_settings
 
@@ -33,4 +33,6 @@ def pull(url: Url = None, *, to: To = Path("warehouse.duckdb"), as_json: AsJson 
     if as_json:
         print_json({"changed": changed, "to": str(to.absolute()), "bytes": to.stat().st_size})
     else:
-        print(f"{to.absolute()} {'is new' if changed else 'has not changed'}, {to.stat().st_size / 2**20:,.1f} MiB")
+        print_text(
+            f"{to.absolute()} {'is new' if changed else 'has not changed'}, {to.stat().st_size / 2**20:,.1f} MiB"
+        )

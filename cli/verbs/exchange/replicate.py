@@ -12,7 +12,7 @@ from cli.arguments import AsJson, AsReference, Wait
 from cli.follow import all_there, follow_job, results_url
 from cli.labs.chosen import the_lab
 from cli.labs.lab import Lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from jobs.presets import load_preset
 from jobs.table import ACTIVE
 from lab.metrics.number_format import number, times
@@ -69,8 +69,8 @@ def _show_queued(url: str, arguments: str, job_id: str, *, as_json: bool) -> Non
     if as_json:
         print_json({"job_id": job_id, "url": url, "figures": []})
     else:
-        print(f"{job_id} is queued or running; results: {url}")
-        print(f"Once it has run, `drafthouse replicate {arguments}` shows both side by side.")
+        print_text(f"{job_id} is queued or running; results: {url}")
+        print_text(f"Once it has run, `drafthouse replicate {arguments}` shows both side by side.")
 
 
 def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json: bool) -> None:
@@ -79,15 +79,15 @@ def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json:
     if as_json:
         print_json({"job_id": job_id, "figures": [_as_dict(figure) for figure in figures]})
         return
-    print(f"{source} beside {job_id}\n")
+    print_text(f"{source} beside {job_id}\n")
     print_table(("setting", "metric", "published", "here", "here / there"), map(_row, figures))
     differences = dict.fromkeys(difference for figure in figures for difference in figure.differences)
-    print("\nKnown differences:" if differences else "\nNo differences are known.")
+    print_text("\nKnown differences:" if differences else "\nNo differences are known.")
     for difference in differences:
-        print(f"  {difference}")
+        print_text(f"  {difference}")
     missing = sum(figure.ours is None for figure in figures)
     if missing:
-        print(f"{missing} of {len(figures)} figures have no counterpart here.")
+        print_text(f"{missing} of {len(figures)} figures have no counterpart here.")
 
 
 def _row(beside: Beside) -> tuple[Any, ...]:

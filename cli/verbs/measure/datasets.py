@@ -9,7 +9,7 @@ import typer
 
 from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from jobs.datasets.listing import DatasetState
 
 app = typer.Typer(add_completion=False)
@@ -36,10 +36,10 @@ def datasets(
     )
     for state in states:
         if state.state == "missing":
-            print(f"\n{state.name}: {state.source}\n  licence: {state.licence}\n  to get it: {state.how_to_get}")
-            print(f"  its columns: {state.columns}")
+            print_text(f"\n{state.name}: {state.source}\n  licence: {state.licence}\n  to get it: {state.how_to_get}")
+            print_text(f"  its columns: {state.columns}")
     if any(state.state == "missing" for state in states):
-        print("\nRegister a downloaded file with `drafthouse datasets add NAME FILE`.")
+        print_text("\nRegister a downloaded file with `drafthouse datasets add NAME FILE`.")
 
 
 @app.command()
@@ -57,14 +57,14 @@ def add(
         print_json(added.model_dump(mode="json"))
         return
     left_out = f" ({added.stock.left_out:,} records skipped)" if added.stock and added.stock.left_out else ""
-    print(f"dataset {added.name}: {_prompts(added)} prompts{left_out}, sha256 {added.sha256}")
+    print_text(f"dataset {added.name}: {_prompts(added)} prompts{left_out}, sha256 {added.sha256}")
 
 
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="The name it was registered under.")]) -> None:
     """Remove a registered dataset and delete its copy; the original file stays."""
     the_lab().remove_dataset(name)
-    print(f"dataset {name} is no longer registered")
+    print_text(f"dataset {name} is no longer registered")
 
 
 def _prompts(dataset: DatasetState) -> str:

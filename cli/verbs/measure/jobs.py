@@ -10,7 +10,7 @@ import typer
 
 from cli.arguments import AsJson, JobName
 from cli.labs.chosen import the_lab
-from cli.output import print_entries, print_json
+from cli.output import print_entries, print_json, print_text
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs.queue import SetAside
 from jobs.table import Job
@@ -29,12 +29,12 @@ def jobs(
     else:
         _show(page.jobs, here.set_aside() if before is None else ())
         if page.older is not None:
-            print(f"Older ones: drafthouse jobs --before {page.older}")
+            print_text(f"Older ones: drafthouse jobs --before {page.older}")
 
 
 def cancel(job: JobName) -> None:
     """Stop a job; its finished runs stay in the warehouse."""
-    print(f"{the_lab().cancel(job)}: cancel requested")
+    print_text(f"{the_lab().cancel(job)}: cancel requested")
 
 
 def retry(
@@ -45,12 +45,12 @@ def retry(
     ] = False,
 ) -> None:
     """Queue an ended job again; only its missing and failed runs are measured."""
-    print(f"{the_lab().retry(job, everything=everything)} is queued again")
+    print_text(f"{the_lab().retry(job, everything=everything)} is queued again")
 
 
 def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside]) -> None:
     if not jobs and not set_aside:
-        print("No jobs yet. Begin with `drafthouse submit demo`.")
+        print_text("No jobs yet. Begin with `drafthouse submit demo`.")
         return
     reasons = {job.job_id: job.reason for job in set_aside}
     entries = [(_row(job), _sentences(job, reasons.pop(job.job_id, ""))) for job in jobs]

@@ -9,7 +9,7 @@ from typing import Any
 from cli.arguments import AsJson, AsReference, StudyName
 from cli.labs.chosen import the_lab
 from cli.named_study import named_study
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from jobs.presets import all_presets
 from lab.study import Study
 
@@ -37,13 +37,13 @@ def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = 
 def _print_plan(named: Study, planned: Mapping[str, Any]) -> None:
     minutes = planned["estimated_s"] / 60
     about = "" if named.tune is None else "about "
-    print(
+    print_text(
         f"{planned['study']}: {about}{planned['launches']} engine starts, {planned['runs']} runs, "
         f"{planned['requests']:,} requests"
     )
-    print(f"about {minutes:,.0f} minutes ({planned['estimated_by']})")
+    print_text(f"about {minutes:,.0f} minutes ({planned['estimated_by']})")
     if planned["verdicts"] is not None:
-        print("\n".join(line for line in (planned["verdicts"]["sentence"], planned["verdicts"]["advice"]) if line))
+        print_text("\n".join(line for line in (planned["verdicts"]["sentence"], planned["verdicts"]["advice"]) if line))
     if planned["missing"]:
-        print("missing here, to be fixed before it can be submitted:")
-        print("\n".join(f"  {missing['field']}: {missing['problem']}" for missing in planned["missing"]))
+        print_text("missing here, to be fixed before it can be submitted:")
+        print_text("\n".join(f"  {missing['field']}: {missing['problem']}" for missing in planned["missing"]))

@@ -10,7 +10,7 @@ from cli import follow
 from cli.arguments import AsJson, AsReference, StudyName, Wait
 from cli.labs.chosen import the_lab
 from cli.named_study import named_study
-from cli.output import print_json
+from cli.output import print_json, print_text
 from lab.study.parsing import measured_until_decided
 
 
@@ -36,7 +36,7 @@ def submit(
     if as_json:
         print_json({"job_id": job_id, "url": follow.results_url(here.public_url, job_id)})
     else:
-        print(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}", flush=True)
+        print_text(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}")
     if wait:
         ended = follow.follow_job(lambda: here.job(job_id))
         raise SystemExit(0 if ended.state == "done" and follow.all_there(here.completed_runs, ended) else 1)

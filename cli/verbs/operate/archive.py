@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.home import ready_settings
+from cli.output import print_text
 from lab.errors import UserError
 from warehouse.ingest.archive import archive as archive_requests
 from warehouse.ingest.archive import old_months
@@ -27,12 +28,12 @@ def archive(
     with open_warehouse(settings.warehouse_file) as connection:
         months = old_months(connection, before)
     if not months:
-        print(f"no run that began before {before:%Y-%m-%d} has requests in the warehouse's file")
+        print_text(f"no run that began before {before:%Y-%m-%d} has requests in the warehouse's file")
         return
     for month in months:
-        print(f"{month.month}: {month.requests:,} requests of {month.runs:,} runs")
+        print_text(f"{month.month}: {month.requests:,} requests of {month.runs:,} runs")
     if dry_run:
-        print(f"would be moved to {settings.archive_dir.absolute()}")
+        print_text(f"would be moved to {settings.archive_dir.absolute()}")
         return
     if not yes:
         if not sys.stdin.isatty():
@@ -42,7 +43,7 @@ def archive(
     size_before = settings.warehouse_file.stat().st_size
     moved = archive_requests(settings, before)
     sizes = f"{size_before / 1e6:,.1f} MB before, {settings.warehouse_file.stat().st_size / 1e6:,.1f} MB after"
-    print(f"moved {sum(month.requests for month in moved):,} requests; the warehouse's file has {sizes}")
+    print_text(f"moved {sum(month.requests for month in moved):,} requests; the warehouse's file has {sizes}")
 
 
 def _age(text: str) -> timedelta:

@@ -9,7 +9,7 @@ import typer
 
 from cli.arguments import AsJson
 from cli.home import ready_settings
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from jobs.access import tokens
 from jobs.access.local import local_actor
 from jobs.access.tokens import Token
@@ -36,7 +36,9 @@ def add(
     engine = app_engine(ready_settings().app_database_url)
     lasts = timedelta(days=days)
     made, secret = tokens.add_token(engine, user, label, role_of(role), lasts=lasts, actor=local_actor())
-    print(f"token {made.token_id} of {user}, as a {made.role}, until {made.ends_at:%Y-%m-%d}. It is shown this once:")
+    print_text(
+        f"token {made.token_id} of {user}, as a {made.role}, until {made.ends_at:%Y-%m-%d}. It is shown this once:"
+    )
     print(secret)
 
 
@@ -49,14 +51,14 @@ def list_tokens(*, as_json: AsJson = False) -> None:
     elif every:
         print_table(("token", "user", "for", "role", "ends", "last used"), [_row(one) for one in every])
     else:
-        print("There are no tokens yet: `drafthouse token add USER LABEL` makes one.")
+        print_text("There are no tokens yet: `drafthouse token add USER LABEL` makes one.")
 
 
 @app.command()
 def revoke(token_id: Annotated[str, typer.Argument(help="As `drafthouse token list` shows it.")]) -> None:
     """End a token at once."""
     ended = tokens.revoke(app_engine(ready_settings().app_database_url), token_id, actor=local_actor())
-    print(f"token {ended.token_id} of {ended.name} ({ended.label}) opens nothing any more.")
+    print_text(f"token {ended.token_id} of {ended.name} ({ended.label}) opens nothing any more.")
 
 
 def _row(one: Token) -> tuple[str, ...]:

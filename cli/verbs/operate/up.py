@@ -15,6 +15,7 @@ import typer
 
 from cli.follow import all_runs_published, follow, results_url
 from cli.home import ready_settings
+from cli.output import print_text
 from jobs.access.local import local_actor
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import nvidia_gpus
@@ -39,7 +40,9 @@ def up() -> None:
     """Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."""
     settings = load_settings()
     with stopped_by_signal(), supervisor.running(settings) as services:
-        print(f"Drafthouse is up: {start_token.address(settings)}  (state in {settings.home.absolute()}, Ctrl-C stops)")
+        print_text(
+            f"Drafthouse is up: {start_token.address(settings)}  (state in {settings.home.absolute()}, Ctrl-C stops)"
+        )
         _tend_until_stopped(services)
 
 
@@ -56,7 +59,7 @@ def demo(
     with stopped_by_signal(), supervisor.running(settings) as services:
         asking.join()
         if settings.web_login == "token":
-            print(f"The page opens at {start_token.address(settings)}", flush=True)
+            print_text(f"The page opens at {start_token.address(settings)}")
         published = _run_demo(settings, services.tend)
         if not leave:
             _tend_until_stopped(services)
@@ -64,9 +67,15 @@ def demo(
 
 
 def worker() -> None:
-    """Run one worker in the foreground, as on a GPU host."""
-    ready_settings()
-    _become(supervisor.worker_command())
+    """Run this host's workers in the foreground: one for each slot, or that of DRAFTHOUSE_SLOT."""
+    settings = ready_settings()
+    if settings.slots == 1 or "slot" in settings.model_fields_set:
+        _become(supervisor.worker_command())
+    with stopped_by_signal(), supervisor.running_workers(settings) as workers:
+        logs = ", ".join(str(process.log.absolute()) for process in workers.processes)
+        print_text(f"{settings.slots} workers are up; their logs are {logs}")
+        sys.stdout.flush()
+        _tend_until_stopped(workers)
 
 
 def ingester() -> None:
@@ -84,15 +93,15 @@ def web() -> None:
 def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
     """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
     job_id = submit(settings, demo_study(), actor=local_actor())
-    print(f"Results as they come: {results_url(settings.public_url, job_id)}", flush=True)
+    print_text(f"Results as they come: {results_url(settings.public_url, job_id)}")
     ended = follow(settings.app_database_url, job_id, tend)
     published = all_runs_published(settings.warehouse_file, ended)
     if published:
-        print("\n".join(_answer(settings, job_id)), flush=True)
-        print(f"Done. Results: {results_url(settings.public_url, job_id)}", flush=True)
+        print_text("\n".join(_answer(settings, job_id)))
+        print_text(f"Done. Results: {results_url(settings.public_url, job_id)}")
     else:
-        print(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}", flush=True)
-        print(f"See `drafthouse logs {job_id}` and {settings.public_url}/jobs", flush=True)
+        print_text(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}")
+        print_text(f"See `drafthouse logs {job_id}` and {settings.public_url}/jobs")
     return published
 
 
@@ -123,7 +132,7 @@ def _answer(settings: Settings, job_id: str) -> list[str]:
 
     with open_warehouse(settings.warehouse_file) as con:
         comparison = answered(con, compare_study(con, job_id))
-    repeat_s = repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, job_id)
+    repeat_s = repeat_seconds(settings, job_id)
     return sentences(study_answer(comparison, repeat_s)).lines
 
 

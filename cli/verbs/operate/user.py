@@ -8,7 +8,7 @@ import typer
 
 from cli.arguments import AsJson
 from cli.home import ready_settings
-from cli.output import print_json, print_table
+from cli.output import print_json, print_table, print_text
 from jobs.access import accounts
 from jobs.access.local import local_actor
 from lab.access import Role, role_of
@@ -37,7 +37,7 @@ def add(
     engine = app_engine(settings.app_database_url)
     chosen = role_of(role)
     accounts.add_user(engine, name, chosen, actor=local_actor())
-    print(f"{name} is {_a(chosen)} of this lab.")
+    print_text(f"{name} is {_a(chosen)} of this lab.")
     _print_link(settings, name)
 
 
@@ -57,7 +57,7 @@ def list_users(*, as_json: AsJson = False) -> None:
         rows = [(user.name, user.role.value, _state(user), f"{user.created_at:%Y-%m-%d}") for user in users]
         print_table(("name", "role", "state", "added"), rows)
     else:
-        print("There are no users yet: `drafthouse user add NAME --role administrator` adds the first one.")
+        print_text("There are no users yet: `drafthouse user add NAME --role administrator` adds the first one.")
 
 
 @app.command()
@@ -65,32 +65,32 @@ def role(name: Name, new: RoleName) -> None:
     """Give a user another role, from their next click on."""
     chosen = role_of(new)
     accounts.set_role(app_engine(ready_settings().app_database_url), name, chosen, actor=local_actor())
-    print(f"{name} is {_a(chosen)} now")
+    print_text(f"{name} is {_a(chosen)} now")
 
 
 @app.command()
 def disable(name: Name) -> None:
     """Sign a user out everywhere and let them in no more; what they made stays."""
     accounts.disable(app_engine(ready_settings().app_database_url), name, actor=local_actor())
-    print(f"{name} is disabled")
+    print_text(f"{name} is disabled")
 
 
 @app.command()
 def enable(name: Name) -> None:
     """Let a disabled user in again, with the password they had."""
     accounts.enable(app_engine(ready_settings().app_database_url), name, actor=local_actor())
-    print(f"{name} may sign in again")
+    print_text(f"{name} may sign in again")
 
 
 def _print_link(settings: Settings, name: str) -> None:
     if settings.web_login == "oidc":
-        print("They sign in at the OpenID provider.")
+        print_text("They sign in at the OpenID provider.")
         return
     secret = accounts.new_link(app_engine(settings.app_database_url), name, actor=local_actor())
-    print(f"Their link, which works once within {accounts.LINK_LASTS.days} days:")
+    print_text(f"Their link, which works once within {accounts.LINK_LASTS.days} days:")
     print(f"  {settings.public_url}/login/link/{secret}")
     if settings.web_login != "accounts":
-        print("The page asks for passwords when DRAFTHOUSE_WEB_LOGIN is accounts.")
+        print_text("The page asks for passwords when DRAFTHOUSE_WEB_LOGIN is accounts.")
 
 
 def _state(user: accounts.User) -> str:

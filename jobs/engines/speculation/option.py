@@ -57,8 +57,18 @@ def number(least: float, most: float | None = None) -> Callable[[JsonValue], Wro
     return wrong
 
 
-def one_of(*words: str) -> Callable[[JsonValue], Wrong]:
-    return lambda value: None if value in words else f"must be one of {', '.join(words)}"
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few words, which a form can offer."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, value: JsonValue) -> Wrong:
+        return None if value in self.words else f"must be one of {', '.join(self.words)}"
+
+
+def one_of(*words: str) -> OneOf:
+    return OneOf(words)
 
 
 def whole_numbers(value: JsonValue) -> Wrong:

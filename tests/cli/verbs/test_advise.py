@@ -25,7 +25,9 @@ def advice_of(home: Home, *arguments: str) -> list[dict[str, Any]]:
 
 def test_it_begins_with_the_answer(studied: Home) -> None:
     lines = studied.ask("advise", "small").stdout.splitlines()
-    printed = json.loads(studied.ask("advise", "small", "--json").stdout)["answer"]
+    document = json.loads(studied.ask("advise", "small", "--json").stdout)
+    printed = document["answer"]
+    assert document["by_context"] == {}  # its prompts are of one length
     assert lines[: len(printed["sentences"]) + 1] == [*printed["sentences"], ""]
     assert printed["headline"]["arm"] == "drafted well"
     assert lines[0].startswith("drafted well beats plain on ")

@@ -197,3 +197,17 @@ def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_
     assert pair["same_output_share"]["value"] == 0
     assert pair["outputs"]["median_estimated_first_differing_token"] == 56
     assert (pair["outputs"]["prompts"], pair["outputs"]["candidate_degenerate_share"]) == (48, 0)
+
+
+def test_arms_are_compared_by_context_and_a_study_without_sessions_has_no_turns(studied: Home) -> None:
+    groups = json.loads(studied.ask("compare", "small", "--by", "context", "--json").stdout)
+    assert {group["context_tokens"] for group in groups} == {256}
+    drafted = [group for group in groups if group["arm"] == "drafted well"]
+    assert {group["word"] for group in drafted} == {"faster"}
+    assert all(group["ratio"]["value"] < 1 for group in drafted)  # of times
+    head, *lines = studied.ask("compare", "small", "--by", "context", "--metric", "e2e_mean_ms").stdout.splitlines()
+    assert head.split()[:6] == ["workload", "concurrency", "context", "arm", "requests", "e2e_mean_ms"]
+    assert len(lines) == len(groups)
+    refused = studied.ask("compare", "small", "--by", "turn")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "small has no numbers by turn" in " ".join(refused.stderr.split())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +14,7 @@ from tests.lab.studies import DRAFT, study
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
 from tests.workers.homes import Home as WorkersHome
-from tests.workers.homes import new_home
-from warehouse.ingest.service import ingest_all
-from workers.worker import Worker
+from tests.workers.homes import at_work, new_home
 
 #: Slow enough to be seen to stream on a busy machine.
 SLOW = {"token-s": 0.02}
@@ -58,18 +55,8 @@ def worked(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """A home with a worker and an ingester at work on whatever is submitted; its engine is a stand-in."""
     with new_home(tmp_path, migrated) as home:
         monkeypatch.setenv("DRAFTHOUSE_ENGINES_FILE", str(home.settings.engines_file))
-        done = threading.Event()
-
-        def work() -> None:
-            while not done.wait(0.5):
-                Worker(home.settings).work()
-                ingest_all(home.settings)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        yield home
-        done.set()
-        thread.join()
+        with at_work(home):
+            yield home
 
 
 def test_a_study_is_submitted_as_a_tuning_measured_and_told(worked: WorkersHome, tmp_path: Path) -> None:

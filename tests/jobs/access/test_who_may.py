@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from jobs import leases, order, queue
-from jobs.access import shared_links
+from jobs.access import accounts, shared_links, tokens
 from jobs.access.local import local_actor
 from jobs.access.shared_links import Kind
 from jobs.datasets.listing import add_dataset, remove_dataset
@@ -226,3 +227,43 @@ def test_at_this_machine_the_systems_user_is_an_administrator(monkeypatch: pytes
     monkeypatch.setenv("LOGNAME", "linus")
     assert local_actor() == Actor("linus", Role.ADMINISTRATOR, "command")
     assert local_actor("page").via == "page"
+
+
+@pytest.mark.parametrize(
+    ("module", "most", "make"),
+    [
+        (queue, "MOST_WAITING", lambda home, _number: _queued(home)),
+        (dashboards, "MOST_OWN", lambda home, number: dashboards.create(home.database, number, actor=SUBMITTER)),
+        (
+            saved_views,
+            "MOST_NAMED",
+            lambda home, name: saved_views.name_view(home.database, "sql", name, _view(home), actor=SUBMITTER),
+        ),
+        (
+            tokens,
+            "MOST_TOKENS",
+            lambda home, label: tokens.add_token(home.database, "sam", label, Role.VIEWER, actor=SUBMITTER),
+        ),
+    ],
+)
+def test_nobody_stores_more_than_others_can_look_through(
+    home: Home, monkeypatch: pytest.MonkeyPatch, module: ModuleType, most: str, make: Callable[[Home, str], object]
+) -> None:
+    accounts.add_user(home.database, SUBMITTER.name, SUBMITTER.role, actor=ADMIN)
+    monkeypatch.setattr(module, most, 2)
+    for number in "12":
+        make(home, number)
+    with pytest.raises(AccessError, match="2 "):
+        make(home, "3")
+
+
+def test_a_full_queue_takes_no_job_again_but_an_administrators(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = _failed(home)
+    monkeypatch.setattr(queue, "MOST_WAITING", 1)
+    _queued(home)
+    with pytest.raises(AccessError, match="1 jobs of yours wait already"):
+        queue.retry(home.database, ended, actor=SUBMITTER)
+    queue.retry(home.database, ended, actor=ADMIN)
+    for _ in range(2):
+        queue.submit(home.settings, home.study(), actor=ADMIN)
+    assert len(queue.active(home.database)) == 4

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from jobs.datasets import formats
+from jobs.datasets import files, formats
 from jobs.datasets.files import DatasetFile, read_file
 from lab.errors import UserError
 from tests.jobs.datasets.rows import write_text
@@ -117,3 +117,17 @@ def test_a_dataset_in_another_encoding_says_so(tmp_path: Path) -> None:
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="dataset own has no usable row"):
         read_text("\n\n")
+
+
+@pytest.mark.parametrize("kind", ["device", "folder"])
+def test_only_a_regular_file_is_read(tmp_path: Path, kind: str) -> None:
+    """A device may have no end, and a pipe is waited for."""
+    with pytest.raises(UserError, match="is not a regular file: a dataset is one"):
+        read(Path("/dev/null") if kind == "device" else tmp_path)
+
+
+def test_a_file_larger_than_any_dataset_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_text(tmp_path / "own", '{"prompt": "a"}')
+    monkeypatch.setattr(files, "_MOST_BYTES", path.stat().st_size - 1)
+    with pytest.raises(UserError, match=r"dataset own has 0\.0 GiB: a dataset has 0 at most"):
+        read(path)

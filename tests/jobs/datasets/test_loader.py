@@ -141,7 +141,7 @@ def test_reference_prompts_that_are_not_prepared_name_the_command(tmp_path: Path
 def test_a_dataset_that_is_not_there_says_what_to_name(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file; use a JSONL file, or one of `drafthouse datasets`"):
         check_workload(settings, Workload(dataset="nowhere.jsonl"), 1)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="is not a regular file"):
         check_workload(settings, Workload(dataset=str(tmp_path)), 1)
     with pytest.raises(UserError, match="no dataset 'sharegtp': did you mean sharegpt"):
         check_workload(settings, Workload(dataset="sharegtp"), 1)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,14 +42,15 @@ def test_a_registered_file_is_used_by_its_name_without_the_original(settings: Se
 def test_listing_the_datasets_again_reads_no_file_that_has_not_changed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, reads, read_bytes = list_datasets(settings), [], Path.read_bytes
+    first, reads, opens = list_datasets(settings), [], Path.open
     assert sum(state.stock is not None for state in first) > 8  # some of them in several files
 
-    def reading(path: Path) -> bytes:
-        reads.append(path.name)
-        return read_bytes(path)
+    def opened(path: Path, mode: str = "r", **others: Any) -> Any:
+        if mode == "rb":
+            reads.append(path.name)
+        return opens(path, mode, **others)
 
-    monkeypatch.setattr(Path, "read_bytes", reading)
+    monkeypatch.setattr(Path, "open", opened)
     assert list_datasets(settings) == first
     assert reads == []
     write_rows(settings.models_dir / "prompts" / "code.jsonl", [{"prompt": "new", "category": "code"}])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.datasets.loader import check_workload, load_prompts
-from jobs.datasets.prompt import Message, Prompt, Turn
+from jobs.datasets.prompt import Message, Prompt, Turn, next_turn
 from jobs.datasets.registry import add
 from jobs.datasets.sessions import RowTurn, turns_of, without_text
 from jobs.datasets.tokenizer import TargetTokenizer
@@ -237,3 +237,23 @@ def test_two_answers_in_a_row_are_one_reply_and_an_opening_answer_is_no_turn() -
 def test_the_random_tokens_of_a_trace_are_ordinary_ones(tokenizer: TargetTokenizer) -> None:
     prompt = without_text([RowTurn(input_tokens=40)], None, 1, tokenizer, own_lengths=False)
     assert set(prompt.token_ids or ()) <= set(tokenizer.ordinary_ids.tolist())
+
+
+def test_the_expected_answer_is_that_of_a_whole_sessions_last_turn(settings: Settings, tmp_path: Path) -> None:
+    rows = [CHAT | {"expected": "a3"}, {"messages": said("alone"), "expected": "a1"}]
+    sessions = {len(session.later): session for session in load(settings, write_rows(tmp_path / "e.jsonl", rows), 2)}
+    assert (sessions[0].expected, sessions[2].expected) == ("a1", None)
+    assert [turn.expected for turn in sessions[2].later] == [None, "a3"]
+    third = next_turn(next_turn(sessions[2], 1, sessions[2].later[0], "x"), 2, sessions[2].later[1], "y")
+    assert (third.turn, third.expected) == (3, "a3")
+    (cut,) = load(settings, write_rows(tmp_path / "cut.jsonl", rows[:1]), max_turns=2)
+    assert [turn.expected for turn in cut.later] == [None]
+
+
+def test_a_score_needs_expected_answers_unless_it_looks_at_the_answer_alone(settings: Settings, tmp_path: Path) -> None:
+    plain = write_rows(tmp_path / "plain.jsonl", [{"prompt": "17 + 25 ="}])
+    solved = write_rows(tmp_path / "solved.jsonl", [{"prompt": "17 + 25 =", "expected": "42"}])
+    check_workload(settings, Workload(dataset=solved, score="number"), 1)
+    check_workload(settings, Workload(dataset=plain, score="json"), 1)
+    with pytest.raises(UserError, match="has no expected answers to score by number: give its rows `expected`"):
+        check_workload(settings, Workload(dataset=plain, score="number"), 1)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.checks import arm_problems, flag_problems, tuning_problems
-from lab.study import Study, Tune
+from jobs.engines.checks import arm_problems, flag_problems, sampling_problems, tuning_problems
+from lab.study import Arm, Sampling, Speculation, Study, Tune
 from tests.lab.studies import study
 
 FLAGS = (
@@ -136,3 +136,24 @@ def test_a_tuning_is_refused_where_the_engine_cannot_do_it() -> None:
     assert "set schedule = false" in by_field_of("sglang")["tune.schedule"]
     assert by_field_of("sglang", schedule=False) == {}
     assert "cannot be tuned" in by_field_of("endpoint")["tune"]
+
+
+@pytest.mark.parametrize(
+    ("version", "temperature", "speculates", "refused"),
+    [
+        ("0.32.0+cpu", 1.0, True, True),
+        ("0.32.0+cpu", 0.0, True, False),
+        ("0.32.0+cpu", 1.0, False, False),
+        ("0.32.0", 1.0, True, False),
+    ],
+)
+def test_sampling_with_speculation_is_refused_where_the_engine_is_known_to_do_it_wrong(
+    version: str, temperature: float, *, speculates: bool, refused: bool
+) -> None:
+    drafts = Speculation(method="ngram", num_speculative_tokens=3) if speculates else None
+    has = HAS.model_copy(update={"version": version})
+    found = dict(
+        sampling_problems("arms[0]", Arm(name="a", speculation=drafts), Sampling(temperature=temperature), has)
+    )
+    assert bool(found) is refused
+    assert all("set sampling.temperature = 0 instead of 1" in problem for problem in found.values())

@@ -36,6 +36,12 @@ RuntimeError: Engine core initialization failed. See root cause above.
 """
 
 
+def test_a_key_of_a_flags_table_is_spelled_as_it_is_written(tmp_path: Path) -> None:
+    flags = {"default_chat_template_kwargs.enable_thinking": "false", "max_model_len": 8}
+    words = of_arm(tmp_path, {"flags": flags})
+    assert {"--default-chat-template-kwargs.enable_thinking=false", "--max-model-len=8"} <= set(words)
+
+
 def of_arm(tmp_path: Path, arm: dict[str, object], **changes: object) -> list[str]:
     built = study(arms=[arm | {"baseline": True, "name": "a"}], **changes)
     return list(arguments(Settings(home=tmp_path).models_dir, built, built.arms[0], 8000, tmp_path / "launch"))

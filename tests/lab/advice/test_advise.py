@@ -80,7 +80,7 @@ def test_what_costs_is_not_enabled_and_every_arm_says_why() -> None:
     slow = replace(GOOD, concurrency=64, speedup=0.8, low=0.7, high=0.9, outcome="slower")
     advice = only(slow, replace(slow, arm="other", speedup=1.0, outcome="no difference"))
     assert (advice.action, advice.arm, advice.gamma) == ("do not enable", None, None)
-    assert "draft k=3 (k = 3) is slower" in text(advice)
+    assert "draft k=3 is slower" in text(advice)
     assert "other (k = 3) is no different" in text(advice)
     assert "concurrency 64, over 32: likely counterproductive" in text(advice)
 
@@ -212,7 +212,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
         ("reference/code", 1, "enable", "draft k=3", 3, "c1"),
         (
             (
-                "draft k=3 (k = 3) is faster than the baseline: 1.30× [1.20, 1.40] of its throughput",
+                "draft k=3 is faster than the baseline: 1.30× [1.20, 1.40] of its throughput",
                 "measured",
                 OURS,
             ),
@@ -259,7 +259,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
         (
             (
                 (
-                    "draft k=3 (k = 3) is not certainly different from the baseline: 1.10× [0.90, 1.30] of its "
+                    "draft k=3 is not certainly different from the baseline: 1.10× [0.90, 1.30] of its "
                     "throughput; about 4 more repeats would decide"
                 ),
                 "measured",
@@ -294,7 +294,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
         ("reference/code", 5, "do not enable", None, None, ""),
         (
             (
-                "draft k=3 (k = 3) is slower than the baseline: 0.80× [0.70, 0.90] of its throughput",
+                "draft k=3 is slower than the baseline: 0.80× [0.70, 0.90] of its throughput",
                 "measured",
                 OURS,
             ),

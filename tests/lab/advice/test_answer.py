@@ -89,6 +89,12 @@ def test_a_workload_is_told_in_one_sentence(pairs: Sequence[JudgedPair], expecte
     assert expected in lines_of(*pairs)
 
 
+def test_imported_prompts_have_no_name() -> None:
+    said = lines_of(judged("E", 1, "faster", FAST, workload=""))
+    assert said[0].startswith("E beats no draft at concurrency 1: 1.42× [1.31, 1.54] its output throughput")
+    assert said[1] == "Enable E at concurrency 1: 1.42× [1.31, 1.54]."
+
+
 def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_reading() -> None:
     lucky = judged("lucky", 1, "faster", (3.0, 1.1, 8.0))
     unsure = judged("unsure", 1, "faster", (1.9, 1.8, 2.0), strict="not enough data")
@@ -97,7 +103,7 @@ def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_r
     assert answer.headline.arm == "E"
     assert (
         sentences(answer).headline
-        == "E beats no draft on code at concurrency 1: 1.42× [1.31, 1.54] its output throughput."
+        == "E beats no draft on code at concurrency 1: 1.42× [1.31, 1.54] its output throughput, by the strict reading."
     )
     burst = judged("E", 4, "faster", FAST, load="burst")
     assert lines_of(burst, judged("E", 4, "slower", SLOW, load="steady"))[0].startswith(
@@ -267,7 +273,7 @@ def test_an_interval_is_written_as_far_as_it_is_known() -> None:
 
 def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
     assert lines_of(judged("E", 1, "faster", FAST)) == [
-        "E beats no draft on code at concurrency 1: 1.42× [1.31, 1.54] its output throughput.",
+        "E beats no draft on code at concurrency 1: 1.42× [1.31, 1.54] its output throughput, by the strict reading.",
         "On code: enable E at concurrency 1: 1.42× [1.31, 1.54].",
         (
             "How sure: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg); the first line "

@@ -36,6 +36,13 @@ def test_repeats_are_three_at_least_and_never_hundreds(more: int | None, repeats
     assert proposed.repeats == repeats
 
 
+@pytest.mark.parametrize(("more", "prompts"), [(4, 8), (17, 8), (57, 24), (700, 64)])
+def test_what_hundreds_of_repeats_would_decide_is_measured_with_more_prompts(more: int, prompts: int) -> None:
+    proposed = next_study(study(repeats=3), open_answer(more))
+    assert proposed is not None
+    assert [load.num_prompts for load in proposed.loads] == [prompts]
+
+
 def test_where_nothing_is_open_there_is_no_next_study() -> None:
     decided = answer([judged("draft", 1, "faster", workload=WORKLOAD)], metric="output_tok_per_s", baseline="no draft")
     assert next_study(study(), decided) is None

@@ -30,11 +30,12 @@ def test_each_context_has_its_own_break_even_with_its_band() -> None:
 
 def test_the_surface_is_told_in_a_sentence() -> None:
     assert sentence(measured()) == (
-        "up to 512 tokens of context it pays up to 6.6 [5.3, 8.0] at once; up to 4,096 it pays everywhere measured"
+        "up to 512 tokens of context it pays up to 6.6 [5.3, 8.0] requests at once; "
+        "up to 4,096 it pays everywhere measured"
     )
     assert sentence(surface([cell(1, 512, 1.01), cell(4, 512, 1.02)])) == "up to 512 tokens of context it is open"
     unsure = surface([cell(1, 512, 1.1, reach=0.5), cell(4, 512, 0.9, reach=0.5)])
-    assert sentence(unsure) == "up to 512 tokens of context it is open, crossing 1× near 1.9 at once"
+    assert sentence(unsure) == "up to 512 tokens of context it is open, crossing 1× near 1.9 requests at once"
     assert sentence(surface([])) == "not measured"
 
 

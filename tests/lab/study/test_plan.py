@@ -12,6 +12,7 @@ from hypothesis import given
 from lab.errors import StudyError
 from lab.study import Arm, Load, Study, Workload
 from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, blocks, engine_starts, estimate_s, paced_s, plan
+from lab.study.session_length import ASSUMED_TURNS, SessionLength
 from tests.lab.studies import DRAFT, study
 from tests.lab.study.generated import studies
 
@@ -122,9 +123,16 @@ def test_a_load_takes_its_waves_or_its_arrivals(load: Load, expected_s: float) -
     assert paced_s(run_of(Load(max_concurrency=1, num_prompts=1)), token_s=0.1) == pytest.approx(6.4)
 
 
+def test_a_session_takes_its_stream_for_all_of_its_turns_and_waits() -> None:
+    run = run_of(Load(max_concurrency=4, num_prompts=9), sessions={"think": "fixed", "think_s": 2.0, "max_turns": 5})
+    five = SessionLength(turns=5, waits_s=8.0)
+    assert paced_s(run, 0.1, 0.5, five) == pytest.approx(3 * (5 * 6.4 + 8.0) + 9 * 5 * 0.5)
+    assert paced_s(run, 0.1) == pytest.approx(3 * (ASSUMED_TURNS * 6.4 + (ASSUMED_TURNS - 1) * 2.0))
+
+
 def test_a_run_is_assumed_to_warm_up_and_to_lose_by_each_further_stream() -> None:
     alone = run_of(Load(max_concurrency=1, num_prompts=4))
-    assert WITHOUT_GPU.run_s(alone) == pytest.approx(4 * 10 * 0.025 + 4 * 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
+    assert WITHOUT_GPU.run_s(alone) == pytest.approx(10 * 0.025 + 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
     many = run_of(Load(max_concurrency=6, num_prompts=6), input_tokens=1000, output_tokens=8, dataset="random")
     assert WITHOUT_GPU.run_s(many) == pytest.approx(8 * 0.05 + 6 * 1.0 + 8 * 0.05 + 6 * 1.0)
     assert WITH_GPU.run_s(many) == pytest.approx(2 * (8 * 0.006 * 1.3 + 6 * 0.1))

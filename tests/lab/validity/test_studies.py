@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lab.metrics.measure import Value
@@ -111,6 +113,21 @@ def remembering(*lengths: float, launch: int = 0, **speculation: Any) -> list[St
         run._replace(metrics={**run.metrics, "acceptance_length": length})
         for run, length in zip(drafted_runs, lengths, strict=True)
     ]
+
+
+def on_slots(*slowness: float, repeats: int = 4, **around: Any) -> list[StudyRun]:
+    """Both arms at one load, each repeat on the next slot; every run's figures scatter by some percent."""
+    runs = []
+    for repeat in range(repeats * len(slowness)):
+        slot, slow = repeat % len(slowness), slowness[repeat % len(slowness)]
+        for arm, scatter in (("plain", 1 + 0.01 * (repeat % 3)), ("drafted", 2 - 0.01 * (repeat % 5))):
+            here = circumstances(effective_config=BASELINE_CONFIG, slot=slot + 1, **(around if slot == 0 else {}))
+            changes: dict[str, Any] = {"run_id": f"{arm}-{repeat}", "repeat": repeat, "circumstances": here}
+            started_at = f"2026-11-21T{repeat:02}:{int((arm == 'plain') == (repeat % 2 == 0)):02}:00+00:00"
+            run = run_record(**study()[arm, 1, 0].model_dump() | changes | {"started_at": started_at})
+            figures = {"output_tok_per_s": 100 * scatter / slow, "tpot_p50_ms": 20 * slow / scatter}
+            runs.append(StudyRun(run, figures, OUTPUTS))
+    return runs
 
 
 TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
@@ -221,6 +238,18 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
             "changes over the hours favours one of them."
         ),
         one_arm_after_the_other,
+    ),
+    (
+        "slot_differs",
+        "warning",
+        "On slot 2 the throughput was 9.82 % lower than usual on its like, in 8 runs (compared with slots 1, 3).",
+        lambda: on_slots(1.0, 1.12, 1.0),
+    ),
+    (
+        "slot_differs",
+        "note",
+        "The slots that measured this study differ (driver): each was compared with its like alone.",
+        lambda: on_slots(1.0, 1.0, 1.0, driver_version="580.1"),
     ),
     (
         "outputs_differ",
@@ -341,6 +370,49 @@ def test_no_runs_are_no_study() -> None:
 )
 def test_an_acceptance_that_need_not_be_a_memory_is_not_called_one(runs: Callable[[], list[StudyRun]]) -> None:
     assert "draft_remembers" not in {finding.check for finding in judge_study(runs()).findings}
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        lambda: on_slots(1.0, 1.0, 1.0),  # they scatter by less
+        lambda: on_slots(1.0, 1.03, 1.0),
+        lambda: on_slots(1.0, 1.2, repeats=1),  # two runs of each slot
+        lambda: on_slots(1.2),  # it has no like
+    ],
+)
+def test_slots_that_may_be_alike_are_not_said_to_differ(runs: Callable[[], list[StudyRun]]) -> None:
+    assert "slot_differs" not in {finding.check for finding in judge_study(runs()).findings}
+
+
+@pytest.mark.parametrize(("slowness", "most", "least"), [(1.0, 0.1, 0.0), (1.3, 1.0, 0.9)])
+def test_blocks_that_share_the_hour_name_no_slot_by_chance(slowness: float, most: float, least: float) -> None:
+    """Three slots of three blocks each; blocks differ by 5 % and runs by 3 %. A slot that is slower is found."""
+    rng = np.random.default_rng(3)
+    studied = on_slots(1.0, slowness, 1.0, repeats=3)
+
+    def again() -> list[StudyRun]:
+        hours = rng.normal(0, 0.05, 9)
+        scattered = []
+        for run in studied:
+            factor = math.exp(hours[run.run.repeat] + rng.normal(0, 0.03))
+            metrics = {"output_tok_per_s": float(str(run.metrics["output_tok_per_s"])) * factor}
+            scattered.append(run._replace(metrics=metrics))
+        return scattered
+
+    studies = [judge_study(again()).findings for _ in range(60)]
+    named = sum("slot_differs" in {finding.check for finding in findings} for findings in studies) / len(studies)
+    assert least <= named <= most
+
+
+def test_of_two_slots_the_slower_is_named_and_a_slow_kind_of_its_own_is_not() -> None:
+    def sentences(runs: list[StudyRun]) -> list[str]:
+        return [finding.sentence for finding in judge_study(runs).findings if finding.check == "slot_differs"]
+
+    (only,) = sentences(on_slots(1.3, 1.0))
+    assert only.startswith("On slot 1 the throughput was 23.2 % lower")
+    (apart,) = sentences(on_slots(1.3, 1.0, driver_version="580.1"))
+    assert apart.startswith("The slots that measured this study differ (driver)")
 
 
 def test_the_first_cell_of_a_start_is_believed_though_the_draft_remembers() -> None:

@@ -16,7 +16,7 @@ from lab.study import Load, Sessions, Workload
 from lab.validity import Finding, Severity, Skipped
 from tests.lab.validity.healthy import STREAMS, Measured
 from tests.lab.validity.one_check import answer, few, samples, severity_of
-from tests.lab.validity.trapped import RATED, beside, disturbed, drafted, plain
+from tests.lab.validity.trapped import RATED, beside, disturbed, drafted, plain, scheduled
 
 Said = Severity | None
 FAILED: dict[str, Any] = {"error": "broke", "first_token_s": None, "chunk_s": (), "completion_tokens": None}
@@ -52,6 +52,15 @@ def first_tokens(first_ms: float, later_ms: float, later: int = 3, window_s: flo
         for place, (request, ms) in enumerate(zip(run.requests, times, strict=True))
     ]
     return replace(run, requests=tuple(moved))
+
+
+def uncounted(share: float, run: Callable[[], Measured] = drafted, method: str = "mtp") -> Measured:
+    """512 answers of 64 tokens, whose server counts no round for the steps that gave this share of the tokens."""
+    counted = 512 * 63 - share * 512 * 64
+    measured = run().with_counters(num_drafts=1000 + counted / 2, num_accepted_tokens=1000 + counted / 2)
+    speculation = measured.run.arm.speculation
+    assert speculation is not None
+    return measured.with_arm(speculation=speculation.model_copy(update={"method": method}))
 
 
 def compiling(pause_s: float) -> Measured:
@@ -391,6 +400,12 @@ CASES: tuple[Case, ...] = (
     case("request_acceptance_agrees", "warning", lambda: accepted(1001.0, 95, 10)),
     case("request_acceptance_agrees", None, lambda: accepted(200.0, 1, 100)),
     case("request_acceptance_agrees", "warning", lambda: accepted(201.0, 1, 100)),
+    case("steps_without_draft", None, drafted),
+    case("steps_without_draft", None, lambda: uncounted(0.049)),
+    case("steps_without_draft", "warning", lambda: uncounted(0.051)),
+    case("steps_without_draft", None, lambda: uncounted(0.5, method="ngram")),
+    case("steps_without_draft", None, lambda: uncounted(0.5, lambda: scheduled(3))),
+    case("steps_without_draft", None, lambda: drafted().with_counters(num_drafts=1000.0)),
     case("few_rounds", None, drafted, num_drafts=100),
     case("few_rounds", "note", drafted, num_drafts=99),
     case("few_rounds", "note", drafted, num_drafts=1),

@@ -339,6 +339,15 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "The rounds that 512 answers list do not add up to their own counts.",
         lambda: drafted().with_requests(rounds_drafted=(3,), rounds_accepted=(1,), rounds_count=(9,)),
     ),
+    (
+        "steps_without_draft",
+        "warning",
+        (
+            "48.4 % of the tokens came from steps that the server counts no round for: the acceptance length is that "
+            "of the other 8192 rounds."
+        ),
+        lambda: drafted().with_counters(num_drafts=9192.0, num_accepted_tokens=9192.0),
+    ),
     ("few_rounds", "note", "Acceptance rests on 50 rounds.", lambda: drafted().with_counters(num_drafts=1050.0)),
     (
         "few_rounds",

@@ -1,10 +1,15 @@
-"""Who asks too fast waits, who asks much too fast is refused, and nobody else notices."""
+"""Who asks too fast waits, who asks much too fast is refused, who goes away is forgotten, and nobody else notices."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
 
-from webapp.access import pace
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Message
+
+from webapp.access import pace, routes
 from webapp.access.pace import BURST, LONGEST_WAIT_S, RATE_PER_S, OpenPages, Pace
 
 
@@ -58,3 +63,12 @@ def test_a_visitor_has_so_many_pages_open_and_all_visitors_so_many(monkeypatch: 
             assert "3 pages of this lab are open" in str(pages.why_none("third"))
         assert pages.why_none("third") is None
     assert pages.why_none("hasty") is None
+
+
+def test_who_goes_away_in_the_middle_of_a_form_is_no_error_of_ours() -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(HTTPException) as ended:
+        asyncio.run(routes._form(Request({"type": "http", "method": "POST", "headers": []}, receive)))
+    assert ended.value.status_code == 400

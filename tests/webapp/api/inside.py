@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lab.access import Actor, Role
 from warehouse.settings import Settings
-from webapp.access.gate import ACTOR, GATE, Gate
+from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.access.guard import Guard
 from webapp.api.app import PREFIX, api
 from webapp.warehouse_files.routes import warehouse_routes
@@ -29,7 +29,8 @@ class LetIn:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         role = dict(scope.get("headers", ())).get(ROLE.encode(), b"administrator").decode()
-        known = {ACTOR: Actor(f"a {role}", Role(role), "api"), GATE: self._gate}
+        actor = Actor(f"a {role}", Role(role), "api")
+        known = {ACTOR: actor, GATE: self._gate, AGAIN: lambda: actor}
         await self._app({**scope, **known}, receive, send)
 
 

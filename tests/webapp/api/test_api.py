@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import drafthouse
-from jobs import queue
+from jobs import order, queue
 from jobs.access import accounts, tokens
 from lab.access import Role
 from lab.study.parsing import study_to_toml
@@ -103,6 +103,29 @@ def test_a_viewer_may_plan_and_a_submitter_submit_cancel_and_watch(lab: Lab) -> 
     assert (status, answered["content-type"].partition(";")[0]) == (200, "text/event-stream")
     event, data, *_ = body.split("\n")
     assert (event, json.loads(data.removeprefix("data: "))["state"]) == ("event: job", "cancelled")
+
+
+def test_who_watches_a_job_sees_its_changes_until_the_token_ends(lab: Lab) -> None:
+    job = queue._insert(lab.database, study(name="watched"), 0, ADMIN)
+    watching = drafthouse.connect(lab.url, token(lab, Role.VIEWER))
+    (ours, *_) = tokens.all_tokens(lab.database, "viewer")
+    events = watching._events(job)
+    assert next(events)["priority"] == 0
+    order.reprioritise(lab.database, job, 3, actor=ADMIN)
+    assert next(events)["priority"] == 3
+    tokens.revoke(lab.database, ours.token_id, actor=ADMIN)
+    asyncio.run(asyncio.sleep(2 * FRESH_S))
+    queue.cancel(lab.database, job, actor=ADMIN)  # which would be the last event
+    assert list(events) == []
+
+
+def test_the_audit_table_is_for_an_administrators_token_alone(lab: Lab) -> None:
+    question = {"json": {"sql": "select count(*) > 0 as has_rows from audit"}}
+    assert ask(lab, "/sql", "POST", Role.ADMINISTRATOR, **question)[1]["rows"] == [[True]]
+    reading = {"Authorization": f"Bearer {token(lab, Role.SUBMITTER, name='administrator')}"}
+    for role, headers in ((Role.VIEWER, {}), (Role.SUBMITTER, {}), (Role.ADMINISTRATOR, reading)):
+        status, problem = ask(lab, "/sql", "POST", role, headers=headers, **question)
+        assert (status, "audit does not exist" in problem["detail"]) == (400, True)
 
 
 def test_a_study_that_is_not_valid_is_answered_field_by_field(lab: Lab) -> None:

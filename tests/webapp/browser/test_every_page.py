@@ -18,6 +18,7 @@ from tests.webapp.browser.clicks import becomes, choose, has_parameters, heading
 from tests.webapp.browser.conftest import Server, used
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
+from webapp.charts.theme import INKS
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
@@ -39,6 +40,7 @@ class Walk:
     complaints: list[str] = field(default_factory=list)  # of the browser
     grave: list[str] = field(default_factory=list)  # what axe-core calls serious or critical
     grounds: dict[str, set[str]] = field(default_factory=dict)  # of each page: its colours
+    inks: set[str] = field(default_factory=set)  # of charts that were drawn light, after it became dark
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +75,10 @@ def _walk(server: Server, page: Page, other: Page) -> Walk:
     views = {key: {"job": label} for key in names} | {"Results": results, "Explore": {"job": label, "mark": "Bar"}}
     walk = Walk(label, views, complaints)
     _by_the_list(page, names, walk)
-    _back(page, names, walk)
+    _back_and_forward(page, names, walk)
     _by_links(page, other, walk)
     _in_a_new_tab(page, "Explore", walk)
+    _by_night(other, f"{server.url}/results", walk)
     return walk
 
 
@@ -88,13 +91,14 @@ def _by_the_list(page: Page, names: list[str], walk: Walk) -> None:
         has_parameters(page, dict(walk.views[name]))
 
 
-def _back(page: Page, names: list[str], walk: Walk) -> None:
+def _back_and_forward(page: Page, names: list[str], walk: Walk) -> None:
     for name in reversed(names[:-1]):
         page.go_back()
         _shows(page, name, walk)
         has_parameters(page, dict(walk.views[name]))
-    page.go_forward()
-    _shows(page, names[1], walk)
+    for name in names[1:]:
+        page.go_forward()
+        _shows(page, name, walk)
 
 
 def _by_links(page: Page, other: Page, walk: Walk) -> None:
@@ -107,11 +111,31 @@ def _by_links(page: Page, other: Page, walk: Walk) -> None:
 
 
 def _in_a_new_tab(page: Page, name: str, walk: Walk) -> None:
+    """By a middle click, and once more by a reload."""
     with page.context.expect_page() as opened:
         _listed(page, name).click(button="middle")
     _shows(opened.value, name, walk)
     has_parameters(opened.value, dict(walk.views[name]))
+    opened.value.reload()
+    _shows(opened.value, name, walk)
+    has_parameters(opened.value, dict(walk.views[name]))
     opened.value.close()
+
+
+def _by_night(page: Page, link: str, walk: Walk) -> None:
+    """The system's colours change while the page is open, and nobody touches it."""
+    texts = {ink.text for ink in INKS.values()}
+    page.goto(link)
+    becomes(page, lambda: _inks(page) & texts, {INKS["light"].text})
+    page.emulate_media(color_scheme="dark")
+    becomes(page, lambda: _inks(page) & texts, {INKS["dark"].text})
+    walk.inks = _inks(page)
+
+
+def _inks(page: Page) -> set[str]:
+    """The colours of what is written in charts."""
+    written = page.locator("[data-testid=stVegaLiteChart] svg text[fill]")
+    return set(written.evaluate_all("all => all.map(text => text.getAttribute('fill'))"))
 
 
 def _look(page: Page, name: str, walk: Walk) -> None:
@@ -160,6 +184,12 @@ def test_study_and_views_stay_from_every_page_to_every_other(walk: Walk) -> None
 def test_every_page_is_drawn_without_an_error_or_a_request_to_elsewhere(walk: Walk) -> None:
     assert len(walk.grounds) == PAGES
     assert walk.complaints == []
+
+
+def test_charts_follow_when_the_colours_change_while_the_page_is_open(walk: Walk) -> None:
+    light, dark = INKS["light"], INKS["dark"]
+    assert walk.inks >= {dark.text, dark.muted}
+    assert not walk.inks & {light.text, light.muted}
 
 
 def test_no_page_has_a_serious_violation_light_or_dark(walk: Walk) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import altair as alt
@@ -9,6 +10,7 @@ import pytest
 import vl_convert
 from altair.utils import sanitize_pandas_dataframe
 
+from lab.metrics.number_format import number
 from tests.webapp import frames
 from webapp.charts import axes, results, theme, vega_spec
 from webapp.charts import panels as figures
@@ -208,3 +210,22 @@ def test_a_specification_has_the_rows_and_the_rest_that_altair_writes() -> None:
     assert [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]] == rows
     assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line", "rule"]
     alt.Chart.from_dict(spec, validate=True)
+
+
+def test_tooltips_write_numbers_as_the_pages_do() -> None:
+    values = [0.0, 0.00021, 0.85, 1.5, 44.0, 999.0, 1000.0, 1234.6, 123456.7, -2.5, None]
+    chart = alt.Chart(pd.DataFrame({"p50": values})).mark_text()
+    chart = axes.with_written(chart, "p50").encode(text=axes.number_tooltip("p50", "p50, ms").shorthand)
+    svg = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict()))
+    shown = re.findall(r"<text[^>]*>([^<]+)</text>", svg)
+    assert shown == [number(value).replace("-", "\N{MINUS SIGN}") for value in values]
+
+
+def test_what_is_unknown_is_null_in_every_column() -> None:
+    """A browser reads no JSON with NaN: a shared page of a study without verdicts would show none of its charts."""
+    texts = pd.DataFrame({"verdict": ["faster", float("nan")], "several": [[1, 2], None]})
+    rows = texts.assign(x=[1.0, float("nan")], nothing=pd.Series([None] * 2, dtype=object))
+    (records,) = vega_spec.plain(alt.Chart(rows).mark_point().encode(x="x:Q"))["datasets"].values()
+    known = {"x": 1.0, "verdict": "faster", "several": [1, 2], "nothing": None}
+    unknown = {"x": None, "verdict": None, "several": None, "nothing": None}
+    assert records == [known, unknown]

@@ -128,6 +128,27 @@ def test_a_mean_of_one_judged_cell_is_its_ratio_with_the_interval_of_its_verdict
     assert {"field": "verdict", "title": "Against the baseline", "type": "nominal"} in points["encoding"]["tooltip"]
 
 
+def test_series_at_one_place_stand_side_by_side_with_their_whiskers() -> None:
+    table, scene = drawn()
+    spec = runs.line(table, scene).to_dict()
+    for layer in spec["layer"]:
+        assert layer["mark"]["xOffset"] == {"expr": "datum.dodge_px || 0"}
+    (points,) = (layer for layer in spec["layer"] if layer["mark"]["type"] == "point")
+    placed = {row["series"]: row["dodge_px"] for row in spec["datasets"][points["data"]["name"]]}
+    assert len(set(placed.values())) == 3
+    assert sum(placed.values()) == pytest.approx(0)
+
+
+def test_an_axis_holds_whole_whiskers_and_says_where_they_are_far_too_long_for_it() -> None:
+    table, _ = drawn()
+    lowest, highest = runs.means(table)["low"].min(), runs.means(table)["high"].max()
+    (low, high), are_cut = runs.with_whiskers(runs.span(table["y"], from_zero=False), [table], from_zero=False)
+    assert (low < lowest, high > highest, are_cut) == (True, True, False)
+    wide = table.assign(y=table["y"] + 400 * (table["repeat"] == 1))
+    (low, high), are_cut = runs.with_whiskers((0.0, 600.0), [wide], from_zero=True)
+    assert (low, high, are_cut) == (0.0, 2400.0, True)
+
+
 def test_more_runs_than_can_be_drawn_are_means_with_their_range() -> None:
     table, scene = drawn()
     many = pd.concat([table] * 200, ignore_index=True)

@@ -38,7 +38,7 @@ def test_each_cell_has_a_verdict_with_the_speed_up_of_its_own_arm(advice: StudyA
     assert low_load["speedup"] == pytest.approx(1.41, abs=0.01)
     assert set(tables.with_signs(rows)["action"]) <= set(tables.SIGNS.values())
     title = page.verdict_title(advice.advice[0]).replace("\\", "")
-    assert title.endswith("c1-n4 :gray[(concurrency 1)] **enable: draft with k = 3**")
+    assert title.endswith("c1-n4 :gray[(concurrency 1)] **enable: draft (k = 3)**")
 
 
 def test_the_cards_count_the_verdicts_and_name_the_best_speed_up(advice: StudyAdvice) -> None:
@@ -96,7 +96,7 @@ def test_a_draft_cost_that_is_not_a_number_from_zero_on_is_refused(text: str) ->
 def test_the_page_shows_verdicts_predictions_and_their_figure(open_page: OpenPage, measured_home: MeasuredHome) -> None:
     job_id = measured_home.three_arms
     app = open_page("advice", job=job_id, advice_tab="Predicted and measured")
-    assert "**enable: draft with k = 3**" in " ".join(expander.label for expander in app.expander).replace("\\", "")
+    assert "**enable: draft (k = 3)**" in " ".join(expander.label for expander in app.expander).replace("\\", "")
     runs = next(frame.value for frame in app.dataframe if "implied_draft_cost" in frame.value)
     assert runs["run_id"].str.startswith(f"run?job={job_id}").all()
     assert len(app.get("vega_lite_chart")) == 2

@@ -107,7 +107,8 @@ def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(open_page:
     ingest_all(settings)
     for job_id in imported.jobs:
         shown = words(open_page("compare", job=job_id))
-        assert "Nothing to compare yet: needs valid runs of the baseline" in shown or "no valid run of an arm" in shown
+        needs = "Nothing to compare yet: needs valid runs of the baseline" in shown
+        assert (needs and "with Baseline ticked" in shown) or "no valid run of an arm" in shown
 
 
 def test_with_nothing_measured_the_pages_say_how_to_begin(open_page: OpenPage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -19,6 +20,7 @@ from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.explore import figures
+from webapp.pages.explore.page import run_config, run_table, why_nothing
 from webapp.pages.explore.selection import MARKS, parse
 from webapp.shared import published_data, url_params
 
@@ -106,6 +108,10 @@ def test_a_filter_without_a_match_shows_nothing_rather_than_everything_until_it_
     app = open_page("explore", job=failed)
     assert f"Study: failed · {failed}" in words(app)
     assert charts(app) == 0
+    app = open_page("explore", study="gone · 20260101-000000-0000")
+    assert "Study: gone · 20260101-000000-0000" in words(app)
+    assert charts(app) == 0
+    assert "Shown instead" not in words(app)
 
 
 def test_invalid_runs_are_left_out_unless_they_are_asked_for(open_page: OpenPage, settings: Settings) -> None:
@@ -197,9 +203,27 @@ def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
     assert "'100' is not a valid percentile: enter a number above 0 and below 100, like 97.5" in words(app)
 
 
-def test_turns_and_contexts_are_drawn_by_lines_and_bars_alone() -> None:
+def test_turns_and_contexts_are_drawn_by_lines_bars_and_points_alone() -> None:
     wanted = {"x": ("Turn of the session",), "panels": ("Context up to",)}
     assert parse({**wanted, url_params.FACET.key: ("Context up to",)}).of_requests == ("turn", "context")
+    scattered = {url_params.MARK.key: ("Scatter",), url_params.SCATTER_X.key: ("Turn of the session",)}
+    assert parse(scattered).of_requests == ("turn",)
     assert parse({url_params.MARK.key: ("ECDF",), **wanted}).of_requests == ()  # which has no such axis
-    with pytest.raises(UserError, match="Turn and context are drawn by lines or bars"):
+    with pytest.raises(UserError, match="Turn and context are not drawn as ECDF: choose Line, Bar or Scatter"):
         parse({url_params.MARK.key: ("ECDF",), url_params.COLOUR.key: ("Turn of the session",)})
+
+
+def test_a_metric_of_whole_runs_is_said_to_be_unknown_by_context() -> None:
+    said = why_nothing(parse({"x": ("Context up to",)}))
+    assert said.startswith("Output throughput is that of whole runs and not known by context: choose a latency")
+    nothing = "Nothing to draw: choose another metric or other runs."
+    assert why_nothing(parse({"x": ("Context up to",), "metric": ("Acceptance length",)})) == nothing
+    assert why_nothing(parse({})) == nothing
+
+
+def test_the_table_below_says_which_turn_and_context_each_row_is_of() -> None:
+    view = parse({"x": ("Turn of the session",), url_params.FACET.key: ("Context up to",)})
+    row = {"run_id": "r", "job_id": "j", "arm": "a", "origin": "measured", "concurrency": "2", "tpot_p50_ms": 3.0}
+    table = run_table(pd.DataFrame([row | {"turn": "9", "context": "1024"}]), view)
+    assert table[["concurrency", "turn", "context"]].to_numpy().tolist() == [[2, 9, 1024]]
+    assert {"turn", "context"} <= set(run_config(view))

@@ -13,6 +13,7 @@ from tests.webapp.page_text import click, ran, words
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.external_results import data, page
+from webapp.shared.text import literal
 
 FILE = SAMPLES / "vllm-bench" / "spec-code-c4.json"
 
@@ -35,7 +36,14 @@ def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
     again = page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "H200", "study": "theirs"})
-    assert again == (True, "Nothing was imported: 1 run in the files, all of them imported before.")
+    (job_id,) = [folder.name for folder in settings.bundles.iterdir()]
+    before = "Nothing was imported: 1 run in the files, all of them imported before."
+    assert again == (True, f"{before} To label them anew, remove {literal(job_id)} below and import the files again.")
+    assert page.import_uploaded([("result.json", FILE.read_bytes())], {}) == (True, before)
+    data.remove(job_id)
+    assert page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "B200"})[0]
+    ingest_all(settings)
+    assert ask(settings, "select hardware from runs") == [("B200",)]
     refused = page.import_uploaded([("result.json", b"{}")], {})
     assert not refused[0]
     assert "not a supported result" in refused[1]

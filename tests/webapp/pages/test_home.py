@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import UTC, datetime
 
 import pandas as pd
 
 from jobs import queue
+from jobs.host_report import Finding, HostReport, write_report
 from jobs.table import Job
+from jobs.worker_registry import WorkerInfo
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job, running_job, tell_worker
@@ -65,12 +68,23 @@ def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPag
     assert (row["target"], row["arm"], row["verdict"], row["cells"]) == ("reference", "draft", "▲ faster", 2)
     assert re.fullmatch(r"1\.\d+× \[1\.\d+, 1\.\d+\]", row["mean"])
     assert re.search(r"draft beats no draft on reference/code/16 at concurrency 1: 1\.4\d+× \[1\.\d+, 1\.\d+\]", shown)
-    assert "Verdicts are strict" in shown
+    (over_all,) = re.findall(r"draft over all 2 cells is faster: (\S+× \[\S+, \S+\])", shown)
+    assert row["mean"] == over_all
     assert row["cost"] == "price unknown"
     assert row["open"] == f"results?job={done}"
     assert list(ended["study"]) == ["hopeless", "three times"]
     assert list(ended["error"].fillna("")) == ["EngineError: no such head", ""]
     assert list(ended["runs"]) == ["none", "12"]
+
+
+def test_what_was_verified_on_this_host_stands_there_with_what_is_wrong_first(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    findings = (Finding("engine vllm", ok=True, found="started"), Finding("telemetry", ok=False, found="no power"))
+    write_report(settings.home, HostReport(datetime(2026, 11, 23, 12, tzinfo=UTC), None, findings))
+    app = open_page("home")
+    assert app.expander[0].label == "This host, verified 2026-11-23 12:00 UTC: 1 of 2 lines wrong"
+    assert app.expander[0].table[0].value["What"].tolist() == ["telemetry", "engine vllm"]
 
 
 def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it() -> None:
@@ -88,3 +102,20 @@ def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it()
         "1 study of 1 target; 1 failed, 1 invalid; besides, 1 imported run",
     )
     assert tables.ended([], imported)["state"].tolist() == [["imported"]]
+
+
+def test_the_card_of_a_host_in_slots_counts_those_that_measure_nothing_helpers_included() -> None:
+    now = datetime(2026, 11, 21, 4, 12, tzinfo=UTC)
+    slots = [
+        WorkerInfo(f"w{number}", "host", "NVIDIA H200", 1, (), now, now, None, slot=f"{number}: GPU {number - 1}")
+        for number in (1, 2, 3)
+    ]
+    assert page.workers_card(slots, {"w1", "w3"}, now).value == "1 of 3 slots free"
+    assert page.workers_card(slots, {"w1", "w2", "w3"}, now).value == "3 busy"
+    kept = [dataclasses.replace(slot, waits_for="GPU 7 is used by python") for slot in slots]
+    card = page.workers_card(kept, {"w1"}, now)
+    assert card.value == "1 busy, 2 waiting"
+    assert card.detail.startswith("2 wait until other programs leave their GPUs; NVIDIA H200; 3 GPUs; ")
+    card = page.workers_card([*slots[:2], kept[2]], {"w1"}, now)
+    assert card.value == "1 of 3 slots free"
+    assert card.detail.startswith("slot 3 of host waits: GPU 7 is used by python; NVIDIA H200; 3 GPUs; ")

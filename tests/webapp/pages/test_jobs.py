@@ -105,6 +105,10 @@ def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> Non
             "1 study ahead in the queue; no worker is online: start one with `drafthouse up` or `drafthouse worker`.",
         ),
         (
+            *(job(), 1, None, [worker(waits_for="GPU 0 is used by python")]),
+            "Next in the queue; other programs use the GPUs on which it could run: see below who waits for what.",
+        ),
+        (
             *(job(hardware="H200"), 1, None, [worker(), AWAY]),
             "Next in the queue; it requires H200, but the workers online have AMD EPYC \\(2 cores\\).",
         ),
@@ -118,12 +122,32 @@ def test_a_queued_job_says_its_position_and_when_it_starts_or_why_it_cannot(
 
 
 def test_workers_are_listed_with_their_state_hardware_and_own_engines() -> None:
-    running = {"host-1": "job-1", "host-2": "job-0"}
+    running = {"host-1": job(1, submitted_by="ann"), "host-2": job(0)}
     listed = workers.table([worker(gpus=2), worker("host-3", engines=None, job_id="job-9"), AWAY], NOW, running)
     assert listed["state"].tolist() == [["working"], ["free"], ["away"]]
     assert listed["gpus"].tolist() == ["2", "none", "none"]
     assert listed["engines"].tolist() == ["vllm 0.32.0", "not reported yet", "vllm 0.32.0"]
     assert listed["job_id"].tolist() == ["job-1", "–", "–"]
+    assert listed["study"].tolist() == [f"{job(1).name} (ann)", "–", "–"]
+    assert "slot" not in listed.columns
+
+
+def test_the_slots_of_a_host_are_listed_in_order_with_what_each_has() -> None:
+    slots = [worker(f"host-{number}", slot=f"{number}: GPU {number - 1}; processors 0-7") for number in (10, 2, 1)]
+    listed = workers.table(slots, NOW, {"host-2": job(1)})
+    assert listed["slot"].tolist() == ["1: GPU 0", "2: GPU 1", "10: GPU 9"]
+    assert listed["state"].tolist() == [["free"], ["working"], ["free"]]
+
+
+def test_a_worker_whose_gpu_another_program_uses_waits_and_says_for_whom() -> None:
+    kept = worker("host-2", slot="2: GPU 1; processors 0-7", waits_for="GPU 1 is used by python (process 17 of ada)")
+    listed = [worker("host-1", slot="1: GPU 0; processors 8-15"), kept, worker("away", last_seen=AWAY.last_seen)]
+    assert workers.table(listed, NOW, {})["state"].tolist() == [["free"], ["waiting"], ["away"]]
+    assert workers.waiting(listed, NOW) == [
+        "Slot 2 of host waits: GPU 1 is used by python \\(process 17 of ada\\).",
+        "End the program, leave the GPU out (setting `gpus`), or measure beside it (`share_gpus = true`).",
+    ]
+    assert workers.waiting(listed[:1], NOW) == []
 
 
 def test_the_history_has_each_jobs_duration_runs_and_the_first_line_of_its_error() -> None:

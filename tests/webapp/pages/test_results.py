@@ -291,6 +291,7 @@ def test_each_arm_is_summed_up_by_the_geometric_mean_over_its_cells_with_its_ver
     assert re.fullmatch(r"▲ faster over all cells \[1\.2\d, 1\.2\d\]\. 3 cells: ▲ 3", card.detail)
     control = arm_cards.card(compared, "again", means["again"])
     assert control.detail.startswith("≡ control, identical to the baseline: differs by ")
+    assert arm_cards.controls_last(compared, ["again", "draft"]) == ["draft", "again"]
     alone = comparison({"draft": (1.5,)})
     assert arm_cards.card(alone, "draft", arm_means(alone)["draft"]).detail.endswith("] in its only cell")
 

@@ -135,8 +135,9 @@ def test_a_first_visit_shows_an_example_with_its_answer_and_its_chart_beside_the
     app = open_page("sql")
     assert app.text_area(key="sql-text").value == EXAMPLES[0].sql
     (answer,) = app.dataframe
-    assert {"study_name", "workload_label", "concurrency", "arm", "output_tok_per_s_low"} <= set(answer.value.columns)
+    assert {"study_name", "workload_label", "concurrency", "arm", "lowest", "highest"} <= set(answer.value.columns)
     assert len(set(answer.value["study_name"])) == 1
+    assert any(caption.value.endswith("; numbers are rounded, the files have all digits") for caption in app.caption)
     assert app.get("vega_lite_chart")
     assert "query" not in app.query_params
     tables = {table.label.partition(" ")[0] for table in app.expander}

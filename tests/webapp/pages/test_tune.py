@@ -42,6 +42,7 @@ def test_it_shows_the_setting_for_each_load_and_the_command_line(open_page: Open
     assert [(cell.load, cell.k > 0) for cell in report.best] == [(1, True), (4, True), (16, False)]
     assert report.deployed.name in shown
     assert "Loads decided" in shown
+    assert page._ENDED[report.ended] in shown
     codes = [block.value for block in app.code]
     assert codes[0].startswith("--speculative-config ")
     schedule = json.loads(codes[1])["options"]["num_speculative_tokens_per_batch_size"]
@@ -107,3 +108,14 @@ def test_ranges_are_said_in_a_sentence(settings: Settings, tuned: str, ranges: o
     report = data.tuned(tuned)
     assert report is not None
     assert page.ranges_sentence(replace(report, ranges=ranges)) == sentence  # type: ignore[arg-type]
+
+
+def test_a_study_that_is_no_tuning_leads_to_one_for_each_of_its_workloads(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    job_id = measure_study(settings, study(arms=ARMS, loads=LOADS, tune=None))
+    labels = [link.proto.label for link in open_page("tune", job=job_id).get("page_link")]
+    assert "Tune for reference/code/16" in [label.replace("\\", "") for label in labels]
+    form = open_page("submit", from_job=job_id, tune="reference/code/16")
+    (tune,) = [area.value for area in form.text_area if area.label.startswith("Tuning")]
+    assert "drafted_tokens = [" in (tune or "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from webapp.shared.tables import columns, written
+from webapp.shared.tables import columns, same_in_all, written
 
 CONFIG = columns("arm", "verdict", "ratio", "low", "high", "repeats", "basis") | {
     "cost": {"type_config": {"type": "number", "format": "%,.4g"}}
@@ -38,3 +40,26 @@ def test_a_column_without_any_value_is_hidden() -> None:
 def test_a_large_table_keeps_the_formats_of_its_columns() -> None:
     large = pd.DataFrame({"ratio": [1.5] * 7000})
     assert written(large, CONFIG) == (large, CONFIG)
+
+
+def test_numbers_of_unknown_meaning_have_three_digits_and_whole_ones_no_decimals() -> None:
+    frame = pd.DataFrame(
+        {
+            "whole": [44.0, None, 1234567.0],
+            "mixed": [44.0, 1234.56, 0.00021],
+            "far": [1e300, 1.5e-9, -math.inf],
+            "count": [1, 2, 3],
+        }
+    )
+    html, _ = shown(frame)
+    for text in ("44", "1,234,567", "44.0", "1,235", "0.000210", "1e+300", "1.5e-09", "-inf", "3"):
+        assert f">{text}<" in html
+    assert ".000000" not in html
+
+
+def test_what_is_the_same_in_all_rows_is_said_once_unless_it_was_measured() -> None:
+    frame = pd.DataFrame({"arm": ["a", "b"], "k": [3.0, 3.0], "is_valid": [True, True], "ratio": [1.5, 1.5]})
+    config = columns("arm", "k", "is_valid", "ratio")
+    assert same_in_all(frame, config) == {"k": ("Draft tokens k", "3"), "is_valid": ("Valid", "yes")}
+    assert same_in_all(frame[:1], config) == {}
+    assert same_in_all(frame.assign(k=[3.0, math.nan], is_valid=[True, False]), config) == {}

@@ -39,6 +39,7 @@ site, url, token = sys.argv[1:]
 sys.path.insert(0, site)
 import duckdb
 con = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+con.execute("SET enable_progress_bar = false")
 con.execute(f"LOAD '{site}/duckdb_extension_httpfs/extensions/v{duckdb.__version__}/httpfs.duckdb_extension'")
 con.execute(f"CREATE SECRET lab (TYPE http, BEARER_TOKEN '{token}', SCOPE '{url}')")
 con.execute(f"ATTACH '{url}' AS lab (READ_ONLY)")

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import SettingsError
+from lab.errors import EngineError, SettingsError
+from tests.lab.studies import study
 from tests.workers.homes import until
 from warehouse.settings import Settings
 from workers.engine_runtime import process
+from workers.engine_runtime.engine_key import new_key
 from workers.engine_runtime.engine_user import EngineUser, engine_user, environment_for, let_through
+from workers.engine_runtime.launch import start_engine
 
 NOBODY = pwd.getpwnam("nobody")
 USER = EngineUser("nobody", NOBODY.pw_uid, NOBODY.pw_gid, (NOBODY.pw_gid,))
@@ -106,3 +109,15 @@ def test_a_user_that_cannot_be_used_is_refused_with_the_reason(
     with pytest.raises(SettingsError, match=sentence):
         engine_user(Settings(home=home, **values))  # type: ignore[arg-type]
     assert engine_user(Settings(home=home)) is None
+
+
+async def test_a_launch_starts_its_engine_as_that_user_with_a_key_of_its_own(home: Path) -> None:
+    """This engine only says who it is, and ends."""
+    says = "id -u; printenv ENGINE_KEY_OF_DRAFTHOUSE | wc -c"
+    engines = home / "engines.toml"
+    engines.write_text(f'[vllm]\nkind = "vllm"\ncommand = ["/bin/sh", "-c", "{says}"]\n')
+    settings = Settings(home=home, engines_file=engines, engine_user="nobody")
+    measured, log = study(target=str(home / "models/target")), home / "logs/engines/job.log"
+    said = f"the engine ended with exit status 0:\n{USER.uid}\n{len(new_key()) + 1}$"
+    with pytest.raises((EngineError, SettingsError), match=said if os.geteuid() == 0 else "only a worker of root"):
+        await start_engine(settings, measured, measured.arms[0], log, lambda _command, _process: None)

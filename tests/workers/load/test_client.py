@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,12 +18,13 @@ from lab.metrics.records import RequestRecord
 from lab.study import Sampling
 from tests.workers.load.behaviours import WORDS
 from tests.workers.load.builders import params, prompts
-from tests.workers.load.openai_server import PROMPT_TOKENS, Server
+from tests.workers.load.openai_server import PROMPT_TOKENS, Exchange, Server, serve
 from workers.load.client import Endpoint, RequestParams, send
 from workers.load.connections import Connections
 
 ROOT = Path(__file__).parents[3]
 (PROMPT,) = prompts(1)
+NOT_STORED = "its answer is no error of such a server: not stored"
 
 
 async def sent(
@@ -166,6 +168,37 @@ async def test_a_bad_answer_is_an_error_that_says_why(
         raise AssertionError(record.error)
     assert len(record.chunk_s) == chunks
     assert record.end_s is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"error": {"message": "the model is overloaded", "code": 503}}', "the model is overloaded"),
+        ('{"error": "no such model"}', "no such model"),
+        ('{"detail": "Not Found"}', "Not Found"),
+        ("internal admin page: password=hunter2", NOT_STORED),
+        ('{"password": "hunter2"}', NOT_STORED),
+        ('{"error": ["hunter2"]}', NOT_STORED),
+        ('"hunter2"', NOT_STORED),
+        ("[" * 50_000, NOT_STORED),
+    ],
+)
+async def test_of_a_server_that_is_not_ours_only_what_is_an_error_is_stored(
+    connections: Connections, body: str, said: str
+) -> None:
+    """A study names its address: it may be the page of something else in the network."""
+
+    async def refusal(x: Exchange) -> None:
+        x.head("403 Forbidden", "text/html")
+        await x.write(body.encode())
+        await x.end(done=False)
+
+    async with serve({"refusal": refusal}) as server:
+        theirs = Endpoint(server.base_url, "refusal", foreign=True)
+        record = await send(connections, theirs, PROMPT, params(), time.perf_counter)
+        assert record.error == f"HTTP 403: {said}"
+        ours = await send(connections, replace(theirs, foreign=False), PROMPT, params(), time.perf_counter)
+        assert ours.error == f"HTTP 403: {body[:500]}"
 
 
 async def test_tokens_are_not_guessed_without_usage(connections: Connections, server: Server) -> None:

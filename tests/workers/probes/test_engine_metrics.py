@@ -53,6 +53,12 @@ async def test_counters_are_read_from_a_running_server() -> None:
         assert await read_counters(session, server.base_url) == parse_counters(METRICS)
 
 
+async def test_a_page_without_an_end_is_not_read_to_its_end() -> None:
+    async with serve(BEHAVIOURS, "x" * (16 * 2**20 + 1)) as server, open_session() as session:
+        with pytest.raises(EngineError, match="the page is longer than 16 MiB"):
+            await read_counters(session, server.base_url, required=False)
+
+
 async def test_a_server_without_metrics_has_unknown_counters() -> None:
     async with serve(BEHAVIOURS) as server, open_session() as session:
         assert await read_counters(session, server.base_url) == ServerCounters()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from jobs.engines.profiles import MARK
 from tests.workers.homes import until
-from tests.workers.probes.stand_in_nvml import UUIDS, StandInNvml
+from tests.workers.probes.stand_in_nvml import UUIDS, Install, SlicedGpus, StandInNvml
 from workers.engine_runtime import process
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.probes import nvml
@@ -34,22 +34,6 @@ from workers.probes.nvml import (
 )
 
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
-Install = Callable[[StandInNvml], StandInNvml]
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Puts a stand-in where pynvml keeps the library once it is loaded."""
-
-    def install(stand_in: StandInNvml) -> StandInNvml:
-        monkeypatch.setattr(pynvml, "nvmlLib", stand_in)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        gpus.cache_clear()
-        return stand_in
-
-    gpus.cache_clear()
-    yield install
-    gpus.cache_clear()
 
 
 @pytest.fixture
@@ -108,6 +92,29 @@ def test_several_gpus_are_one_row_and_what_one_does_not_tell_is_unknown(library:
         "gpu_temperature_c": 74.0,
         "gpu_throttle_reasons": None,
     }
+
+
+def test_a_slice_of_a_gpu_has_its_own_memory_and_what_of_its_board_is_also_its_own(library: Install) -> None:
+    library(SlicedGpus())
+    assert [(gpu.uuid, gpu.index) for gpu in gpus()] == [("GPU-aaaa", 0), ("MIG-1", 1), ("MIG-2", 1)]
+    assert read_gpu(gpus()[1]) == GpuReading(
+        utilisation_percent=None,
+        memory_used_bytes=7 << 30,
+        power_w=None,
+        sm_clock_mhz=1755.0,
+        memory_clock_mhz=3201.0,
+        temperature_c=74.0,
+        throttle_reasons=None,
+    )
+
+
+def test_the_slice_of_an_engine_is_the_one_its_processes_compute_on(library: Install, engine: EngineProcess) -> None:
+    library(SlicedGpus(pids={2: (1,), 3: (child_of(engine).pid,)}))
+    of_engine = engine_gpus(engine)
+    assert [gpu.uuid for gpu in of_engine.gpus] == ["MIG-2"]
+    assert OtherProcesses(of_engine).count() == 0
+    assert [gpu.uuid for gpu in visible(gpus(), "MIG-1")] == ["MIG-1"]
+    assert visible(gpus(), "1") == ()
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -218,7 +225,7 @@ def test_any_other_trouble_with_a_gpu_is_said_once(caplog: pytest.LogCaptureFixt
     def lost() -> float:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
 
-    assert (nvml._value(lost), nvml._value(lost)) == (None, None)
+    assert (nvml.known(lost), nvml.known(lost)) == (None, None)
     assert [record.getMessage() for record in caplog.records] == [
         "a value of a GPU cannot be read: NVML reports GPU is lost"
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 import duckdb
@@ -11,6 +11,7 @@ import pandas as pd
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import sentences
 from lab.comparison.agreement import Agreement
+from lab.comparison.surface import Surface, sentence
 from warehouse.queries import results
 from warehouse.queries.comparing.comparisons import StudyComparison, break_evens, controls
 from warehouse.queries.comparing.quality import ArmQuality, sentences_of
@@ -67,6 +68,28 @@ def _outputs_dict(agreed: Agreement) -> dict[str, object]:
     summary = {field.name: getattr(agreed, field.name) for field in fields(agreed) if field.name != "pairs"}
     del summary["same_share"]
     return {"prompts": len(agreed.pairs), "same": agreed.same, **summary}
+
+
+def contexts_document(surfaces: Mapping[str, Surface]) -> dict[str, object]:
+    """Where each arm pays by concurrency and length of context, and the sentence that says it; by arm."""
+    return {
+        arm: {
+            "sentence": sentence(found),
+            "cells": [
+                {
+                    "concurrency": cell.concurrency,
+                    "context_tokens": cell.context_tokens,
+                    "gain": asdict(cell.gain),
+                    "acceptance_length": cell.length,
+                    "needed_length": None if cell.needed_length is None else asdict(cell.needed_length),
+                    "verdict": cell.word,
+                    "requests": cell.requests,
+                }
+                for cell in found.cells
+            ],
+        }
+        for arm, found in surfaces.items()
+    }
 
 
 def answer_document(answer: Answer) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lab.comparison.spread import student
 from lab.metrics.histogram import Counts, cumulative, quantile
 from lab.metrics.number_format import bounds, number
-from webapp.charts.axes import SHORT
+from webapp.charts.axes import SHORT, number_tooltip, with_written
 from webapp.charts.explore.axes import Axis, dash_scale, natural
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale
 
@@ -28,6 +28,11 @@ _VERDICT = (alt.Tooltip("verdict:N", title="Against the baseline"),)
 _LONG_LABEL = 7
 PERCENTILES = (50, 90, 95, 99)
 _STEPS = 240
+#: Pixels between the marks of two series at one place, so that whiskers stand side by side.
+_DODGE_PX, _MOST_DODGED_PX = 9, 40
+#: The most that whiskers may widen an axis, in heights of what it shows without them.
+_MOST_ROOM = 3.0
+_DODGE = alt.ExprRef("datum.dodge_px || 0")
 #: How strong each band is, from p50 outwards.
 _BANDS = (("p50", "p90", 0.34), ("p90", "p95", 0.2), ("p95", "p99", 0.11))
 
@@ -90,21 +95,42 @@ def _of_cells(rows: pd.DataFrame) -> dict[str, Any]:
     return {"cells": ("cell", "nunique"), "verdict": ("verdict", "first")} | {name: (name, "first") for name in ratios}
 
 
+def with_whiskers(
+    shown: tuple[float, float], panels: Iterable[pd.DataFrame], *, from_zero: bool
+) -> tuple[tuple[float, float], bool]:
+    """The range `shown`, widened for the whiskers of these panels, and whether some reach beyond it all the same."""
+    every = pd.concat([means(rows) for rows in panels])
+    low, high = span([*shown, *every["low"].dropna(), *every["high"].dropna()], from_zero=from_zero)
+    room = _MOST_ROOM * (shown[1] - shown[0])
+    wider = (shown[0] if from_zero else max(low, shown[0] - room), min(high, shown[1] + room))
+    return wider, high > wider[1] or (not from_zero and low < wider[0])
+
+
 def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    """`rows` of `numbers` with `series`."""
-    base = alt.Chart(_written_means(rows)).encode(x=_x_of_runs(scene), color=_colour(scene))
+    """`rows` of `numbers` with `series`. The series stand side by side at each place."""
+    base = alt.Chart(_dodged(_written_means(rows), scene)).encode(x=_x_of_runs(scene), color=_colour(scene))
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
-    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5, opacity=0.6, clip=True)
+    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(
+        strokeWidth=1.5, opacity=0.6, clip=True, xOffset=_DODGE
+    )
     layers = [
         *_band(scene),
-        base.mark_line(strokeWidth=2).encode(y=_y(scene), strokeDash=dash),
+        base.mark_line(strokeWidth=2, xOffset=_DODGE).encode(y=_y(scene), strokeDash=dash),
         whiskers.encode(y="low:Q", y2="high:Q"),
     ]
     if len(rows) > MOST_POINTS:
         layers.append(_dots(base, scene).encode(y=_y(scene), tooltip=_mean_tooltip(scene)))
     else:
-        layers.append(_points(rows, scene))
+        layers.append(_points(_dodged(rows, scene), scene))
     return alt.LayerChart(layer=layers).properties(height=scene.height)
+
+
+def _dodged(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
+    """The rows with the pixels by which their series stands beside its place in `dodge_px`."""
+    drawn = [style.arm for style in scene.styles]
+    width_px = min(_DODGE_PX * (len(drawn) - 1), _MOST_DODGED_PX)
+    offsets = np.linspace(-width_px / 2, width_px / 2, len(drawn))
+    return rows.assign(dodge_px=rows["series"].map(dict(zip(drawn, offsets, strict=True))))
 
 
 def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
@@ -162,7 +188,7 @@ def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChar
 def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
     chosen = alt.selection_point(name=CHOSEN, fields=["run_id"], on="click", empty=True)
     wanted = ["x", "y", "series", "run_id", "repeat", *_ABOUT]
-    shown = rows[[*wanted, *(name for name in ("best", "verdict") if name in rows)]]
+    shown = rows[[*wanted, *(name for name in ("best", "verdict", "dodge_px") if name in rows)]]
     base = alt.Chart(_written(shown, scene)).encode(x=_x_of_runs(scene))
     dots = _dots(base, scene).encode(
         y=_y(scene),
@@ -174,7 +200,7 @@ def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
 
 
 def _dots(base: alt.Chart, scene: Scene) -> alt.Chart:
-    chart: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer").encode(
+    chart: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer", xOffset=_DODGE).encode(
         stroke=alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None),
         fill=alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None),
         shape=alt.Shape("series:N", scale=shape_scale(scene.styles), legend=None),
@@ -317,10 +343,10 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     )
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
     lines = base.mark_line(strokeWidth=2, interpolate="step-after").encode(strokeDash=dash)
-    near = base.mark_point(opacity=0, size=60).encode(
+    near = with_written(base.mark_point(opacity=0, size=60), "ms").encode(
         tooltip=[
             alt.Tooltip("series:N", title="Series"),
-            alt.Tooltip("ms:Q", title=scene.x.title, format=",.4~g"),
+            number_tooltip("ms", scene.x.title),
             alt.Tooltip("share:Q", title="Values up to this time", format=".1%"),
         ]
     )
@@ -350,6 +376,7 @@ def bands(drawn: pd.DataFrame, style: ArmStyle, scene: Scene) -> alt.LayerChart:
         layers.append(mark.encode(y=alt.Y(f"{low}:Q", title=scene.y.title, scale=scale), y2=f"{high}:Q"))
     line = base.mark_line(strokeWidth=2, color=style.colour).encode(y=alt.Y("p50:Q", scale=scale))
     dots = base.mark_point(filled=True, size=60, opacity=1, color=style.colour, shape=style.shape)
+    dots = with_written(dots, *(f"p{q}" for q in PERCENTILES))
     return alt.LayerChart(layer=[*layers, line, dots.encode(y="p50:Q", tooltip=_tooltip(scene))]).properties(
         height=scene.height
     )
@@ -366,6 +393,6 @@ def _tooltip(scene: Scene) -> list[alt.Tooltip]:
     return [
         alt.Tooltip("series:N", title="Series"),
         alt.Tooltip("x:N", title=scene.x.title),
-        *(alt.Tooltip(f"p{q}:Q", title=f"p{q}, ms", format=",.4~g") for q in PERCENTILES),
+        *(number_tooltip(f"p{q}", f"p{q}, ms") for q in PERCENTILES),
         alt.Tooltip("values:Q", title="Values", format=","),
     ]

@@ -32,8 +32,8 @@ def show() -> None:
         st.info("This lab shares nothing without a login (`DRAFTHOUSE_WEB_SHARE_DAYS` is 0): no link works.")
     if not working:
         st.caption(
-            "No link works. Dashboards, Results and Run have a button *Share*, which makes a link that shows one of "
-            "them to whoever has it, without a login, until the day that you choose."
+            "No shared link is active. Dashboards, Results and Run have a button *Share*, which makes a link that "
+            "shows one of them to whoever has it, without a login, until the day that you choose."
         )
     for link in working[:_MOST_SHOWN]:
         _show(link, with_owner=everybodys)

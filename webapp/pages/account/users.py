@@ -17,6 +17,8 @@ from webapp.shared.text import literal
 
 _PART = "users"
 _CHOSEN, _ROLE = "account-user", "account-role"
+#: Key in the session's state: how many were added, so that the form is empty for the next.
+_ADDED = "account-users-added"
 _COLUMNS = {
     "name": st.column_config.TextColumn("Name", pinned=True),
     "role": st.column_config.TextColumn("Role"),
@@ -39,8 +41,8 @@ def show() -> None:
         placeholder="",
         alt="The users of this lab",
     )
-    if users:
-        _show_chosen(users)
+    if others := [user for user in users if user.name != visitor.actor().name]:
+        _show_chosen(others)
 
 
 def _has_links() -> bool:
@@ -56,7 +58,8 @@ def _state(user: User) -> str:
 
 def _show_new() -> None:
     with st.form("account-new-user", border=True), st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.text_input("Name of a new user", placeholder="ada or ada@example.org", max_chars=100)
+        key = f"account-new-name-{st.session_state.get(_ADDED, 0)}"
+        name = st.text_input("Name of a new user", placeholder="ada or ada@example.org", max_chars=100, key=key)
         role = st.selectbox("Role", [role.value for role in Role], key="account-new-role")
         is_sent = st.form_submit_button("Add the user", type="primary", icon=":material/person_add:")
     if is_sent:
@@ -67,6 +70,8 @@ def _show_new() -> None:
 def _add(name: str, role: Role) -> None:
     try:
         accounts.add_user(published_data.engine(), name, role, actor=visitor.actor())
+        st.session_state[_ADDED] = st.session_state.get(_ADDED, 0) + 1
+        st.session_state[_CHOSEN] = name
         if _has_links():
             _make_link(name)
         else:
@@ -83,6 +88,7 @@ def _make_link(name: str) -> None:
 
 
 def _show_chosen(users: list[User]) -> None:
+    """Not oneself: whoever gave up their own role here could not take it back."""
     by_name = {user.name: user for user in users}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("User", list(by_name), key=_CHOSEN)

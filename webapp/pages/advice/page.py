@@ -7,7 +7,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from lab.advice import FIRST_GAMMA, Advice, Reason
+from lab.advice import FIRST_GAMMA, Advice, Reason, arm_with_k
 from lab.comparison import surface
 from lab.metrics.number_format import bounds, times
 from webapp.pages.advice import figures, tables
@@ -30,6 +30,7 @@ _COLOURS = {"measured": "green", "expected": "blue", "rule of thumb": "gray"}
 _MAX_RUN_LINKS = 8
 #: Workload cards side by side, and the width in pixels that each needs.
 _MAX_COLUMNS, _MIN_WIDTH = 3, 400
+_FIELD_WIDTH = 205
 
 
 def show_page() -> None:
@@ -57,8 +58,7 @@ def choose() -> dict[str, Sequence[str]]:
     if url_params.DRAFT_COST not in st.session_state:
         figures.draft_cost({url_params.DRAFT_COST: st.query_params.get_all(url_params.DRAFT_COST)})
         url_widgets.seed(url_params.DRAFT_COST, float, None)
-    cost, _ = st.columns([1, 3.2])
-    with cost:
+    with st.container(width=_FIELD_WIDTH):
         entered = st.number_input(
             "Draft cost",
             min_value=0.0,
@@ -99,7 +99,7 @@ def cards(advice: StudyAdvice) -> list[Card]:
     best = rows[rows["action"] == "enable"].nlargest(1, "speedup")
     for row in best.to_dict("records"):
         interval = f" {bounds(row['speedup'], row['low'], row['high'])}".rstrip()
-        where = f"{row['arm']} with k = {row['k']:.0f} on {row['workload']}, {row['pattern']}{interval}"
+        where = f"{arm_with_k(row['arm'], round(row['k']))} on {row['workload']}, {row['pattern']}{interval}"
         summary.append(Card("Best established speed-up", times(row["speedup"], row["low"], row["high"]), where))
     return summary
 
@@ -107,7 +107,10 @@ def cards(advice: StudyAdvice) -> list[Card]:
 def show_contexts(job_id: str) -> None:
     """A sentence for each arm that was measured at several lengths of context."""
     for arm, found in by_context(job_id).items():
-        st.caption(f"**{literal(arm)}** by length of context, in time per token: {surface.sentence(found)}.")
+        st.markdown(
+            f":material/straighten: **{literal(arm)}** by length of context, in time per token: "
+            f"{surface.sentence(found)}."
+        )
 
 
 def show_verdicts(advice: StudyAdvice, job_id: str) -> None:
@@ -138,8 +141,8 @@ def show_reasons(reasons: Sequence[Reason], job_id: str) -> None:
 
 
 def verdict_title(verdict: Advice) -> str:
-    """`c4-n8 (concurrency 4) enable: draft with k = 3`, as Markdown."""
-    which = f": {literal(verdict.arm)} with k = {verdict.gamma}" if verdict.arm else ""
+    """`c4-n8 (concurrency 4) enable: draft (k = 3)`, as Markdown."""
+    which = f": {literal(arm_with_k(verdict.arm, verdict.gamma))}" if verdict.arm else ""
     where = f"{literal(verdict.pattern)} :gray[(concurrency {verdict.concurrency})]"
     return f"{_ICONS[verdict.action]} {where} **{verdict.action}{which}**"
 

@@ -185,7 +185,7 @@ def _surface(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure 
     )
     note = (
         f"time per token, over {choice.comparison.baseline}; blue is better; mark and bar: the crossing of 1× with its "
-        "interval; needs: the acceptance length that breaks even there"
+        "interval, pale where that is open; needs: the acceptance length that breaks even there"
     )
     return Figure("surface", "Gain by concurrency and length of context", note, (), panels, cells)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp.pages.compare import figures, outputs, sections, selection
-from webapp.shared import study_picker
+from webapp.shared import published_data, study_picker
 from webapp.shared.errors import show_user_errors
 from webapp.shared.url_params import View
 from webapp.shared.verdicts import capacities
@@ -17,7 +17,10 @@ with show_user_errors():
     parameters = sections.choose()
     choice = selection.parse(parameters)
     if not choice.pairs:
-        st.info("Nothing to compare yet: needs valid runs of the baseline and of another arm at the same load.")
+        runs = published_data.results(choice.job_id)
+        study_picker.show_nothing_to_compare(
+            runs, "needs valid runs of the baseline and of another arm at the same load"
+        )
         st.stop()
     sections.show_caveats(choice)
     sections.show_worse(choice)

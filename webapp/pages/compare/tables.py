@@ -184,8 +184,8 @@ def written(interval: Interval) -> str:
 
 
 def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
-    """arm, concurrency, context_tokens, row (its label), place, gain, low, high, figure, written, length, needed_value
-    and needed (the length that breaks even, alone and with its interval), word, requests.
+    """arm, concurrency, context_tokens, row (its label), place, gain, low, high, figure, interval, written, length,
+    needed_value and needed (the length that breaks even, alone and with its interval), word, requests.
     """
     rows = [
         {
@@ -198,6 +198,7 @@ def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
             "low": cell.gain.low,
             "high": cell.gain.high,
             "figure": f"{written(Interval(cell.gain.value, None, None))} {MARKS.get(cell.word, '')}".rstrip(),  # type: ignore[call-overload]
+            "interval": _bounds(cell.gain),
             "written": written(cell.gain),
             "length": cell.length,
             "needed_value": "" if cell.needed_length is None else f"{cell.needed_length.value:.2f}",

@@ -21,6 +21,8 @@ from webapp.shared.text import literal
 from webapp.shared.url_params import View
 from webapp.shared.verdicts import capacities
 
+_MIN_FIELD_WIDTH = 195
+
 
 def show_page() -> None:
     st.title("Cost", anchor=False)
@@ -49,7 +51,8 @@ def choose() -> dict[str, Sequence[str]]:
     A value that is not a number is reported below its field, and the page ends there.
     """
     job_id = study_picker.chosen_study()
-    per, slo, price_column, utilisation_column = st.columns([2.4, 1.4, 1.4, 1.4])
+    with st.grid(4, min_column_width=_MIN_FIELD_WIDTH, gap="small"):
+        per, slo, price_column, utilisation_column = (st.container() for _ in range(4))
     with per:
         measure = url_widgets.choose(url_params.PER, list(selection.BY_LABEL))
     with slo:

@@ -175,9 +175,10 @@ def _add() -> None:
     if price is None:
         return
     entry, is_new = data.add(price)
+    added = f"Entry {entry} was added."
     if is_new:
-        undo_banner.record(UNDO, f"Entry {entry} was added.", icon="check_circle", undo=lambda: withdraw(entry, None))
-    else:
+        undo_banner.record(UNDO, added, icon="check_circle", undo=lambda: withdraw(entry, None))
+    elif undo_banner.message(UNDO) != added:  # a click that comes twice leaves the first one's message
         undo_banner.record(UNDO, f"Nothing was added: entry {entry} says the same.", icon="info")
 
 

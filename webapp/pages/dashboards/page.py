@@ -26,6 +26,7 @@ from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
 from webapp.shared import downloads, published_data, undo_banner
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
+from webapp.shared.tables import written
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import DASHBOARD, FULL, View, page_file
 
@@ -310,7 +311,10 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
     elif card.figure.panels:
         show_panels(card.figure, mode)
     else:
-        st.dataframe(card.figure.rows, hide_index=True, height=_TABLE_HEIGHT, alt=card.about.title, placeholder="")
+        rows, config = written(card.figure.rows, {})
+        st.dataframe(
+            rows, hide_index=True, column_config=config, height=_TABLE_HEIGHT, alt=card.about.title, placeholder=""
+        )
 
 
 def _show_foot(card: RenderedPin) -> None:

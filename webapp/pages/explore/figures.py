@@ -33,6 +33,7 @@ _ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
 #: Properties in which the runs behind one mean may differ without the chart showing it.
 _MIXABLE = ("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target")
+_CUT = ", some longer than the chart"
 _ECDF_NOTE = "share of all requests of a group's runs together, exact to 0.5 %; dashed: p50 and p95"
 _BANDS_NOTE = "ms; line: p50, bands: up to p90, p95 and p99 of all requests of the runs together"
 
@@ -78,7 +79,9 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
     x, y, notes = _axes(view, runs)
     rows = with_series(explore_runs.numbers(runs, x, y), view.colour)
     if lost := len(runs) - len(rows):
-        notes.append(f"{count(lost, 'run')} without {_missing(runs, x, y)} cannot be drawn.")
+        noun = "group of requests" if view.of_requests else "run"
+        nouns = "groups of requests" if view.of_requests else "runs"
+        notes.append(f"{count(lost, noun, nouns)} without {_missing(runs, x, y)} cannot be drawn.")
     if len(set(_currencies(rows))) > 1:
         rows = rows.iloc[:0]
         notes.append("Prices in several currencies are not compared: choose hardware that is priced in one.")
@@ -157,6 +160,10 @@ def _figure(
     x, y = axes
     looks = _noted(styles(rows, view.colour, order, mode), rows, view, y)
     from_zero = view.mark == "Bar" or (view.mark == "Line" and y != SPEEDUP)
+    shown_y, are_cut = explore_runs.span([*rows["y"], *(band or ())], from_zero=from_zero), False
+    if view.mark in ("Bar", "Line"):
+        panels_rows = [part for _, part in _parts(rows, view.facet)]
+        shown_y, are_cut = explore_runs.with_whiskers(shown_y, panels_rows, from_zero=from_zero)
     scene = Scene(
         x,
         y,
@@ -165,7 +172,7 @@ def _figure(
         _height(rows, view.facet),
         explore_runs.order_of(rows, x),
         explore_runs.span(rows["x"], from_zero=False) if x.kind == "number" else None,
-        explore_runs.span([*rows["y"], *(band or ())], from_zero=from_zero),
+        shown_y,
         band,
     )
     panels: tuple[Panel, ...] = tuple(
@@ -173,7 +180,9 @@ def _figure(
         for title, part in _parts(rows, view.facet)
     )
     title = f"{y.label} {'against' if view.mark == 'Pareto' else 'by'} {within(x.label)}"
-    return Figure("explore", title, _note(view, rows, y), looks, panels, rows.drop(columns=["x", "y"]))
+    return Figure(
+        "explore", title, _note(view, rows, y) + (_CUT if are_cut else ""), looks, panels, rows.drop(columns=["x", "y"])
+    )
 
 
 def _noted(looks: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
@@ -242,8 +251,9 @@ def _note(view: Selection, rows: pd.DataFrame, y: Axis) -> str:
     if view.mark == "Pareto":
         return "each point is a run; the dashed line joins runs that no other run beats in both"
     few = len(rows) <= explore_runs.MOST_POINTS
+    points = "a run's requests of one turn or context" if view.of_requests else "a run"
     words = {
-        "Scatter": "each point is a run",
+        "Scatter": f"each point is {points}",
         "Bar": "bars: means of the runs, whiskers: 95 % intervals",
         "Line": f"{'points: runs, ' if few else ''}line: means of the runs, whiskers: 95 % intervals",
     }[view.mark]

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
+from warehouse.queries.slices import GROUPED
 from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, OF_REQUESTS, Axis, natural
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
 from webapp.pages.explore import data as explore_data
@@ -24,7 +25,7 @@ from webapp.shared.url_params import View
 
 _CHOSEN = "explore-chosen"
 _LABELS = {axis.column: axis.label for axis in DIMENSIONS}
-_FIRST = ("arm", "dataset", "category", "load", "concurrency", "repeat")
+_FIRST = ("arm", "run_id", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
 _ORIGINS = ["measured", "imported", "published"]
 #: Columns that stay even where they are empty, because the links are made from them.
@@ -130,7 +131,7 @@ def _named(name: str) -> str:
 
 def show_figure(shown: Shown, selection: Selection, view: View) -> None:
     if shown.figure is None:
-        st.info("Nothing to draw: choose another metric or other runs.", icon=":material/show_chart:")
+        st.info(why_nothing(selection), icon=":material/show_chart:")
         return
     mode = colour_mode()
     show_figures([shown.figure], mode, view, choose=_choose)
@@ -141,6 +142,17 @@ def show_figure(shown: Shown, selection: Selection, view: View) -> None:
         st.caption(":material/ads_click: Click a point to look at its run; the table below has links to all runs.")
 
 
+def why_nothing(selection: Selection) -> str:
+    """Why runs were found and none can be drawn."""
+    if selection.of_requests and selection.metric.column not in GROUPED:
+        steps = " and ".join(selection.of_requests)
+        return (
+            f"{selection.metric.label} is that of whole runs and not known by {steps}: choose a latency (mean, p50, "
+            "p90, p95 or p99), acceptance length or acceptance rate as the metric."
+        )
+    return "Nothing to draw: choose another metric or other runs."
+
+
 def _choose(run_id: str | None) -> None:
     st.session_state[_CHOSEN] = run_id
 
@@ -148,13 +160,21 @@ def _choose(run_id: str | None) -> None:
 def show_tables(shown: Shown, selection: Selection, view: View) -> None:
     def show_runs() -> None:
         runs = run_table(shown.runs, selection)
-        show_table(runs, run_config(selection), "Runs of this slice", view, "runs")
+        show_table(
+            runs,
+            run_config(selection) | dict.fromkeys(implied(runs)),
+            "Runs of this slice",
+            view,
+            "runs",
+            same_once=True,
+        )
 
     def show_groups(groups: pd.DataFrame) -> None:
         show_table(group_table(groups), group_config(selection), "Percentiles of each group", view, "groups")
 
     if shown.groups is None:
-        st.markdown(f"**Runs ({len(shown.runs):,})**")
+        by = f" by {' and '.join(selection.of_requests)}" if selection.of_requests else ""
+        st.markdown(f"**Runs{by} ({len(shown.runs):,})**")
         show_runs()
     else:
         url_widgets.show_tabs(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})
@@ -163,7 +183,7 @@ def show_tables(shown: Shown, selection: Selection, view: View) -> None:
 def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
     """Runs measured here come first, the chart's own numbers precede others, and columns without values are dropped."""
     numbers = [name for name in dict.fromkeys([*view.numbers, *ALWAYS]) if name in runs]
-    wanted = [*_FIRST, *numbers, *_LAST, "is_valid", "started_at", "run_id", "job_id"]
+    wanted = [*_FIRST, *view.of_requests, *numbers, "is_valid", *_LAST, "started_at", "job_id"]
     table = runs[[name for name in wanted if name in runs]]
     table = table.sort_values("origin", key=lambda origins: origins.map(_ORIGINS.index), kind="stable")
     axes = _AXES | {view.metric.column: view.metric}
@@ -171,21 +191,36 @@ def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
     return _counted(table).drop(columns=[name for name in table if name not in _LINKED and table[name].isna().all()])
 
 
+def implied(runs: pd.DataFrame) -> list[str]:
+    """The columns that say no more than another: what an arm is where each arm is one thing, and a load by its name."""
+    by = {"arm": ("method", "draft_model", "k"), "concurrency": ("load",)}
+    return [
+        name
+        for known, names in by.items()
+        for name in names
+        if {known, name} <= set(runs.columns) and runs.groupby(known)[name].nunique(dropna=False).max() == 1
+    ]
+
+
 def _counted(table: pd.DataFrame) -> pd.DataFrame:
     """Numeric dimensions as numbers, null where unknown."""
-    counts = [name for name in ("concurrency", "k") if name in table]
+    counts = [name for name in ("concurrency", "k", "turn", "context") if name in table]
     return table.assign(**{name: pd.to_numeric(table[name], errors="coerce") for name in counts})
 
 
 def run_config(view: Selection) -> dict[str, Any]:
     axes = _AXES | {view.metric.column: view.metric}
     numbers = {name: _number(axes[name]) for name in (*view.numbers, *ALWAYS)}
+    steps = {axis.column: st.column_config.NumberColumn(axis.label, format="%,d") for axis in OF_REQUESTS}
     return {
         **_words(),
-        **columns("repeat", "is_valid", "started_at", "run_id"),
+        **steps,
+        **columns("repeat", "is_valid"),
+        "run_id": st.column_config.LinkColumn("Run", display_text="open", width=60, pinned=True),
         **numbers,
         "source": st.column_config.TextColumn("Source", help="Where the run comes from"),
         "job_id": None,
+        "started_at": None,  # the run's page has it
     }
 
 

@@ -25,6 +25,8 @@ NO_FACET = "none"
 _NUMBERS = {axis.label: axis for axis in NUMBERS}
 #: Metrics of which the reader chooses the percentile: that of requests, tokens or chunks of one run.
 ANY_PERCENTILE = {f"{axis.label}, any percentile": axis for axis in LATENCIES}
+#: Marks that can be those of a run's requests at one turn or context.
+_OF_GROUPS = ("Line", "Bar", "Scatter")
 _FIRST_PERCENTILE = "97.5"
 _MOST_DECIMALS = 3
 _DIMENSIONS = {axis.label: axis for axis in (*DIMENSIONS, *OF_REQUESTS)}
@@ -75,7 +77,8 @@ class Selection:
     @property
     def of_requests(self) -> tuple[str, ...]:
         """The dimensions of requests, turn and context, that it is drawn by."""
-        axes = (*((self.x,) if url_params.X in USES[self.mark] else ()), self.colour, self.facet)
+        has_x = {url_params.X, url_params.SCATTER_X} & set(USES[self.mark])
+        axes = (*((self.x,) if has_x else ()), self.colour, self.facet)
         columns = {axis.column for axis in axes if axis is not None}
         return tuple(axis.column for axis in OF_REQUESTS if axis.column in columns)
 
@@ -96,7 +99,7 @@ class Selection:
 
 def _scatter_x() -> tuple[Axis, ...]:
     first = [_BY_COLUMN[name] for name in ("acceptance_length", "acceptance_rate")]
-    return (*first, BEGUN, *DIMENSIONS, *(axis for axis in NUMBERS if axis not in first))
+    return (*first, BEGUN, *DIMENSIONS, *OF_REQUESTS, *(axis for axis in NUMBERS if axis not in first))
 
 
 _SCATTER_X = {axis.label: axis for axis in _scatter_x()}
@@ -135,8 +138,8 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
         latency=_chosen(parameters, url_params.LATENCY, _LATENCIES),
         frontier=_chosen(parameters, url_params.FRONTIER, _FRONTIERS),
     )
-    if selection.of_requests and mark not in ("Line", "Bar"):
-        raise UserError("Turn and context are drawn by lines or bars: choose Line or Bar, or another dimension")
+    if selection.of_requests and mark not in _OF_GROUPS:
+        raise UserError(f"Turn and context are not drawn as {mark}: choose Line, Bar or Scatter, or another dimension")
     return selection
 
 

@@ -99,27 +99,24 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
     except UserError as error:
         return False, literal(error)
     new, earlier = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
-    if not new:
-        return True, f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before."
     jobs, rest = literal(", ".join(imported.jobs)), f" ({earlier} more were imported before)" if earlier else ""
+    if not new:
+        again = f" To label them anew, remove {jobs} below and import the files again." if labels else ""
+        return True, f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before.{again}"
     return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds."
 
 
 def choose_labels() -> dict[str, str]:
     """What the files do not say of their runs, by the name of the label."""
     st.caption("What the files do not record, for all runs in them:")
-    with st.grid(len(_LABELS), gap="small", min_column_width=150):
+    with st.grid(len(_LABELS) // 2, gap="small", min_column_width=150):
         given = {
             name: st.text_input(title, key=f"import-label-{name}", placeholder=example, help=help_text)
             for name, (title, example, help_text) in _LABELS.items()
         }
-        given["baseline"] = (
-            "true"
-            if st.checkbox(
-                "Baseline", help="The runs with which the others of the study are compared", key="import-label-baseline"
-            )
-            else ""
-        )
+    help_text = "The runs with which the others of the study are compared"
+    is_baseline = st.checkbox("Baseline", help=help_text, key="import-label-baseline")
+    given["baseline"] = "true" if is_baseline else ""
     return {name: value.strip() for name, value in given.items() if value.strip()}
 
 
@@ -210,7 +207,9 @@ def _show_replications(source: str, name: str) -> None:
 
 
 def _show_table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
-    show_table(frame, _COLUMNS, title, View("external_results", {url_params.SOURCE.key: (source,)}), key)
+    show_table(
+        frame, _COLUMNS, title, View("external_results", {url_params.SOURCE.key: (source,)}), key, same_once=True
+    )
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import pandas as pd
 import streamlit as st
 
 from jobs import queue, worker_registry
+from jobs.blocks import jobs_at_work
+from jobs.host_report import HostReport, last_report
 from jobs.presets import load_preset
 from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
@@ -27,7 +29,7 @@ from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, duration, literal, moment
-from webapp.shared.url_params import View, page_file
+from webapp.shared.url_params import JOB, View, page_file
 from webapp.shared.verdicts import answers
 
 _LOOK_EVERY = "5s"
@@ -42,10 +44,11 @@ def show_page() -> None:
         active = queue.active(published_data.engine())
         last_ended = queue.ended(published_data.engine(), tables.MAX_ENDED)
         workers = worker_registry.list_workers(published_data.engine())
+        at_work = jobs_at_work(published_data.engine())
         studies, headlines = tables.read_studies(), tables.read_headlines()
     ended = tables.ended(last_ended, studies)
 
-    show_summary(active, ended, studies, workers)
+    show_summary(active, ended, studies, workers, at_work)
     with show_user_errors():
         if studies.empty and not active:
             show_first_steps(workers)
@@ -54,14 +57,20 @@ def show_page() -> None:
             show_headlines(headlines)
         show_ended(ended)
         workers_list.show(published_data.engine())
+        if visitor.allowed(Change.AUDIT, None):
+            show_verification(last_report(published_data.settings().home))
     follow(published, [job.job_id for job in active])
 
 
 def show_summary(
-    active: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerInfo]
+    active: Sequence[Job],
+    ended: pd.DataFrame,
+    studies: pd.DataFrame,
+    workers: Sequence[WorkerInfo],
+    at_work: Collection[str],
 ) -> None:
     cards = [now_card(active), finished_card(ended), measured_card(studies)]
-    show_cards([*cards, workers_card(workers, datetime.now(UTC))])
+    show_cards([*cards, workers_card(workers, at_work, datetime.now(UTC))])
 
 
 def show_first_steps(workers: Sequence[WorkerInfo]) -> None:
@@ -91,7 +100,7 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
     takes = published_data.forecast(study)
     st.markdown(
         f"{count(len(study.arms), 'arm')} on the small reference model that is included: "
-        f"{count(takes.runs, 'run')}, about {duration(takes.seconds)}, no GPU needed."
+        f"{count(takes.runs, 'run')}, about {duration(takes.wall_s)}, no GPU needed."
     )
     if all(worker.is_away() for worker in workers):
         st.caption(
@@ -121,8 +130,9 @@ def show_headlines(headlines: Sequence[Headline]) -> None:
     if not headlines:
         st.caption("No study says anything yet: needs valid runs of a baseline and of another arm at the same load.")
         return
-    with st.grid(2, min_column_width=_MIN_WIDTH, gap="small"):
-        for headline in headlines[:_MOST_ANSWERS]:
+    answered = headlines[:_MOST_ANSWERS]
+    with st.grid(min(2, len(answered)), min_column_width=_MIN_WIDTH, gap="small"):
+        for headline in answered:
             answers.show_compact(headline.job_id, tables.title(headline))
     st.caption(f"How sure: {READING_WORDS[False]}; a first line stands on the strict reading: {READING_WORDS[True]}.")
     show_table(
@@ -133,8 +143,8 @@ def show_headlines(headlines: Sequence[Headline]) -> None:
         "headlines",
     )
     st.caption(
-        "The arm that is surest to be faster, as the geometric mean over all of its cells. Verdicts are strict: with "
-        "95 % confidence none of them is false."
+        "The arm that is surest to be faster, as the geometric mean over all of its cells, with the verdict and the "
+        "interval that its study gives."
     )
     if any(headline.arm is None for headline in headlines):
         st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
@@ -151,6 +161,20 @@ def show_ended(ended: pd.DataFrame) -> None:
         column_config=tables.ended_config(),
         alt="The studies that finished last",
     )
+
+
+def show_verification(report: HostReport | None) -> None:
+    """What `drafthouse verify` found last on this host, for administrators."""
+    if report is None:
+        return
+    wrong = sum(not finding.ok for finding in report.findings)
+    words = "all lines ok" if not wrong else f"{wrong} of {count(len(report.findings), 'line')} wrong"
+    icon = ":material/verified:" if not wrong else ":material/warning:"
+    with st.expander(f"This host, verified {moment(report.at)}: {words}", icon=icon, expanded=bool(wrong)):
+        st.table(tables.verification(report.findings))
+        if report.job_id is not None:
+            parameters = {JOB.key: report.job_id}
+            st.page_link(page_file("results"), label="Its study", icon=":material/monitoring:", query_params=parameters)
 
 
 @st.fragment(run_every=_LOOK_EVERY)
@@ -204,22 +228,32 @@ def measured_card(studies: pd.DataFrame) -> Card:
     return Card(label, count(counts.completed, "run"), of + (more if len(imported) else ""))
 
 
-def workers_card(workers: Sequence[WorkerInfo], now: datetime) -> Card:
+def workers_card(workers: Sequence[WorkerInfo], at_work: Collection[str], now: datetime) -> Card:
     """The workers that are present: how many are free, their hardware, GPUs and engines."""
     label = "Workers"
     present = [worker for worker in workers if not worker.is_away(now)]
     if not present:
         away = f"{len(workers)} away; " if workers else ""
         return Card(label, "none", f"{away}start one with drafthouse up or drafthouse worker")
-    free = sum(worker.job_id is None for worker in present)
+    idle = [worker for worker in present if worker.worker not in at_work]
+    waiting = [f"{worker.place} waits: {worker.waits_for}" for worker in idle if worker.waits_for]
+    free = len(idle) - len(waiting)
+    slots = any(worker.slot for worker in present)
     gpus = sum(worker.gpus for worker in present)
     hardware = ", ".join(sorted({worker.hardware for worker in present}))
     engines = ", ".join(sorted({engine_names(worker) for worker in present}))
+    busy = [f"{len(present) - len(idle)} busy"] if len(idle) < len(present) else []
+    none_free = ", ".join(busy + ([f"{len(waiting)} waiting"] if waiting else []))
     return Card(
         label,
-        f"{free} free" if free else f"{len(present)} busy",
-        f"{hardware}; {count(gpus, 'GPU')}; engines: {engines}",
+        (f"{free} of {len(present)} slots free" if slots else f"{free} free") if free else none_free,
+        "; ".join((*_in_short(waiting), hardware, count(gpus, "GPU"), f"engines: {engines}")),
     )
+
+
+def _in_short(waiting: Sequence[str]) -> Sequence[str]:
+    """A card has room for one; the list of workers has them all."""
+    return waiting if len(waiting) < 2 else [f"{len(waiting)} wait until other programs leave their GPUs"]
 
 
 if __name__ == "__main__":

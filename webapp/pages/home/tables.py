@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pandas as pd
 import streamlit as st
 
+from jobs.host_report import Finding
 from jobs.table import Job
 from lab.comparison.effect import Interval
 from lab.metrics import number_format
@@ -171,3 +172,14 @@ def read_headlines() -> list[Headline]:
 def read_studies() -> pd.DataFrame:
     """As `published_data.studies_with_results`, but empty before the first publication."""
     return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
+
+
+def verification(findings: Sequence[Finding]) -> pd.DataFrame:
+    """In Markdown, what is wrong first; without the column of what to do if nothing is."""
+    ordered = sorted(findings, key=lambda finding: finding.ok)
+    rows = [
+        (":green[ok]" if one.ok else ":red[**wrong**]", *map(literal, (one.what, one.found, one.remedy)))
+        for one in ordered
+    ]
+    table = pd.DataFrame(rows, columns=["Result", "What", "Found", "What to do"]).set_index("Result")
+    return table if any(finding.remedy for finding in findings) else table.drop(columns="What to do")

@@ -21,7 +21,7 @@ from webapp.shared.text import clock, count, duration, literal
 
 def in_queue_order(jobs: Sequence[Job]) -> list[Job]:
     """The queued jobs in the order in which workers take them."""
-    return sorted((job for job in jobs if job.state == "queued"), key=order.queue_key)
+    return order.queued_in_order(jobs)
 
 
 def estimated_starts(jobs: Sequence[Job], workers: Sequence[WorkerInfo]) -> Mapping[str, datetime | None]:
@@ -53,6 +53,8 @@ def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     online = [worker for worker in workers if not worker.is_away(now)]
     if not online:
         return "no worker is online: start one with `drafthouse up` or `drafthouse worker`"
+    if any(order.has_hardware(worker.hardware, job.study.hardware) for worker in online):
+        return "other programs use the GPUs on which it could run: see below who waits for what"
     names = ", ".join(sorted({worker.hardware for worker in online}))
     return f"it requires {literal(job.study.hardware)}, but the workers online have {literal(names)}"
 

@@ -10,13 +10,15 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import queue, worker_registry
+from jobs import worker_registry
+from jobs.blocks import jobs_at_work
+from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
 from webapp.shared.errors import show_user_errors
-from webapp.shared.text import duration
+from webapp.shared.text import duration, literal
 
 _REFRESH_EVERY = "10s"
-_COLUMNS = ("state", "hardware", "gpus", "engines", "job_id", "last_seen", "worker")
+_COLUMNS = ("state", "slot", "study", "job_id", "hardware", "gpus", "engines", "last_seen", "worker")
 
 
 @st.fragment(run_every=_REFRESH_EVERY)
@@ -24,7 +26,7 @@ def show(engine: sa.Engine) -> None:
     st.subheader("Workers", anchor=False)
     with show_user_errors():
         workers = worker_registry.list_workers(engine)
-        running = {job.worker: job.job_id for job in queue.active(engine) if job.state == "running" and job.worker}
+        running = jobs_at_work(engine)
     if not workers:
         st.caption(
             "No worker has registered yet. Start one with `drafthouse up` here or `drafthouse worker` on another host."
@@ -33,35 +35,66 @@ def show(engine: sa.Engine) -> None:
     st.dataframe(
         table(workers, datetime.now(UTC), running),
         hide_index=True,
-        height="content" if len(workers) <= 6 else 250,
+        height="content" if len(workers) <= 10 else 250,
         column_config=_column_config(),
-        alt="The workers, most recently seen first",
+        alt="The workers, by their slots, most recently seen first",
     )
+    if sentences := waiting(workers, datetime.now(UTC)):
+        st.caption("  \n".join(sentences))
     if not any(worker.gpus for worker in workers):
         st.caption("No worker has an NVIDIA GPU: engines run on the CPU, and power and energy are not measured.")
 
 
-def table(workers: Sequence[WorkerInfo], now: datetime, running: Mapping[str, str]) -> pd.DataFrame:
-    """`running`: the job that each worker has claimed, by the job table, which is newer than what workers report."""
+def table(workers: Sequence[WorkerInfo], now: datetime, running: Mapping[str, Job]) -> pd.DataFrame:
+    """Workers that are there before others, those of a host by their slots; the slot only if there is one."""
     rows = [
         {
             "state": [_state(worker, now, running)],
+            "slot": (worker.slot or "–").partition(";")[0],
             "hardware": worker.hardware,
             "gpus": f"{worker.gpus}" if worker.gpus else "none",
             "engines": engine_names(worker),
-            "job_id": "–" if worker.is_away(now) else running.get(worker.worker, "–"),
+            "job_id": "–" if (job := _job(worker, now, running)) is None else job.job_id,
+            "study": "–" if job is None else f"{job.name} ({job.submitted_by})" if job.submitted_by else job.name,
             "last_seen": f"{duration((now - worker.last_seen).total_seconds())} ago",
             "worker": worker.worker,
         }
-        for worker in workers
+        for worker in sorted(workers, key=lambda worker: _place(worker, now))
     ]
-    return pd.DataFrame(rows, columns=list(_COLUMNS))
+    has_slots = any(worker.slot for worker in workers)
+    return pd.DataFrame(rows, columns=[name for name in _COLUMNS if has_slots or name != "slot"])
 
 
-def _state(worker: WorkerInfo, now: datetime, running: Mapping[str, str]) -> str:
+def _place(worker: WorkerInfo, now: datetime) -> tuple[bool, str, int]:
+    return (worker.is_away(now), worker.host if worker.slot else "", worker.slot_number)
+
+
+def _job(worker: WorkerInfo, now: datetime, running: Mapping[str, Job]) -> Job | None:
+    return None if worker.is_away(now) else running.get(worker.worker)
+
+
+def _state(worker: WorkerInfo, now: datetime, running: Mapping[str, Job]) -> str:
     if worker.is_away(now):
         return "away"
-    return "working" if worker.worker in running else "free"
+    if worker.worker in running:
+        return "working"
+    return "waiting" if worker.waits_for else "free"
+
+
+def waiting(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
+    """Say of each worker that starts no engine why not, and at last what an administrator can do."""
+    kept = sorted((worker for worker in workers if worker.waits_for and not worker.is_away(now)), key=_by_slot)
+    remedy = "End the program, leave the GPU out (setting `gpus`), or measure beside it (`share_gpus = true`)."
+    sentences = [f"{literal(_capitalised(worker.place))} waits: {literal(worker.waits_for)}." for worker in kept]
+    return [*sentences, remedy] if sentences else []
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _by_slot(worker: WorkerInfo) -> tuple[str, int]:
+    return (worker.host, worker.slot_number)
 
 
 def engine_names(worker: WorkerInfo) -> str:
@@ -74,13 +107,17 @@ def engine_names(worker: WorkerInfo) -> str:
 
 def _column_config() -> dict[str, Any]:
     text = st.column_config.TextColumn
-    states = ["free", "working", "away"]
+    states = ["free", "working", "waiting", "away"]
     return {
-        "state": st.column_config.MultiselectColumn("State", options=states, color=["green", "blue", "gray"], width=80),
-        "hardware": text("Hardware", width=165),
+        "state": st.column_config.MultiselectColumn(
+            "State", options=states, color=["green", "blue", "orange", "gray"], width=80
+        ),
+        "slot": text("Slot", width=90),
+        "hardware": text("Hardware", width=135),
         "gpus": text("GPUs", width=50),
         "engines": text("Engines", width=200),
         "job_id": text("Current job", width=145),
-        "last_seen": text("Last seen", width=95),
+        "study": text("Study", width=135),
+        "last_seen": text("Last seen", width=118),
         "worker": text("Worker", width=200),
     }

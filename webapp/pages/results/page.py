@@ -30,6 +30,7 @@ from webapp.shared.verdicts import tables as verdict_tables
 
 #: The parameter with a claimed ratio.
 _CLAIM, _LEAST_CLAIM = "claim", 0.01
+_MIN_FIELD_WIDTH = 195
 
 
 def show_page() -> None:
@@ -38,7 +39,8 @@ def show_page() -> None:
 
     with show_user_errors():
         job_id = study_picker.chosen_study()
-        category_column, metric_column, claim_column, share_column = st.columns([1.2, 1.5, 1, 2])
+        with st.grid(4, min_column_width=_MIN_FIELD_WIDTH, gap="small", vertical_alignment="bottom"):
+            category_column, metric_column, claim_column, share_column = (st.container() for _ in range(4))
         runs = published_data.results(job_id)
         with category_column:
             category = url_widgets.choose(url_params.CATEGORY, categories(runs))
@@ -53,7 +55,6 @@ def show_page() -> None:
 
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
     with share_column, st.container(horizontal_alignment="right"):
-        st.space("small")
         dialog.show(Kind.STUDY, job_id, _name(runs), urljoin(st.context.url or "", view.link))
     answers.show(job_id, measure.name)
     if claimed is not None and compared is not None:
@@ -129,9 +130,8 @@ def _planned(job: Job) -> int | None:
 def show_charts(cells: pd.DataFrame, measure: Metric, view: View) -> None:
     mode = colour_mode()
     if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
-        st.info(
-            f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm at the same load."
-        )
+        needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
+        study_picker.show_nothing_to_compare(published_data.results(view.parameters[url_params.JOB.key][0]), needed)
     show_figures(figures.figures(view.parameters, mode), mode, view)
 
 

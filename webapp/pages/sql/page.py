@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import streamlit as st
+from pandas.api.types import is_float_dtype
 
 from lab.access import Change
 from lab.errors import QueryError, UserError
@@ -226,9 +227,12 @@ def _show_table(frame: pd.DataFrame, query: Query) -> None:
 
 def _show_size(answer: Answer) -> None:
     rows = count(len(answer.frame), "row")
+    rounded = (
+        "; numbers are rounded, the files have all digits" if any(map(is_float_dtype, answer.frame.dtypes)) else ""
+    )
     if answer.left_out:
         st.info(f"{answer.left_out.capitalize()}.", icon=":material/content_cut:")
-    st.caption(f"{rows}, {count(len(answer.frame.columns), 'column')}, {number(answer.duration_s, 2)} s")
+    st.caption(f"{rows}, {count(len(answer.frame.columns), 'column')}, {number(answer.duration_s, 2)} s{rounded}")
 
 
 def _show_chart(answer: Answer, query: Query) -> None:

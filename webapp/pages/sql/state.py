@@ -30,8 +30,8 @@ EXAMPLES: tuple[Example, ...] = (
         """-- the newest study: mean, lowest and highest of the valid repeats of each arm, workload and load
 SELECT study_name, workload_label, pattern, concurrency, arm,
     avg(output_tok_per_s) AS output_tok_per_s,
-    min(output_tok_per_s) AS output_tok_per_s_low,
-    max(output_tok_per_s) AS output_tok_per_s_high,
+    min(output_tok_per_s) AS lowest,
+    max(output_tok_per_s) AS highest,
     count(*) AS runs
 FROM valid_latest_runs
 WHERE job_id = (SELECT arg_max(job_id, started_at) FROM valid_latest_runs WHERE origin = 'measured')
@@ -58,6 +58,26 @@ WHERE is_completed
 ORDER BY e2e_ms DESC
 LIMIT 100""",
         ChartSpec("point", "ttft_ms", "e2e_ms", "arm"),
+    ),
+    Example(
+        "Time per token and acceptance by turn of a session",
+        """-- request_groups has each run's numbers by turn, by context, and by both; 9 stands for turns 9 to 16
+SELECT arm, concurrency, g.turn, avg(g.tpot_mean_ms) AS tpot_ms, sum(g.requests) AS requests,
+    1 + sum(g.num_accepted_tokens) / nullif(sum(g.num_drafts), 0) AS acceptance_length
+FROM request_groups AS g JOIN valid_latest_runs AS r USING (run_id)
+WHERE g.grain = 'turn'
+GROUP BY ALL
+ORDER BY arm, concurrency, g.turn""",
+    ),
+    Example(
+        "Time per token by length of context",
+        """-- context_tokens is in steps: the smallest power of two, from 256 on, that the prompt does not exceed
+SELECT arm, context_tokens, concurrency, median(tpot_ms) AS tpot_ms, count(*) AS requests
+FROM requests
+WHERE is_completed AND context_tokens IS NOT NULL
+GROUP BY ALL
+ORDER BY arm, context_tokens, concurrency""",
+        ChartSpec("line", "context_tokens", "tpot_ms", "arm"),
     ),
     Example(
         "Your runs beside imported and published ones",

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from webapp.pages.submit import row_widgets, validation_messages
-from webapp.pages.submit.form_model import Row
+from webapp.pages.submit.form_model import Row, UnreadableError, flags_text, read_flags
 from webapp.pages.submit.validation_messages import Problem
 
 _SAMPLING = (
@@ -35,6 +35,10 @@ FRESH_STARTS = {
 }
 ALONE = {None: "as the host is", True: "alone", False: "beside others"}
 SPREAD = {False: "one slot", True: "all slots of a host"}
+#: What chat templates call the switch for thinking, as keys of vLLM's flag.
+THINKING_FLAGS = tuple(f"default-chat-template-kwargs.{name}" for name in ("enable_thinking", "thinking"))
+THINKING = {"": "as the model's template says", "true": "on", "false": "off"}
+PARSER_FLAG = "reasoning-parser"
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
 #: For widgets that are not drawn while the expander is closed.
 _PERSIST = {"persist_state": row_widgets.PERSIST}
@@ -54,12 +58,12 @@ FIELDS = (
 
 
 def edit(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
-    has_problem = any(validation_messages.of_field(problems, name) for name in FIELDS)
+    opened = bool(initial["tune"]) or any(validation_messages.of_field(problems, name) for name in FIELDS)
     expander = st.expander(
-        "Order, hardware, sampling, SLO, price and engine flags",
-        expanded=has_problem,
+        "Order, hardware, sampling, thinking, SLO, price and engine flags",
+        expanded=opened,
         icon=":material/tune:",
-        key=row_widgets.key(f"more-{has_problem}"),
+        key=row_widgets.key(f"more-{opened}"),
         on_change="rerun",
     )
     if expander.open:
@@ -74,10 +78,14 @@ def _show(initial: Row, problems: Sequence[Problem]) -> None:
         for column, (name, label, step, help_text) in zip(st.columns(4), row, strict=True):
             with column:
                 field(name, label, initial, problems, st.number_input, step=step, help=help_text, **_PERSIST)
+    _show_thinking(initial)
     label = "Engine flags for every arm (TOML, one per line)"
     flags, tune = st.columns(2)
     with flags:
-        field("engine_flags", label, initial, problems, st.text_area, height=130, **_PERSIST)
+        st.session_state.setdefault(row_widgets.key("engine_flags"), initial["engine_flags"])
+        st.text_area(label, height=130, key=row_widgets.key("engine_flags"), persist_state=row_widgets.PERSIST)
+        sentences = validation_messages.of_field(problems, "engine_flags")
+        row_widgets.show_problems(sentences, validation_messages.anchor("engine_flags"))
     with tune:
         help_text = (
             "If anything stands here, the arms with speculation are drafts, and the best number of tokens for each "
@@ -129,6 +137,45 @@ def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
     with hardware:
         options = {"placeholder": "any", "help": "Part of a worker's hardware name, like H200; empty: any worker"}
         field("hardware", "Hardware", initial, problems, st.text_input, **options, **_PERSIST)
+
+
+def _show_thinking(initial: Row) -> None:
+    """Two fields for flags that decide whether a model thinks, and whether the server tells that from the answer."""
+    text = st.session_state.get(row_widgets.key("engine_flags"), initial["engine_flags"])
+    try:
+        flags = read_flags(text or "")
+    except UnreadableError:
+        return
+    thinking, parser = row_widgets.key("thinking"), row_widgets.key("reasoning-parser")
+    st.session_state[thinking] = flags.get(THINKING_FLAGS[0]) if flags.get(THINKING_FLAGS[0]) in THINKING else ""
+    st.session_state[parser] = str(flags.get(PARSER_FLAG, ""))
+
+    def take(key: str, *names: str) -> None:
+        changed = read_flags(text or "") | dict.fromkeys(names, st.session_state.get(key) or None)
+        kept = {name: value for name, value in changed.items() if value is not None}
+        st.session_state[row_widgets.key("engine_flags")] = flags_text(kept)
+
+    first, second, _ = st.columns([1, 1, 2])
+    with first:
+        st.selectbox(
+            "Thinking",
+            list(THINKING),
+            format_func=THINKING.__getitem__,
+            key=thinking,
+            on_change=take,
+            args=(thinking, *THINKING_FLAGS),
+            help="A switch of the model's chat template, for vLLM and the chat endpoint: it becomes two of the flags "
+            "below. Reasoning and answer tokens are counted apart in any case.",
+        )
+    with second:
+        st.text_input(
+            "Reasoning parser",
+            key=parser,
+            on_change=take,
+            args=(parser, PARSER_FLAG),
+            placeholder="none, or like qwen3",
+            help="The server then sends reasoning apart from the answer. Without it <think> tags in the text are read.",
+        )
 
 
 def field(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
+from jobs.engines.speculation.option import (
+    OneOf,
+    Option,
+    falling_shares,
+    lengths_by_batch,
+    schedule,
+    whole_numbers,
+)
 from lab.study.arm import LOOKUP_METHODS, METHODS
-from webapp.pages.submit import form_options, row_widgets, validation_messages
-from webapp.pages.submit.form_model import NO_SPECULATION, Row
+from webapp.pages.submit import form_model, form_options, row_widgets, validation_messages
+from webapp.pages.submit.form_model import NO_SPECULATION, Row, UnreadableError, flags_text, read_flags
 from webapp.pages.submit.new_arm import FIRST_K, made_name, new_arm
 from webapp.pages.submit.row_widgets import BUTTONS_WIDTH, Label, RowWidgets, row_container
 from webapp.pages.submit.validation_messages import Problem
@@ -38,6 +46,13 @@ _BASELINE = "arms-baseline"
 _DEFAULT_BASELINE = -1
 _AREA = 96
 _DETAILS, _METHOD_DETAILS = ("flags", "config", "environment"), ("options",)
+#: How an option that is a list or a table is typed: its reader, and an example.
+_TYPED: Mapping[Any, tuple[Callable[[str], Any], str]] = {
+    schedule: (form_model.read_ranges, "1-4: 3, 5-512: 0"),
+    lengths_by_batch: (form_model.read_sizes, "4: 3, 8: 2"),
+    falling_shares: (form_model.read_numbers, "0.8, 0.5, 0.2"),
+    whole_numbers: (form_model.read_numbers, "1, 2, 4"),
+}
 
 
 def edit(problems: Sequence[Problem], target: str) -> tuple[Row, ...]:
@@ -159,20 +174,76 @@ def _server(widgets: RowWidgets) -> Row:
 
 
 def _show_details(widgets: RowWidgets, engine: str | None, method: str | None) -> None:
+    if method != NO_SPECULATION:
+        _show_options(widgets, engine, method)
+        label = "All options of the method (TOML)"
+        widgets.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
     widgets.area("flags", "Flags (TOML, one per line)", _AREA, placeholder="max-num-seqs = 8")
     widgets.area("config", "Engine configuration file (YAML)", _AREA, placeholder="kv-cache-dtype: fp8")
     widgets.area("environment", "Environment (NAME=value)", _AREA, placeholder="OMP_NUM_THREADS=1")
-    if method != NO_SPECULATION:
-        _show_option_picker(widgets, engine, method)
-        label = "More options of the method (TOML)"
-        widgets.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
 
 
-def _show_option_picker(widgets: RowWidgets, engine: str | None, method: str | None) -> None:
-    """Options by name with what each does; the one that is picked joins the text below, with a value to change."""
+def _show_options(widgets: RowWidgets, engine: str | None, method: str | None) -> None:
+    """Options by name with what each does, and a field for each that is set; the text below has them all."""
     offered = {option.name: option for option in form_options.speculation_options(engine, method)}
-    if not offered:
+    if offered:
+        _show_option_picker(widgets, offered)
+    try:
+        options = read_flags(widgets.value("options") or "")
+    except UnreadableError:
         return
+    for name, value in options.items():
+        if name in offered:
+            with row_container():
+                _show_option(widgets, offered[name], value)
+                widgets.show_cross(f"Remove {name}", f"remove-{name}", _set_option, (widgets, name, None))
+
+
+def _show_option(widgets: RowWidgets, option: Option, value: Any) -> None:
+    """The field of an option's kind, which shows and changes the value that the text has."""
+    key, about = widgets.key(f"option-{option.name}"), option.about[:1].upper() + option.about[1:]
+    label = option.name.replace("_", " ")
+    reader, example = _TYPED.get(option.wrong, (str, ""))
+    shared: dict[str, Any] = {
+        "key": key,
+        "help": about,
+        "on_change": lambda: _set_option(widgets, option.name, _read(st.session_state.get(key), reader)),
+    }
+    if isinstance(option.wrong, OneOf):
+        st.session_state[key] = value if value in option.wrong.words else None
+        st.selectbox(label, option.wrong.words, **shared)
+    elif isinstance(value, bool):
+        st.session_state[key] = value
+        st.toggle(label, **shared, width="stretch")
+    elif isinstance(value, int | float):
+        st.session_state[key] = value
+        st.number_input(label, step=1 if isinstance(value, int) else 0.1, **shared)
+    else:
+        st.session_state[key] = form_model.list_text(value) if option.wrong in _TYPED else _plain_text(value)
+        st.text_input(f"{label}, like {example}" if example else label, placeholder=example, **shared)
+
+
+def _plain_text(value: Any) -> str:
+    return value if isinstance(value, str) else form_model.flags_text({"value": value}).removeprefix("value = ")
+
+
+def _read(entered: Any, reader: Callable[[str], Any]) -> Any:
+    return reader(entered) if isinstance(entered, str) else entered
+
+
+def _set_option(widgets: RowWidgets, name: str, value: Any) -> None:
+    """Write the option's value into the text of all options; None takes it out."""
+    widgets.set_value("options", with_option(widgets.value("options"), name, value))
+
+
+def with_option(text: str | None, name: str, value: Any) -> str:
+    """The options' text with this value of one of them, or without it (None)."""
+    options = read_flags(text or "")
+    return flags_text({key: of for key, of in (options | {name: value}).items() if of is not None})
+
+
+def _show_option_picker(widgets: RowWidgets, offered: Mapping[str, Option]) -> None:
+    """The option that is picked joins the text, with a value to change."""
     picker = widgets.key("add_option")
 
     def add_line() -> None:

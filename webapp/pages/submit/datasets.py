@@ -82,7 +82,10 @@ def _columns() -> dict[str, Any]:
 
 def _show_upload() -> None:
     name, file, add = st.columns([1.4, 3, 1.2], vertical_alignment="bottom")
-    help_text = "A new name for a JSONL file with prompts or messages, or a missing dataset's name for its own file"
+    help_text = (
+        "A new name for a JSONL file with prompts or messages of your own; or a name of the list for a file in that "
+        "format: mooncake for AIPerf's and Mooncake's traces, otel for OpenTelemetry's spans"
+    )
     with name:
         chosen = st.text_input("Name", key="dataset-name", placeholder="like my_prompts", help=help_text).strip()
     with file:

@@ -60,7 +60,7 @@ def _show_plan(study: Study | None) -> None:
         f"**{most}{count(forecast.launches, 'engine start')}**",
         f"**{most}{count(forecast.runs, 'run')}**",
         f"{most}{count(forecast.requests, 'request')}",
-        f"about **{duration(forecast.seconds)}**",
+        f"about **{duration(forecast.wall_s)}**",
     ]
     prospects = published_data.verdicts_forecast(study)
     decided = ""

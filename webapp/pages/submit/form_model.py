@@ -8,6 +8,7 @@ texts; each reads back as the value it was written from.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from webapp.pages.submit.validation_messages import Problem
 
 NO_SPECULATION = "none"
 Row = Mapping[str, Any]
+_RANGE = re.compile(r"(\d{1,9})(?:\s*[-–]\s*(\d{1,9}))?\s*:\s*(\d{1,9})")
+_SIZE = re.compile(r"(\d{1,9})\s*:\s*(\d{1,9})")
 #: Column -> key of a speculation.
 _SPECULATION = {
     "method": "method",
@@ -36,6 +39,8 @@ _SPECULATION = {
 }
 #: Column -> key of a workload's sessions; without answers there are none.
 _SESSIONS = {"session_answers": "answers", "max_turns": "max_turns", "think": "think", "think_s": "think_s"}
+#: The waits of sessions that have seconds of their own.
+TIMED = ("fixed", "exponential")
 _SERVER = ("base_url", "served_model", "api_key")
 _PLAIN = ("name", "engine", "baseline")
 #: Parts of a study whose fields the form holds as `part.field`.
@@ -89,6 +94,41 @@ def read_flags(text: str) -> dict[str, Any]:
         raise UnreadableError(
             f'not valid TOML ({error}): write one per line, like max-num-seqs = 8 or dtype = "float32"'
         ) from None
+
+
+def list_text(value: Any) -> str:
+    """A list or table as a person types it: `1-4: 3, 5-512: 0` of a schedule, `4: 3, 8: 2` of a table, `0.8, 0.5`."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{size}: {tokens}" for size, tokens in value.items())
+    if isinstance(value, list) and all(isinstance(entry, list) and len(entry) == 3 for entry in value):
+        return ", ".join(f"{first}-{last}: {tokens}" for first, last, tokens in value)
+    if isinstance(value, list) and not any(isinstance(entry, list | Mapping) for entry in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else _inline(value)
+
+
+def read_ranges(text: str) -> list[list[int]] | str:
+    """`1-4: 3, 5-512: 0` as [[1, 4, 3], [5, 512, 0]]; a text that is written otherwise comes back as it is."""
+    found = [_RANGE.fullmatch(part) for part in _parts(text)]
+    return [[int(n[1]), int(n[2] or n[1]), int(n[3])] for n in found if n] if found and all(found) else text
+
+
+def read_sizes(text: str) -> dict[str, int] | str:
+    """`4: 3, 8: 2` as {"4": 3, "8": 2}; a text that is written otherwise comes back as it is."""
+    found = [_SIZE.fullmatch(part) for part in _parts(text)]
+    return {str(int(n[1])): int(n[2]) for n in found if n} if found and all(found) else text
+
+
+def read_numbers(text: str) -> list[int | float] | str:
+    """`0.8, 0.5` as [0.8, 0.5]; a text that is written otherwise comes back as it is."""
+    try:
+        return [float(part) if "." in part else int(part) for part in _parts(text)] or text
+    except ValueError:
+        return text
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def config_text(config: Mapping[str, Any]) -> str:
@@ -263,8 +303,10 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def _workload(row: Row) -> dict[str, Any]:
-    """What is set of sessions does not count while the workload replays none."""
+    """What is set of sessions does not count while the workload replays none, nor seconds that no wait has."""
     filled = _filled(row)
+    if filled.get("think") not in TIMED:
+        filled.pop("think_s", None)
     sessions = {key: filled.pop(column) for column, key in _SESSIONS.items() if column in filled}
     return filled | ({"sessions": sessions} if "answers" in sessions else {})
 

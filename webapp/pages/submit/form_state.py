@@ -19,6 +19,8 @@ FIELDS = ("name", "target", "repeats", "budget", *advanced.FIELDS)
 _INITIAL, _CURRENT, _SAVED = "submit-initial", "submit-current", "submit-saved"
 #: In pixels: in less, workloads and loads stand below each other.
 _MIN_WIDTH = 560
+#: Of two fields side by side whose labels take one line.
+_MIN_FIELDS_WIDTH = 400
 
 
 def begin(study: Study) -> None:
@@ -67,7 +69,9 @@ def edit(problems: Sequence[Problem]) -> FormValues:
 
 
 def _study_fields(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
-    name, target, repeats, budget = st.columns([6, 6, 2, 3])
+    with st.grid(2, min_column_width=_MIN_FIELDS_WIDTH, gap="small"):
+        name, target = st.columns(2)
+        repeats, budget = st.columns([2, 3])
     with name:
         fields = {"name": advanced.field("name", "Name", initial, problems, st.text_input)}
     with target:

@@ -6,7 +6,7 @@ Each row has widget keys of its own, so that adding or removing one leaves what 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -124,10 +124,11 @@ class RowWidgets:
         return None if entered is None else int(entered)
 
     def number_field(self, column: str, label: str, step: float = 0.5, **options: Any) -> float | None:
+        """A number, or None if the field is empty; `set_value` may change it."""
         initial = self.initial.get(column)
-        value = None if initial is None else float(initial)
+        st.session_state.setdefault(self.key(column), None if initial is None else float(initial))
         options = self._options(options)
-        entered = st.number_input(label, value=value, step=step, format="%g", key=self.key(column), **options)
+        entered = st.number_input(label, value=None, step=step, format="%g", key=self.key(column), **options)
         return None if entered is None else float(entered)
 
     def choice(self, column: str, label: str, choices: Sequence[str], **options: Any) -> str | None:
@@ -138,9 +139,9 @@ class RowWidgets:
         return chosen
 
     def area(self, column: str, label: str, height: int, **options: Any) -> None:
-        """A text area in the row's details."""
-        value = self.initial.get(column) or ""
-        st.text_area(label, value, height=height, key=self.key(column), persist_state=PERSIST, **options)
+        """A text area in the row's details, which `set_value` may change."""
+        st.session_state.setdefault(self.key(column), self.initial.get(column) or "")
+        st.text_area(label, height=height, key=self.key(column), persist_state=PERSIST, **options)
 
     def toggle(self, column: str, label: str, *, default: bool, **options: Any) -> None:
         """A switch in the row's details."""
@@ -174,13 +175,17 @@ class RowWidgets:
         return popover.container(width=_DETAILS_WIDTH) if popover.open else None
 
     def show_remove_button(self, noun: str) -> None:
+        self.show_cross(f"Remove this {noun}", "remove", remove, (self.table, self.number))
+
+    def show_cross(self, label: str, column: str, on_click: Callable[..., None], args: tuple[Any, ...]) -> None:
+        """A small button that removes something."""
         st.button(
-            f"Remove this {noun}",
+            label,
             icon=":material/close:",
-            help=f"Remove this {noun}",
+            help=label,
             type="tertiary",
             width=_REMOVE_WIDTH,
-            key=self.key("remove"),
-            on_click=remove,
-            args=(self.table, self.number),
+            key=self.key(column),
+            on_click=on_click,
+            args=args,
         )

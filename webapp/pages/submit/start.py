@@ -1,8 +1,8 @@
 """The study that the form starts from: a preset, its version for the reference pair, or a study submitted before.
 
 A link may name it: `?preset=friday-night`, with `&reference=true` for the small version; `?from_job=` with a job's id,
-with `&decide=` and a metric for a study that decides its open verdicts by it; or `?study=` with the beginning of a
-study's digest. `?job=` is the study in the bar, as on every page.
+with `&decide=` and a metric for a study that decides its open verdicts by it, or `&tune=` and one of its workloads for
+its tuning; or `?study=` with the beginning of a study's digest. `?job=` is the study in the bar, as on every page.
 
 Loading another study over unsaved edits can be undone.
 """
@@ -20,6 +20,7 @@ from jobs.table import Job
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.reference_pair import reference_version
+from lab.tuning.beginning import tuning_of
 from webapp.pages.submit import draft, form_options, form_state, text_editor
 from webapp.pages.submit.draft import Draft
 from webapp.pages.submit.form_model import FormValues
@@ -27,10 +28,10 @@ from webapp.shared import published_data, undo_banner, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal
 from webapp.shared.verdicts import answers
-from webapp.shared.verdicts.answers import DECIDE, FROM_JOB
+from webapp.shared.verdicts.answers import DECIDE, FROM_JOB, TUNE
 
 _YES = ("true", "1", "yes")
-_IN_URL = ("preset", "reference", FROM_JOB, DECIDE, "study")
+_IN_URL = ("preset", "reference", FROM_JOB, DECIDE, TUNE, "study")
 _MAX_JOBS = 50
 #: Of a study's name in the message about replaced edits.
 _MAX_LETTERS = 80
@@ -40,16 +41,19 @@ _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "
 
 @dataclass(frozen=True)
 class Start:
-    """A preset's name, or a job's id if `kind` is `FROM_JOB`. `decides`: the metric of the open verdicts."""
+    """A preset's name, or a job's id if `kind` is `FROM_JOB`. `decides`: the metric of the open verdicts. `tunes`: the
+    workload that its drafts are tuned for.
+    """
 
     kind: str
     name: str
     reference: bool = False
     decides: str = ""
+    tunes: str = ""
 
     @property
     def query(self) -> dict[str, str]:
-        options = {"reference": "true" if self.reference else "", DECIDE: self.decides}
+        options = {"reference": "true" if self.reference else "", DECIDE: self.decides, TUNE: self.tunes}
         return {self.kind: self.name} | {name: value for name, value in options.items() if value}
 
 
@@ -104,7 +108,7 @@ def _from_link() -> Start | None:
     if preset := link.get("preset"):
         return Start("preset", preset, reference)
     if job := link.get(FROM_JOB):
-        return Start(FROM_JOB, url_params.job_id_of(job), reference, decides)
+        return Start(FROM_JOB, url_params.job_id_of(job), reference, decides, link.get(TUNE, ""))
     if digest := link.get("study"):
         newest = queue.newest_of_study(published_data.engine(), digest)
         return Start(FROM_JOB, digest if newest is None else newest.job_id, reference)
@@ -162,6 +166,8 @@ def _study(start: Start) -> Study:
     study = load_preset(start.name) if start.kind == "preset" else queue.job(published_data.engine(), start.name).study
     if start.decides:
         study = answers.next_study_of(study, start.name, start.decides) or study
+    if start.tunes:
+        study = tuning_of(study, workload=start.tunes)
     return reference_version(study) if start.reference else study
 
 

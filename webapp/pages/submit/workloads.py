@@ -10,9 +10,10 @@ import streamlit as st
 from lab.quality.scores import SCORES
 from lab.study.workload import RANDOM_LENGTHS
 from webapp.pages.submit import form_options, row_widgets, validation_messages
-from webapp.pages.submit.form_model import Row
+from webapp.pages.submit.form_model import TIMED, Row
 from webapp.pages.submit.row_widgets import Label, RowWidgets, row_container
 from webapp.pages.submit.validation_messages import Problem
+from webapp.shared.text import count, literal
 
 TABLE = "workloads"
 _WIDTH = 122
@@ -39,6 +40,8 @@ _THINK = {
     "fixed": "the same each time",
     "exponential": "drawn, exponential",
 }
+#: Of a pause that was just chosen, in seconds.
+_FIRST_THINK_S = 2.0
 _NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
 
 
@@ -70,12 +73,30 @@ def _row(widgets: RowWidgets) -> Row:
         lengths = RANDOM_LENGTHS.get(str(row["dataset"]))
         row["input_tokens"] = _length(widgets, "input_tokens", "Input tokens", lengths and lengths[0])
         row["output_tokens"] = _length(widgets, "output_tokens", "Output tokens", lengths and lengths[1])
-        if details := widgets.details("Sessions, output lengths and shared prefixes"):
+        if details := widgets.details("Sessions, scores, output lengths and shared prefixes"):
             with details:
                 _show_details(widgets)
         widgets.show_remove_button("workload")
     row |= widgets.hidden_values(*_DETAILS, *_SESSIONS)
+    if summary := details_summary(row):
+        st.caption(literal(summary))
     return row
+
+
+def details_summary(row: Row) -> str:
+    """What the row's closed details change, like `sessions with the model's own answers · scored: number`."""
+    parts = []
+    if answers := row.get("session_answers"):
+        turns, think, think_s = row.get("max_turns"), row.get("think"), row.get("think_s")
+        parts.append(f"sessions with {_ANSWERS[answers]}")
+        parts += [f"at most {count(turns, 'turn')}"] if turns else []
+        timed = think in TIMED and think_s
+        parts += [f"pauses of {think_s:g} s" + (" in the mean" if think == "exponential" else "")] if timed else []
+        parts += ["no pauses"] if think == "none" else []
+    parts += ["each prompt's own output length"] if row.get("own_output_lengths") else []
+    parts += ["answers may end early"] if row.get("ignore_eos") is False else []
+    parts += [f"scored: {row['score']}"] if row.get("score") else []
+    return " · ".join(parts)
 
 
 def _dataset(widgets: RowWidgets) -> str | None:
@@ -161,5 +182,7 @@ def _show_sessions(widgets: RowWidgets) -> None:
         placeholder=_THINK["recorded"],
         inside=True,
     )
-    if think in ("fixed", "exponential"):
-        widgets.number_field("think_s", "Seconds (the mean, if drawn)", inside=True)
+    if think in TIMED:
+        if widgets.value("think_s") is None:
+            widgets.set_value("think_s", _FIRST_THINK_S)
+        widgets.number_field("think_s", "Seconds (the mean, if drawn)", inside=True, min_value=0.0)

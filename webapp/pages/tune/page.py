@@ -5,8 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from jobs.table import Job
+from lab.access import Change
+from lab.errors import StudyError
 from lab.metrics.number_format import bounds, times
+from lab.tuning.beginning import tuning_of
 from lab.tuning.report import Measured, Report
+from webapp.access import visitor
 from webapp.pages.tune import data, figures
 from webapp.shared import published_data, study_picker, url_params
 from webapp.shared.cards import Card, show_cards
@@ -15,6 +19,18 @@ from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import View, page_file
+from webapp.shared.verdicts.answers import FROM_JOB, TUNE
+
+#: Links on the page of a study that is not a tuning.
+_MOST_TUNINGS = 6
+#: Why a race ended, as its report says it; empty while it goes on.
+_ENDED = {
+    "": "it is still measuring",
+    "decided": "no other setting can be faster by more than 2 %",
+    "most repeats": "it took as many repeats as it may",
+    "most runs": "it took as many runs as it may",
+    "budget spent": "its budget is spent",
+}
 
 
 def show_page() -> None:
@@ -40,12 +56,15 @@ def report_or_stop(job_id: str, job: Job | None) -> Report:
     """The report; ends the page with what to do where there is none."""
     if job is None or job.study.tune is None:
         st.info(
-            "This study is not a tuning: its arms and their numbers of drafted tokens were fixed. "
-            f"`drafthouse tune {job_id}` finds the best ones for its target, drafts and loads.",
+            "This study is not a tuning: its arms and their numbers of drafted tokens were fixed. A tuning finds the "
+            f"best ones for each of its loads, and the schedule to deploy; so does `drafthouse tune {job_id}`.",
             icon=":material/tune:",
         )
-        query = {url_params.JOB.key: job_id}
-        st.page_link(page_file("results"), label="Its results", icon=":material/monitoring:", query_params=query)
+        with st.container(horizontal=True):
+            if job is not None:
+                link_tunings(job)
+            query = {url_params.JOB.key: job_id}
+            st.page_link(page_file("results"), label="Its results", icon=":material/monitoring:", query_params=query)
         st.stop()
     report = data.tuned(job_id)
     if report is None:
@@ -55,6 +74,25 @@ def report_or_stop(job_id: str, job: Job | None) -> Report:
     return report
 
 
+def link_tunings(job: Job) -> None:
+    """A link to Submit for each workload, as a schedule is tuned for one; or why this study cannot be tuned."""
+    if not visitor.allowed_any(Change.SUBMIT):
+        return
+    for workload in job.study.workloads[:_MOST_TUNINGS]:
+        try:
+            proposed = tuning_of(job.study, workload=workload.name)
+        except StudyError as error:
+            st.caption(literal(str(error)))
+            return
+        st.page_link(
+            page_file("submit"),
+            label=f"Tune for {literal(workload.name)}",
+            icon=":material/tune:",
+            query_params={FROM_JOB: job.job_id, TUNE: workload.name},
+            help="Opens the Submit page with " + literal(", ".join(arm.name for arm in proposed.arms)),
+        )
+
+
 def show_summary(report: Report) -> None:
     open_loads = {setting.load for setting in report.tried if setting.fate.startswith("still open")}
     decided = len(report.best) - len(open_loads)
@@ -62,7 +100,7 @@ def show_summary(report: Report) -> None:
         [
             Card("To deploy", report.deployed.name, ranges_sentence(report)),
             Card("Best for all loads", report.single.name, "if one setting has to do for all of them"),
-            Card("Loads decided", f"{decided} of {len(report.best)}", report.ended or "it is still measuring"),
+            Card("Loads decided", f"{decided} of {len(report.best)}", _ENDED.get(report.ended, report.ended)),
             Card(
                 "Runs", f"{report.runs}", f"one run of everything would take {report.grid_runs}, and know no interval"
             ),

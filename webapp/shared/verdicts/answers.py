@@ -22,8 +22,9 @@ from webapp.shared import published_data
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import JOB, page_file
 
-#: Parameters of a link to the Submit page: a job, and the metric whose open verdicts a study like the job's decides.
-FROM_JOB, DECIDE = "from_job", "decide"
+#: Parameters of a link to the Submit page: a job; the metric whose open verdicts a study like the job's decides; the
+#: workload that the job's drafts are tuned for.
+FROM_JOB, DECIDE, TUNE = "from_job", "decide", "tune"
 THROUGHPUT = "output_tok_per_s"
 #: What a study that only searches for capacities is answered by.
 _CAPACITY = "capacity"
@@ -110,7 +111,7 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
     st.page_link(
         page_file("submit"),
         label=f"Measure it: {count(proposed.repeats, 'repeat')}, {count(takes.runs, 'run')}, "
-        f"about {duration(takes.seconds)}",
+        f"{count(takes.requests, 'request')}, about {duration(takes.wall_s)}",
         icon=":material/experiment:",
         query_params={FROM_JOB: job_id, DECIDE: asked.metric},
         help=f"Opens the Submit page with {literal(', '.join(arm.name for arm in proposed.arms))} on "

@@ -18,10 +18,14 @@ _MOST_CARDS = 6
 
 
 def show(comparison: StudyComparison, arms: Sequence[str]) -> int:
-    """Show a card for each of the first arms, in this order. Return how many arms have none."""
-    of_arms = means(comparison)
+    """Show a card for each of the first arms, in this order but controls last. Return how many arms have none."""
+    of_arms, arms = means(comparison), controls_last(comparison, arms)
     show_cards([card(comparison, arm, of_arms[arm]) for arm in arms[:_MOST_CARDS] if arm in of_arms])
     return max(0, len(arms) - _MOST_CARDS)
+
+
+def controls_last(comparison: StudyComparison, arms: Sequence[str]) -> list[str]:
+    return sorted(arms, key=controls(comparison).__contains__)
 
 
 def means(comparison: StudyComparison) -> dict[str, Cell]:

@@ -88,7 +88,7 @@ def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
         **columns("arm", "workload", "ratio", "low", "high"),
         "pattern": text("Load", width=75, help="c: requests in flight, n: number of prompts"),
         "verdict": text("Verdict", width=118, help=_HELP[strict]),
-        "decides": text("Would decide", width=112, help="Repeats to add for a verdict if the spread stays the same"),
+        "decides": text("Would decide", width=160, help="Repeats to add for a verdict if the spread stays the same"),
         "alone": text("Without the correction", width=140, help="Where the interval alone excludes 1"),
         "same": number(
             "Same output", format="%.0f %%", width=85, help="Share of prompts with the baseline's output; greedy only"

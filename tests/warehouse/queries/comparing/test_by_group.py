@@ -17,10 +17,13 @@ from warehouse.ingest.service import ingest_all
 from warehouse.published.golden import GoldenLength
 from warehouse.queries import slices
 from warehouse.queries.comparing.by_group import by_group, surfaces
+from warehouse.queries.comparing.documents import contexts_document
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.matrix import acceptance_matrix, acceptance_of_arms, beside_golden
 from warehouse.queries.slices import Filters
+from warehouse.sandbox.runner import run_sql
 from warehouse.settings import Settings
+from webapp.pages.sql.state import EXAMPLES
 
 WORKLOAD = Workload(category="code", output_tokens=16, sessions=Sessions())
 #: Seconds of three tokens after the first, by concurrency and turn: the draft pays alone, and later in a session.
@@ -102,6 +105,29 @@ def test_the_surface_has_a_break_even_for_each_context_and_the_price_of_a_round(
     assert 3 < crossing.concurrency < 5
     assert surface.lines[1024].answer == "pays everywhere measured"
     assert sentence(surface).endswith("; up to 1,024 it pays everywhere measured")
+
+
+def test_programs_read_the_surface_as_a_document(studied: Settings) -> None:
+    with open_warehouse(studied.warehouse_file) as con:
+        found = surfaces(con, "job-1")
+    document: Any = contexts_document(found)["draft"]
+    assert document["sentence"] == sentence(found["draft"])
+    first = document["cells"][0]
+    places = [(cell["concurrency"], cell["context_tokens"]) for cell in document["cells"]]
+    assert places == [(1, 256), (16, 256), (1, 1024), (16, 1024)]
+    assert (first["verdict"], first["requests"], first["acceptance_length"]) == ("faster", 3, 1.5)
+    assert first["needed_length"]["value"] == pytest.approx(1.5 / first["gain"]["value"])
+
+
+def test_the_examples_of_the_sql_page_find_turns_and_contexts(studied: Settings) -> None:
+    by_turn, by_context = (
+        run_sql(studied, example.sql).table.to_pandas()
+        for example in EXAMPLES
+        if "by turn" in example.title or "length of context" in example.title
+    )
+    alone = by_turn[(by_turn["arm"] == "draft") & (by_turn["concurrency"] == 1)]
+    assert alone[["turn", "acceptance_length", "requests"]].to_numpy().tolist() == [[1, 1.5, 3], [2, 3.0, 3]]
+    assert sorted(set(by_context["context_tokens"])) == [256, 1024]
 
 
 def test_explore_draws_the_groups_of_each_run(studied: Settings) -> None:

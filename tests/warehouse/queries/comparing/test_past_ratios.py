@@ -63,14 +63,11 @@ def test_a_study_is_told_how_much_it_will_decide(measured: Settings) -> None:
     loads = [{"max_concurrency": streams, "num_prompts": 48} for streams in (1, 2, 4)]
     about = {"name": "next", "arms": arms, "workloads": [{"dataset": "story"}], "loads": loads, "repeats": 3}
     study = study_from_dict(about | {"target": "new", "hardware": "H200"})
-    outlook = forecast_verdicts(measured.warehouse_file, measured.models_dir, study)
+    outlook = forecast_verdicts(measured, study)
     assert outlook is not None
     assert outlook.cells == 3
     assert outlook.as_is.decided > 0
     assert outlook.one_more.seconds == pytest.approx(outlook.as_is.seconds * 4 / 3)
     assert "of 3 cells will be decided" in outlook.sentence
     assert "4 cells measured on this hardware before" in outlook.basis
-    assert (
-        forecast_verdicts(measured.warehouse_file, measured.models_dir, study.model_copy(update={"hardware": "B300"}))
-        is None
-    )
+    assert forecast_verdicts(measured, study.model_copy(update={"hardware": "B300"})) is None

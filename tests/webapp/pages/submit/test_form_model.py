@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,16 @@ from lab.study import Arm, Load, Study, Workload
 from lab.study.parsing import study_from_toml
 from tests.lab.studies import study
 from webapp.pages.submit import form_model, validation_messages
-from webapp.pages.submit.form_model import FormValues, from_study, to_study, to_toml
+from webapp.pages.submit.form_model import (
+    FormValues,
+    from_study,
+    list_text,
+    read_numbers,
+    read_ranges,
+    read_sizes,
+    to_study,
+    to_toml,
+)
 from webapp.pages.submit.form_state import FIELDS
 
 TUNE = {"drafted_tokens": [2, 4], "most_repeats": 4, "budget_minutes": 1.5, "schedule": False}
@@ -249,6 +259,41 @@ def test_flags_and_options_read_back_as_they_were_from_one_line_each(flags: dict
     text = form_model.flags_text(flags)
     assert form_model.read_flags(text) == flags
     assert len(text.splitlines()) == len(flags)
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "value"),
+    [
+        (read_ranges, "1-4: 3, 5-512: 0", [[1, 4, 3], [5, 512, 0]]),
+        (read_ranges, "1: 3", [[1, 1, 3]]),
+        (read_ranges, " 1 – 4 :3,", [[1, 4, 3]]),
+        (read_ranges, "[[1, 4, 3]]", "[[1, 4, 3]]"),
+        (read_ranges, "1-4: 3, rest: 0", "1-4: 3, rest: 0"),
+        (read_sizes, "4: 3, 8: 2", {"4": 3, "8": 2}),
+        (read_sizes, "4-8: 2", "4-8: 2"),
+        (read_numbers, "0.8, 0.5, 1", [0.8, 0.5, 1]),
+        (read_numbers, "much", "much"),
+        (read_numbers, "inf", "inf"),
+        (read_numbers, "", ""),
+    ],
+)
+def test_lists_are_typed_without_brackets(reader: Callable[[str], Any], text: str, value: Any) -> None:
+    assert reader(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([[1, 4, 3], [5, 512, 0]], "1-4: 3, 5-512: 0"),
+        ({"4": 3, "8": 2}, "4: 3, 8: 2"),
+        ([0.8, 0.5], "0.8, 0.5"),
+        ([], ""),
+        ("as typed", "as typed"),
+        (3, "3"),
+    ],
+)
+def test_lists_are_shown_as_they_are_typed(value: Any, text: str) -> None:
+    assert list_text(value) == text
 
 
 def test_a_schedule_is_one_line_that_a_person_can_edit() -> None:

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from jobs import queue
 from jobs.presets import load_preset
-from lab.study import Study
+from lab.study import Sessions, Study
 from lab.study.arm import METHODS
 from lab.study.reference_pair import reference_version
 from tests.actors import ADMIN
@@ -31,7 +31,7 @@ from tests.webapp.submit_form import (
     unfold,
 )
 from warehouse.settings import Settings
-from webapp.pages.submit import arms, datasets, form_options, loads
+from webapp.pages.submit import advanced, arms, datasets, form_options, loads, workloads
 from webapp.pages.submit.start import Start
 from webapp.shared.url_params import EDITS, page_file
 from webapp.shared.verdicts.answers import FROM_JOB
@@ -61,6 +61,7 @@ def test_a_pattern_is_listed_with_its_parameters() -> None:
 def test_a_start_is_a_link() -> None:
     assert Start("preset", "engines", reference=True).query == {"preset": "engines", "reference": "true"}
     assert Start(FROM_JOB, "x", decides="ttft_p50_ms").query == {"from_job": "x", "decide": "ttft_p50_ms"}
+    assert Start(FROM_JOB, "x", tunes="a/b/16").query == {"from_job": "x", "tune": "a/b/16"}
 
 
 def test_methods_are_those_of_the_engine_where_a_worker_has_reported_them(settings: Settings) -> None:
@@ -280,6 +281,79 @@ def test_what_was_typed_stays_while_it_is_folded_away_and_while_another_page_is_
     unfold(unfold(app, "more"), "workloads-0")
     assert field(app, "number_input", "sampling.temperature").value == 0.5
     assert field(app, "toggle", "workloads-0-ignore_eos").value is False
+
+
+@pytest.mark.parametrize(
+    ("row", "summary"),
+    [
+        ({"think": "fixed", "think_s": 2.0, "max_turns": 3, "ignore_eos": True}, ""),
+        (
+            {"session_answers": "own", "max_turns": 8, "think": "exponential", "think_s": 4.0, "score": "number"},
+            "sessions with the model's own answers · at most 8 turns · pauses of 4 s in the mean · scored: number",
+        ),
+        (
+            {"session_answers": "recorded", "think": "fixed", "think_s": 1.5},
+            "sessions with the recorded answers · pauses of 1.5 s",
+        ),
+        (
+            {"session_answers": "own", "think": "none", "think_s": 1.5},
+            "sessions with the model's own answers · no pauses",
+        ),
+        ({"own_output_lengths": True, "ignore_eos": False}, "each prompt's own output length · answers may end early"),
+    ],
+)
+def test_what_a_workloads_closed_details_change_is_summed_up(row: dict[str, Any], summary: str) -> None:
+    assert workloads.details_summary(row) == summary
+
+
+def test_sessions_scores_and_thinking_need_no_text(open_page: OpenPage) -> None:
+    app = unfold(unfold(open_page("submit"), "workloads-0"), "more")
+    set_value(app, "selectbox", "workloads-0-session_answers", "own")
+    set_value(app, "number_input", "workloads-0-max_turns", 6)
+    set_value(app, "selectbox", "workloads-0-think", "exponential")
+    assert field(app, "number_input", "workloads-0-think_s").value == 2.0
+    set_value(app, "number_input", "workloads-0-think_s", 4.0)
+    set_value(app, "selectbox", "workloads-0-score", "number")
+    set_value(app, "selectbox", "thinking", "false")
+    set_value(app, "text_input", "reasoning-parser", "qwen3")
+    made = shown_study(app)
+    assert made.workloads[0].sessions == Sessions(max_turns=6, think="exponential", think_s=4.0)
+    assert made.workloads[0].score == "number"
+    thinks = dict.fromkeys(advanced.THINKING_FLAGS, "false")
+    assert thinks | {"reasoning-parser": "qwen3"} == {
+        name: value for name, value in made.engine_flags.items() if name in {*thinks, "reasoning-parser"}
+    }
+    app = unfold(unfold(app, "workloads-0"), "more")
+    set_value(app, "selectbox", "thinking", "")
+    set_value(app, "selectbox", "workloads-0-think", "none")
+    made = shown_study(app)
+    assert made.workloads[0].sessions == Sessions(max_turns=6, think="none")
+    assert not set(thinks) & set(made.engine_flags)
+
+
+def test_an_option_has_a_field_of_its_kind(open_page: OpenPage) -> None:
+    app = unfold(open_page("submit"), "arms-1")
+    for name in ("num_speculative_tokens_per_batch_size", "rejection_sample_method", "enforce_eager", "max_model_len"):
+        set_value(app, "selectbox", "arms-1-add_option", name)
+    batches = "arms-1-option-num_speculative_tokens_per_batch_size"
+    assert field(app, "text_input", batches).value == "1-4: 3, 5-512: 0"
+    set_value(app, "text_input", batches, "1-8: 3, 9-32: 1, 33-512: 0")
+    set_value(app, "selectbox", "arms-1-option-rejection_sample_method", "standard")
+    set_value(app, "toggle", "arms-1-option-enforce_eager", value=False)
+    set_value(app, "number_input", "arms-1-option-max_model_len", 512)
+    drafted = shown_study(app).arms[1].speculation
+    assert drafted is not None
+    assert drafted.options == {
+        "num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 32, 1], [33, 512, 0]],
+        "rejection_sample_method": "standard",
+        "enforce_eager": False,
+        "max_model_len": 512,
+    }
+    app = unfold(app, "arms-1")
+    ran(field(app, "button", "arms-1-remove-enforce_eager").click().run())
+    set_value(app, "text_input", batches, "3 at first")
+    assert 'num_speculative_tokens_per_batch_size = "3 at first"' in field(app, "text_area", "arms-1-options").value
+    assert "enforce_eager" not in field(app, "text_area", "arms-1-options").value
 
 
 def test_options_are_offered_by_method_and_the_picked_one_joins_the_text_once(open_page: OpenPage) -> None:

@@ -1,0 +1,1 @@
+"""Parts on several slots of a host."""

@@ -1,0 +1,159 @@
+"""Part slots: a study of six blocks that three slots share, against the same study on one slot.
+
+The engine is the steady server of part rate: its answers take the same time however many slots ask, so that what is
+lost is Drafthouse's: a slot that notices the study late, a block that waits for the last one, and the work around each
+window. Two arms; a block is one repeat of both. Aim: 0.45 of one slot's wall time, where a third would be without loss.
+The workers are up before the study is submitted. The last lines say what the company costs each run: the median of its
+window's length and of its inter-token latency, as a ratio.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import sqlalchemy as sa
+
+from benchmarks.processes import own_home
+from benchmarks.rate import beside_server
+from benchmarks.table import Row, show
+from jobs.access.local import local_actor
+from jobs.engines.models import check_model
+from jobs.queue import job, submit
+from jobs.table import FINISHED
+from jobs.worker_registry import list_workers
+from lab.errors import EngineError
+from lab.metrics.latency import tpot_ms
+from lab.study import Arm, Load, Server, Study, Workload
+from services.verifying.rival import TARGET
+from warehouse.app_db.engine import app_engine
+from warehouse.bundles.run_bundle import find_bundles, read_bundle
+from warehouse.migrate import migrate
+from warehouse.settings import ENVIRONMENT_PREFIX, Settings
+
+SLOTS, BLOCKS = 3, 6
+LOAD, WORKLOAD = Load(max_concurrency=2, num_prompts=8), Workload(output_tokens=64)
+_READY_S, _LOOK_EVERY_S = 300.0, 0.05
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A study that the slots of a host have measured together."""
+
+    wall_s: float  # from its submission to its end
+    slots: frozenset[object]  # that measured some of it
+    window_s: float  # median of its runs
+    tpot_ms: float  # median of its runs' medians
+
+
+def run(settings: Settings, repeats: int) -> None:
+    """Measure and print. Raises UserError if the models are missing."""
+    check_model(settings.models_dir, TARGET)
+    measure(settings, repeats)
+
+
+def measure(
+    settings: Settings,
+    repeats: int,
+    *,
+    slots: int = SLOTS,
+    blocks: int = BLOCKS,
+    load: Load = LOAD,
+    workload: Workload = WORKLOAD,
+) -> None:
+    """Measure a study of so many blocks on one slot and on several, in turns, and print."""
+
+    def all_pairs(base_url: str) -> tuple[list[Shared], list[Shared]]:
+        study = _study(base_url, blocks, load, workload)
+        pairs = []
+        for repeat in range(repeats):
+            print(f"slots: repeat {repeat + 1} of {repeats}", file=sys.stderr)
+            one, several = _measured(settings, study, 1), _measured(settings, study, slots)
+            if len(several.slots) < min(slots, blocks):
+                raise EngineError(f"only slots {sorted(map(str, several.slots))} of {slots} measured something")
+            pairs.append((several, one))
+        return [several for several, _ in pairs], [one for _, one in pairs]
+
+    (several, one), _ = beside_server(all_pairs)
+    rows = [
+        Row("wall s", [side.wall_s for side in several], [side.wall_s for side in one], "0.45 at most"),
+        Row("a run's window s", [side.window_s for side in several], [side.window_s for side in one], "1"),
+        Row("a run's TPOT ms", [side.tpot_ms for side in several], [side.tpot_ms for side in one], "1"),
+    ]
+    show(f"Slots: {blocks} blocks of 2 arms on {slots} slots", "one slot", rows)
+
+
+def _study(base_url: str, blocks: int, load: Load, workload: Workload) -> Study:
+    server = Server(base_url=base_url, served_model="steady")
+    arms = tuple(Arm(name=name, engine="endpoint", server=server, baseline=name == "a") for name in ("a", "b"))
+    return Study(
+        name="slots",
+        target=TARGET,
+        arms=arms,
+        workloads=(workload,),
+        loads=(load,),
+        repeats=blocks,
+        alone=False,
+        spread=True,
+    )
+
+
+def _measured(settings: Settings, study: Study, slots: int) -> Shared:
+    """Measure the study in a home of its own. Raises EngineError unless every run was measured."""
+    with own_home(settings) as own:
+        migrate(own)
+        database = app_engine(own.app_database_url)
+        try:
+            with _workers(own, slots, database):
+                began_s = time.perf_counter()
+                job_id = submit(own, study, actor=local_actor())
+                while job(database, job_id).state not in FINISHED:
+                    time.sleep(_LOOK_EVERY_S)
+                wall_s = time.perf_counter() - began_s
+            done = job(database, job_id)
+        finally:
+            database.dispose()
+        bundles = [read_bundle(folder) for folder in find_bundles(own.bundles)]
+    if done.state != "done" or done.error or len(bundles) != len(study.arms) * study.repeats:
+        raise EngineError(f"the study of part slots ended as {done.state} with {len(bundles)} runs: {done.error}")
+    return Shared(
+        wall_s,
+        frozenset(bundle.run.circumstances.settings["slot"] for bundle in bundles),
+        statistics.median(bundle.run.duration_s or 0.0 for bundle in bundles),
+        statistics.median(float(np.nanmedian(tpot_ms(bundle.requests))) for bundle in bundles),
+    )
+
+
+@contextmanager
+def _workers(settings: Settings, slots: int, database: sa.Engine) -> Iterator[None]:
+    """Run a worker for each slot. Where there are fewer processors than slots, they share all of them."""
+    started: list[subprocess.Popen[bytes]] = []
+    (no_engines := settings.home / "engines.toml").touch()  # nothing for the workers to examine
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
+    ours = {"HOME": settings.home.absolute(), "ENGINES_FILE": no_engines.absolute(), "SLOTS": slots}
+    variables |= {f"{ENVIRONMENT_PREFIX}{name}": str(value) for name, value in ours.items()}
+    try:
+        for slot in range(1, slots + 1):
+            mine = variables | {f"{ENVIRONMENT_PREFIX}SLOT": str(slot)}
+            started.append(subprocess.Popen((sys.executable, "-m", "benchmarks.sharing.slot_worker"), env=mine))
+        _await_workers(started, database)
+        yield
+    finally:
+        for worker in started:
+            worker.kill()
+            worker.wait()
+
+
+def _await_workers(started: Sequence[subprocess.Popen[bytes]], database: sa.Engine) -> None:
+    until_s = time.monotonic() + _READY_S
+    while len(list_workers(database)) < len(started):
+        if time.monotonic() > until_s or any(worker.poll() is not None for worker in started):
+            raise EngineError("a worker of part slots did not start")
+        time.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,72 @@
+"""`drafthouse neighbours`: what it costs a run that the other slots of its host work, too."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cli.arguments import AsJson, AsReference, StudyName
+from cli.follow import follow
+from cli.home import ready_settings
+from cli.named_study import named_study
+from cli.output import print_json, print_table, print_text
+from jobs.access.local import local_actor
+from jobs.queue import submit
+from jobs.worker_registry import list_workers
+from lab.errors import UserError
+from lab.metrics.number_format import ratio
+from lab.study import Study
+from services.neighbours import FILE, METRICS, Neighbours, Round, compared, conditions, slots_up
+from warehouse.app_db.engine import app_engine
+from warehouse.settings import Settings
+
+
+def neighbours(
+    study: StudyName,
+    *,
+    rounds: Annotated[int, typer.Option(min=2, help="How often the two conditions are measured in turns.")] = 4,
+    reference: AsReference = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the first cell of a study alone on this host and with all slots busy, and store the ratio.
+
+    The host must be up, in two slots or more. Each round is two jobs in the queue: the cell alone, and the cell on all
+    slots at once. The ratio and its 95 % interval are printed and stored in neighbours.json of the home.
+    """
+    settings, named = ready_settings(), named_study(study, reference=reference)
+    database = app_engine(settings.app_database_url)
+    try:
+        slots = slots_up(list_workers(database))
+    finally:
+        database.dispose()
+    alone, beside = conditions(named, slots)
+    done = [
+        Round(_measured(settings, alone, quiet=as_json), _measured(settings, beside, quiet=as_json))
+        for _ in range(rounds)
+    ]
+    found = compared(settings, done, slots)
+    (settings.home / FILE).write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(asdict(found))
+    else:
+        _print(found)
+
+
+def _measured(settings: Settings, study: Study, *, quiet: bool) -> str:
+    job_id = submit(settings, study, actor=local_actor())
+    ended = follow(settings.app_database_url, job_id, lambda: None, on_stderr=quiet)
+    if ended.state != "done":
+        raise UserError(f"job {job_id} ended as {ended.state}: {ended.error or 'see `drafthouse logs`'}")
+    return job_id
+
+
+def _print(found: Neighbours) -> None:
+    rows = [(METRICS[each.metric], ratio(each.ratio, each.low, each.high)) for each in found.ratios]
+    print_table(("with neighbours over alone", "ratio, 95 % interval"), rows)
+    print_text(
+        f"{found.arm}, {found.workload}, {found.load}: {len(found.rounds)} rounds on {found.slots} slots, "
+        f"{found.runs_beside} runs with all neighbours."
+    )

@@ -1,0 +1,62 @@
+"""`drafthouse verify`: a host that proves itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cli.arguments import AsJson
+from cli.follow import follow
+from cli.output import print_json, print_table, print_text
+from jobs.access.local import local_actor
+from jobs.engines.capabilities import all_capabilities
+from jobs.host_report import HostReport
+from jobs.queue import submit
+from lab.errors import UserError
+from services import supervisor
+from services.supervisor import is_up, stopped_by_signal
+from services.verifying.rival import TARGET
+from warehouse.settings import Settings, load_settings
+
+
+def verify(
+    *,
+    target: Annotated[
+        str, typer.Option(help="A model of your own in place of the reference model; tried without drafts of its own.")
+    ] = TARGET,
+    as_json: AsJson = False,
+) -> None:
+    """Measure on this host whether engines, methods, telemetry and client are right.
+
+    Takes up to ten minutes with the reference models, starts the services if they are not up, and ends with a table
+    and, unless every line is ok, exit status 1.
+    """
+    settings = load_settings()
+    with stopped_by_signal():
+        if is_up(settings.home):
+            made = _verified(settings, target, lambda: None, quiet=as_json)
+        else:
+            with supervisor.running(settings) as services:
+                made = _verified(settings, target, services.tend, quiet=as_json)
+    if as_json:
+        print_json(asdict(made))
+    else:
+        rows = [("ok" if f.ok else "WRONG", f.what, f.found, f.remedy) for f in made.findings]
+        print_table(("", "what", "found", "what to do"), rows)
+        print_text(f"The study is {made.job_id}.")
+    raise SystemExit(0 if made.ok else 1)
+
+
+def _verified(settings: Settings, target: str, tend: Callable[[], None], *, quiet: bool) -> HostReport:
+    from services.verifying.study import verification_study  # noqa: PLC0415 - loads pandas, which `--help` does not need
+    from services.verifying.verification import own_engines, report  # noqa: PLC0415 - likewise
+
+    engines = own_engines(all_capabilities(settings))
+    if not engines:
+        raise UserError("no engine is installed on this host: `make engine-vllm` installs vLLM")
+    job_id = submit(settings, verification_study(engines, target), actor=local_actor())
+    ended = follow(settings.app_database_url, job_id, tend, on_stderr=quiet)
+    return report(settings, engines, target, ended, tend)

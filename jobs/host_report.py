@@ -1,0 +1,53 @@
+"""The report of the last `drafthouse verify` on this host, kept in the home for Home and for the next look."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+_NAME = "verification.json"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a report on the host. `remedy` says what to do if `ok` is False."""
+
+    what: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """What was found, when, and the job of the study that was measured; None if none could be."""
+
+    at: datetime
+    job_id: str | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(finding.ok for finding in self.findings)
+
+
+def write_report(home: Path, report: HostReport) -> None:
+    """Replace the last report, whole or not at all."""
+    writing = home / f".{_NAME}"
+    with writing.open("wb") as file:
+        file.write(TypeAdapter(dict).dump_json(asdict(report), indent=1))
+        file.flush()
+        os.fsync(file.fileno())
+    writing.replace(home / _NAME)
+
+
+def last_report(home: Path) -> HostReport | None:
+    """Return the last report; None if there is none that this version can read."""
+    try:
+        return TypeAdapter(HostReport).validate_json((home / _NAME).read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None

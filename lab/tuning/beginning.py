@@ -1,0 +1,41 @@
+"""The tuning of a study: its drafts, loads and prompts, with the numbers of drafted tokens left open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab.study import Arm, Study, Tune
+from lab.study.parsing import study_from_dict
+from lab.study.tune import drafts
+
+#: Of a study's name, which may be 200 letters long.
+_LETTERS_KEPT = 180
+
+
+def tuning_of(
+    study: Study,
+    *,
+    workload: str | None = None,
+    drafted_tokens: Sequence[int] = (),
+    budget_minutes: float | None = None,
+) -> Study:
+    """The study as a tuning: as it says itself, or with its baseline and each of its drafts once, and another name.
+
+    `workload` is the name of the only one to tune for. Raises StudyError where the study has what cannot be tuned.
+    """
+    given = {"drafted_tokens": drafted_tokens or None, "budget_minutes": budget_minutes}
+    tune = (study.tune or Tune()).model_dump() | {key: value for key, value in given.items() if value is not None}
+    arms = study.arms if study.tune else _once_each(study)
+    data = study.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+    if study.tune is None:
+        data["name"] = f"{study.name[:_LETTERS_KEPT]}, tuned"
+    if workload is not None:
+        data["workloads"] = [
+            written for written, its in zip(data["workloads"], study.workloads, strict=True) if its.name == workload
+        ]
+    return study_from_dict(data | {"arms": [arm.model_dump(exclude_none=True) for arm in arms], "tune": tune})
+
+
+def _once_each(study: Study) -> list[Arm]:
+    """The baseline, and every draft once, whatever numbers of tokens it was measured with."""
+    return [study.baseline, *{draft.name: draft.arm for draft in drafts(study.arms, Tune())}.values()]

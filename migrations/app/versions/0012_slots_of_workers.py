@@ -1,0 +1,22 @@
+"""The slot of its host that a worker has.
+
+Rules: import nothing of Drafthouse, and never change a revision that was released.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "app_0012"
+down_revision = "app_0011"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("workers", sa.Column("slot", sa.Text))
+
+
+def downgrade() -> None:
+    op.drop_column("workers", "slot")

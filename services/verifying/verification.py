@@ -1,0 +1,57 @@
+"""`drafthouse verify`: measure the study, wait for its runs, and write the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pandas as pd
+
+from jobs.engines.capabilities import Capabilities
+from jobs.engines.profiles import ENDPOINT
+from jobs.host_report import Finding, HostReport, write_report
+from jobs.table import Job
+from services.verifying import gpus
+from services.verifying.agreement import agreement
+from services.verifying.study import judged
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.results import frame, results
+from warehouse.settings import Settings
+
+_PUBLISHED_WITHIN_S, _LOOK_EVERY_S = 30.0, 0.5
+_INVALID = """
+    SELECT run_id, sentence FROM findings JOIN runs USING (run_id) WHERE job_id = ? AND severity = 'invalid'
+"""
+
+
+def own_engines(engines: list[Capabilities]) -> list[Capabilities]:
+    """Those that this host starts."""
+    return [engine for engine in engines if engine.kind != ENDPOINT]
+
+
+def report(
+    settings: Settings, engines: list[Capabilities], target: str, ended: Job, tend: Callable[[], None]
+) -> HostReport:
+    """Judge the runs of the job that has ended, measure what is no study, and keep the report in the home."""
+    runs, invalid = _published(settings, ended, tend)
+    findings: list[Finding] = judged(engines, target, runs, invalid, ended.job_id)
+    findings += [gpus.telemetry(runs), *gpus.energy()]
+    if any(engine.engine == "vllm" for engine in engines):
+        findings.append(agreement(settings))
+    made = HostReport(datetime.now(UTC), ended.job_id, tuple(findings))
+    write_report(settings.home, made)
+    return made
+
+
+def _published(settings: Settings, ended: Job, tend: Callable[[], None]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The job's runs once all that ended are in the published warehouse, and what its checks found against them."""
+    wanted = 0 if ended.progress is None else ended.progress.runs_done
+    deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
+    while True:
+        tend()
+        with open_warehouse(settings.warehouse_file) as con:
+            runs = results(con, ended.job_id)
+            if len(runs) >= wanted or time.monotonic() > deadline_s:
+                return runs, frame(con, _INVALID, [ended.job_id])
+        time.sleep(_LOOK_EVERY_S)

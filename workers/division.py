@@ -1,0 +1,123 @@
+"""How a host is divided into equal slots: GPUs that are near each other, and the processors that are near them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jobs.engines.hardware import Device
+from lab.errors import SettingsError
+
+#: As much of a slice's UUID as tells it from others.
+_UUID_SHOWN = len("MIG-c7384736")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one worker may use."""
+
+    number: int  # from 1
+    gpus: tuple[Device, ...]
+    processors: tuple[int, ...]
+
+    def __str__(self) -> str:
+        gpus = f"GPU {', '.join(str(gpu)[:_UUID_SHOWN] for gpu in self.gpus)}; " if self.gpus else ""
+        return f"{self.number}: {gpus}processors {_ranges(self.processors)}"
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What is near what on a host. Whatever is unknown is left out, and is then divided in the order of numbers."""
+
+    #: By pair of GPUs; smaller is nearer.
+    distances: Mapping[frozenset[Device], int] = field(default_factory=dict)
+    #: The processors of each GPU's NUMA node.
+    near: Mapping[Device, frozenset[int]] = field(default_factory=dict)
+    #: The core of each processor; processors of one core share it.
+    cores: Mapping[int, int] = field(default_factory=dict)
+
+
+UNKNOWN = Topology()
+
+
+def divide(slots: int, gpus: Sequence[Device], processors: Sequence[int], topology: Topology = UNKNOWN) -> list[Slot]:
+    """Give every slot as many GPUs and processors as any other; processors left over stay free.
+
+    As many slots as possible have GPUs that are as near each other as possible. Their processors are of their GPUs'
+    NUMA nodes, even if processors of other nodes then stay free. Raises SettingsError if the GPUs cannot be divided
+    equally, or if there are more slots than processors.
+    """
+    if len(gpus) % slots:
+        raise SettingsError(f"slots = {slots}: {len(gpus)} GPUs cannot be divided equally; choose some with gpus")
+    if len(processors) < slots:
+        raise SettingsError(f"slots = {slots}: this host has {len(processors)} processors, and each slot needs one")
+    each = len(gpus) // slots
+    groups = _groups(gpus, each, topology.distances) if each else [()] * slots
+    in_order = sorted(processors, key=lambda processor: (topology.cores.get(processor, processor), processor))
+    near = [frozenset().union(*(topology.near.get(gpu, frozenset()) for gpu in group)) for group in groups]
+    shares = _near_shares(near, in_order) or _shares(slots, in_order)
+    return [
+        Slot(number, gpus_of, tuple(sorted(share)))
+        for number, (gpus_of, share) in enumerate(zip(groups, shares, strict=True), start=1)
+    ]
+
+
+def _groups(gpus: Sequence[Device], each: int, distances: Mapping[frozenset[Device], int]) -> list[tuple[Device, ...]]:
+    """Form the nearest groups first, so that no GPU is taken from a group that could have been whole."""
+    free, groups = list(gpus), list[tuple[Device, ...]]()
+    pairs = itertools.combinations(gpus, 2) if each > 1 else ()
+    for reach in sorted({distances.get(frozenset(pair), 0) for pair in pairs} | ({0} if each == 1 else set())):
+        for first in tuple(free):
+            group = _within(reach, first, free, each, distances) if first in free else ()
+            if len(group) == each:
+                groups.append(tuple(sorted(group, key=gpus.index)))
+                free = [gpu for gpu in free if gpu not in group]
+    return sorted(groups, key=lambda group: gpus.index(group[0]))
+
+
+def _within(
+    reach: int, first: Device, free: Sequence[Device], each: int, distances: Mapping[frozenset[Device], int]
+) -> list[Device]:
+    """Return up to `each` free GPUs of which no two are further apart than `reach`."""
+
+    def distance(one: Device, other: Device) -> int:
+        return distances.get(frozenset((one, other)), 0)
+
+    group = [first]
+    for gpu in sorted(free, key=lambda gpu: distance(first, gpu)):
+        if len(group) < each and gpu != first and all(distance(gpu, other) <= reach for other in group):
+            group.append(gpu)
+    return group
+
+
+def _near_shares(near: Sequence[Collection[int]], processors: Sequence[int]) -> list[list[int]] | None:
+    """Give every slot the same number of its near processors, as many as possible; None if one has no near ones.
+
+    Slots with the smallest choice take theirs first.
+    """
+    narrowest_first = sorted(range(len(near)), key=lambda place: len(near[place]))
+    for each in range(len(processors) // len(near), 0, -1):
+        free, shares = list(processors), dict[int, list[int]]()
+        for place in narrowest_first:
+            shares[place] = [processor for processor in free if processor in near[place]][:each]
+            free = [processor for processor in free if processor not in shares[place]]
+        if all(len(share) == each for share in shares.values()):
+            return [shares[place] for place in range(len(near))]
+    return None
+
+
+def _shares(slots: int, processors: Sequence[int]) -> list[Sequence[int]]:
+    each = len(processors) // slots
+    return [processors[place * each :][:each] for place in range(slots)]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Write growing numbers like `0-3, 8`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

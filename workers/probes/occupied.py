@@ -1,0 +1,55 @@
+"""Other programs that compute on the GPUs of this worker: beside them nothing of ours is measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import psutil
+
+from jobs.engines.profiles import MARK
+from workers.division import Slot
+from workers.probes.nvml import Gpu, gpus, pids_are_the_drivers, processes_on, visible
+
+#: It holds every GPU that it serves; its clients, which compute, are listed beside it.
+_MPS = "nvidia-cuda-mps-server"
+
+
+def used_by_others(slot: Slot | None, marks: Path) -> str | None:
+    """Say which program computes on a GPU of the slot, or of the whole host, in words; None if none does.
+
+    `marks`: the folder with the marks of this home's engines, which are no others. Of a GPU whose driver lists no
+    processes nothing is known, and it counts as free.
+    """
+    ours = {mark.stem for mark in marks.glob("*.json")}
+    for gpu in _mine(slot):
+        for pid in sorted(processes_on(gpu) or ()):
+            if (program := _other_program(pid, ours)) is not None:
+                return f"GPU {gpu.device} is used by {program}"
+    return None
+
+
+def _mine(slot: Slot | None) -> Collection[Gpu]:
+    present = gpus()
+    if slot is not None:
+        return [gpu for gpu in present if gpu.device in slot.gpus]
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return present if listed is None else visible(present, listed)
+
+
+def _other_program(pid: int, ours: Collection[str]) -> str | None:
+    """Describe a process that is not of our engines; None for one that is, or that has just ended."""
+    try:
+        process = psutil.Process(pid)
+        name, user, mark = process.name(), process.username(), _mark_of(process)
+    except psutil.NoSuchProcess:
+        return None if pids_are_the_drivers() else f"a program outside of this container (process {pid} of the host)"
+    return None if name == _MPS or mark in ours else f"{name} (process {pid} of {user})"
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get(MARK)
+    except (psutil.AccessDenied, OSError):  # another user's
+        return None
