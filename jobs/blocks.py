@@ -6,7 +6,9 @@ own worker and any other of its host claim blocks one by one; the bundles say wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -16,13 +18,39 @@ from warehouse.app_db.clock import database_now_s
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import job_blocks, jobs
 
+if TYPE_CHECKING:
+    from lab.schedule import Content
+
+IsDead = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block that was handed out. `is_done`: every run of it has a bundle in this attempt of the job."""
+
+    content: Content
+    is_done: bool
+
+
+def handed_out(engine: sa.Engine, job: Job) -> list[Block]:
+    """Return the blocks in order, with those of earlier attempts whose runs count: what they hold is decided."""
+    counting = (job_blocks.c.job_id == job.job_id) & job_blocks.c.attempt.between(job.reuse_from_attempt, job.attempt)
+    query = sa.select(job_blocks).where(counting).order_by(job_blocks.c.block, job_blocks.c.attempt)
+    with reading(engine).connect() as connection:
+        rows = connection.execute(query).mappings().all()
+    return [
+        Block(row["content"], bool(row["is_done"]) and row["attempt"] == job.attempt)
+        for row in {row["block"]: row for row in rows}.values()  # the last attempt's of each
+    ]
+
 
 def claim_block(
-    engine: sa.Engine, job: Job, worker: str, lease_s: float, *, count: int, is_dead: Callable[[str], bool]
+    engine: sa.Engine, job: Job, worker: str, lease_s: float, *, contents: Sequence[Content], is_dead: IsDead
 ) -> int | None:
-    """Take the first of the job's `count` blocks that nobody has, from 0; None if all are taken or done.
+    """Take the first block with these contents, from 0, that nobody has; None if all are taken or done.
 
-    A block whose lease has expired or whose worker `is_dead` is taken over.
+    A block whose lease has expired or whose worker `is_dead` is taken over. The contents are those of the blocks that
+    were handed out, and of one more, perhaps. None also if somebody has handed that one out meanwhile.
     """
     with engine.begin() as connection:
         row = find_row(connection, job.job_id, lock=True)  # so that others who claim wait
@@ -32,13 +60,14 @@ def claim_block(
         query = sa.select(job_blocks, is_free.label("is_free")).where(_of(job))
         known = {held["block"]: held for held in connection.execute(query).mappings()}
         lease = {"worker": worker, "lease_expires_at": database_now_s() + lease_s}
-        for block in range(count):
+        for block, content in enumerate(contents):
             held = known.get(block)
             if held is None:
                 key = {"job_id": job.job_id, "attempt": job.attempt, "block": block}
-                connection.execute(job_blocks.insert().values(key | lease | {"is_done": False}))
+                connection.execute(job_blocks.insert().values(key | lease | {"is_done": False, "content": content}))
                 return block
-            if not held["is_done"] and (held["is_free"] or is_dead(held["worker"])):
+            is_same = held["content"] == content
+            if is_same and not held["is_done"] and (held["is_free"] or is_dead(held["worker"])):
                 connection.execute(job_blocks.update().where(_of(job), job_blocks.c.block == block).values(lease))
                 return block
     return None
@@ -77,12 +106,6 @@ def release_blocks(engine: sa.Engine, job: Job, worker: str) -> None:
     """Let others take the worker's blocks that are not done."""
     with engine.begin() as connection:
         connection.execute(job_blocks.update().where(_own(job, worker)).values(lease_expires_at=0.0))
-
-
-def done_blocks(engine: sa.Engine, job: Job) -> set[int]:
-    """Return the blocks that are done."""
-    with reading(engine).connect() as connection:
-        return set(connection.scalars(sa.select(job_blocks.c.block).where(_of(job), job_blocks.c.is_done)))
 
 
 def shared_jobs(engine: sa.Engine, worker: str) -> list[Job]:

@@ -47,9 +47,9 @@ def forecast_study(settings: Settings, study: Study) -> Estimate:
     )
     length_of = _length_of(settings, study)
     forecast = estimate(plan(study), past, assumed, hardware=study.hardware or hardware_name(), length_of=length_of)
-    if study.spread:
-        return forecast.shared(blocks=len(blocks(study)), slots=settings.slots)
-    return forecast if study.budget_s is None else forecast.within(study.budget_s)
+    if study.budget_s is not None:
+        forecast = forecast.within(study.budget_s)
+    return forecast.shared(blocks=len(blocks(study)), slots=settings.slots) if study.spread else forecast
 
 
 def _length_of(settings: Settings, study: Study) -> LengthOf:

@@ -56,6 +56,7 @@ class JobStatus:
         self._to_start = 0  # engines of the current launch
         self._left: tuple[PlannedRun, ...] = ()  # of the current step, the current run included
         self._later: tuple[Launch, ...] = tuple(launches)
+        self._shared_by = 1  # slots that measure what is later
         self._run: PlannedRun | None = None
         self._load: LoadProgress | None = None
         self._standing, self._end = "", End("")
@@ -72,6 +73,7 @@ class JobStatus:
         self._runs_total = self.runs_done + _runs((launch, *step.later))
         self._launches_total = self.launches_done + _count((launch, *step.later))
         self._at_most, self._standing = not step.later_is_certain, step.standing
+        self._shared_by = step.shared_by
         self._end_s = None if step.most_s is None else time.monotonic() + step.most_s
 
     def starting(self, arm: Arm, repeat: int) -> None:
@@ -134,10 +136,11 @@ class JobStatus:
     def _remaining_s(self) -> float:
         """The current engine start or run by the time it has taken so far, the rest by the forecast."""
         current, left = self._run, self._left
-        rest = [run for run in left if run != current] + [run for launch in self._later for run in launch.runs]
+        later = [run for launch in self._later for run in launch.runs]
         continued = () if self._launch is None else (self._launch,)
-        starts = len(engine_starts((*continued, *self._later))) - len(engine_starts(continued)) + self._to_start
-        rest_s = self.forecast.remaining_s(rest, starts)
+        later_starts = len(engine_starts((*continued, *self._later))) - len(engine_starts(continued))
+        rest_s = self.forecast.remaining_s([run for run in left if run != current], self._to_start)
+        rest_s += self.forecast.remaining_s(later, later_starts) / self._shared_by
         spent_s = time.monotonic() - self._since_s
         if current is None:
             return rest_s + max(0.0, self.forecast.remaining_s((), 1) - spent_s)

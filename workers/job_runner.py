@@ -7,19 +7,18 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 
-from jobs.blocks import claim_block, done_blocks, finish_block, release_blocks
+from jobs.blocks import IsDead, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
 from lab.errors import CancelledError, DrafthouseError, UserError
-from lab.schedule import End, Schedule, Step, schedule_of
-from lab.study.plan import Launch, blocks, plan
+from lab.schedule import End, Step, schedule_of
+from lab.study.plan import plan
 from warehouse.settings import Settings
 from workers.file_digests import study_contents
 from workers.heartbeat import Heartbeat, WorkerStops
@@ -27,7 +26,8 @@ from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRunner
 from workers.os_errors import named_os_errors
 from workers.outcomes import Outcomes
-from workers.run_recorder import BundleWriter, Recorder
+from workers.run_recorder import BundleWriter, Recorder, bundle_of
+from workers.shared_blocks import Claimed, SharedBlocks
 
 logger = logging.getLogger(__name__)
 _RETRY_EVERY_S = 1.0
@@ -39,68 +39,58 @@ class HandsBack(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not
     """Between two blocks something else needs this worker's slot: the job goes back to the queue, for any worker."""
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """The blocks of a job, as one of the workers that may share it sees them."""
-
-    database: sa.Engine
-    job: Job
-    worker: str
-    lease_s: float
-    is_dead: Callable[[str], bool]
-    #: Why this worker's slot is needed for something else, after a block; None if it is not.
-    needed_for: Callable[[Job], str | None]
-
-    def _claim(self, count: int) -> int | None:
-        return claim_block(self.database, self.job, self.worker, self.lease_s, count=count, is_dead=self.is_dead)
-
-    def measure_all(self, launches: LaunchRunner, recorder: Recorder) -> End:
-        """Measure blocks that nobody has until all are done, whoever measured them. Raises HandsBack."""
-        every, counted = blocks(self.job.study), set[int]()
-        while True:
-            done = done_blocks(self.database, self.job)
-            for elsewhere in sorted(done - counted):
-                for run in (run for launch in every[elsewhere] for run in launch.runs):
-                    recorder.is_done(run)
-            counted |= done
-            if len(done) == len(every):
-                return End("complete")
-            block = self._claim(len(every))
-            if block is None:
-                launches.heartbeat.run(asyncio.sleep(_LOOK_AT_BLOCKS_EVERY_S))
-                continue
-            later = [launch for other in range(len(every)) if other not in {*done, block} for launch in every[other]]
-            _measure_block(every[block], later, launches, recorder)
-            finish_block(self.database, self.job, block, self.worker)
-            counted.add(block)
-            if len(counted) < len(every) and (why := self.needed_for(self.job)) is not None:
-                raise HandsBack(why)
+def _measure_shared(
+    shared: SharedBlocks,
+    finish_own: Callable[[int], None],
+    needed_for: Callable[[Job], str | None],
+    launches: LaunchRunner,
+    recorder: Recorder,
+) -> End:
+    """Measure blocks that nobody has until the study ends, whoever measured them. Raises HandsBack after a block."""
+    counted, has_measured = set[int](), False
+    while True:
+        view = shared.look()
+        elsewhere = sorted(set(view.done) - counted)
+        for run in (run for block in elsewhere for launch in shared.launches(view)[block] for run in launch.runs):
+            recorder.is_done(run)
+        counted.update(view.done)
+        if isinstance(view.following, End):
+            return view.following
+        if has_measured and (why := needed_for(shared.job)) is not None:
+            raise HandsBack(why)
+        block = shared.claim(view)
+        if block is None:
+            launches.heartbeat.run(asyncio.sleep(_LOOK_AT_BLOCKS_EVERY_S))
+            continue
+        _measure_block(block, launches, recorder)
+        finish_own(block.number)
+        counted.add(block.number)
+        has_measured = True
 
 
-def _measure_block(
-    block: Sequence[Launch], later: Sequence[Launch], launches: LaunchRunner, recorder: Recorder
-) -> None:
-    for number, launch in enumerate(block):
-        recorder.status.step(Step(launch, (*block[number + 1 :], *later)))
-        launches.measure(launch, [run for run in launch.runs if not recorder.is_done(run)])
+def _measure_block(block: Claimed, launches: LaunchRunner, recorder: Recorder) -> None:
+    for step in block.steps:
+        recorder.status.step(step)
+        launches.measure(step.launch, [run for run in step.launch.runs if not recorder.is_done(run)])
         recorder.bundles.wait()
 
 
 def help_job(
-    settings: Settings, database: sa.Engine, job: Job, worker: str, heartbeat: Heartbeat, *, block: int
+    settings: Settings, database: sa.Engine, job: Job, worker: str, heartbeat: Heartbeat, *, block: Claimed
 ) -> bool:
     """Measure a claimed block of another worker's job. Return False if it failed here; the job's worker then tries."""
-    mine = blocks(job.study)[block]
+    number = block.number
     try:
-        with _recording(settings, job, heartbeat, JobStatus(mine)) as (launches, recorder):
-            _measure_block(mine, (), launches, recorder)
-        finish_block(database, job, block, worker)
+        status = JobStatus([step.launch for step in block.steps])
+        with _recording(settings, job, heartbeat, status) as (launches, recorder):
+            _measure_block(block, launches, recorder)
+        finish_block(database, job, number, worker)
     except (CancelledError, LeaseLost) as reason:
-        logger.warning("block %d of job %s: %s", block + 1, job.job_id, reason)
+        logger.warning("block %d of job %s: %s", number + 1, job.job_id, reason)
     except WorkerStops:
         release_blocks(database, job, worker)
     except Exception:  # the job's own worker will meet the same, and its words are the job's
-        logger.exception("block %d of job %s failed here", block + 1, job.job_id)
+        logger.exception("block %d of job %s failed here", number + 1, job.job_id)
         release_blocks(database, job, worker)
         return False
     return True
@@ -113,7 +103,7 @@ def run_job(
     worker: str,
     heartbeat: Heartbeat,
     *,
-    is_dead: Callable[[str], bool] = lambda _worker: False,
+    is_dead: IsDead = lambda _worker: False,
     needed_for: Callable[[Job], str | None] = lambda _job: None,
 ) -> None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises none of these.
@@ -121,14 +111,16 @@ def run_job(
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job that is spread
     is also given back after a block for which `needed_for` returns a reason.
     """
+    measure = _measure_steps
+    if job.study.spread:
+        shared = SharedBlocks(settings, database, job, worker, is_dead)
+        finish_own = functools.partial(finish_block, database, job, worker=worker)
+        measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
     status: JobStatus | None = None
     try:
         status = JobStatus(plan(job.study))
         heartbeat.watch(status.snapshot)
-        shared = None
-        if job.study.spread:
-            shared = _Blocks(database, job, worker, settings.lease_s, is_dead, needed_for)
-        state, error = _measure_study(settings, job, heartbeat, status, shared)
+        state, error = _measure_study(settings, job, heartbeat, status, measure)
     except CancelledError:
         state, error = "cancelled", None
     except LeaseLost as lost:
@@ -154,14 +146,14 @@ def run_job(
 
 
 def _measure_study(
-    settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus, shared: _Blocks | None
+    settings: Settings,
+    job: Job,
+    heartbeat: Heartbeat,
+    status: JobStatus,
+    measure: Callable[[LaunchRunner, Recorder], End],
 ) -> tuple[State, str | None]:
     with _recording(settings, job, heartbeat, status) as (launches, recorder):
-        if shared is None:
-            end = _measure_steps(schedule_of(job.study), launches, recorder)
-        else:
-            end = shared.measure_all(launches, recorder)
-        status.finishing(end)
+        status.finishing(measure(launches, recorder))
     with named_os_errors("removing the engine's log"):
         for log in engine_logs(settings.logs_dir, job.job_id):
             log.unlink(missing_ok=True)  # every bundle has its copy
@@ -188,9 +180,10 @@ def _recording(
         bundles.wait()
 
 
-def _measure_steps(schedule: Schedule, launches: LaunchRunner, recorder: Recorder) -> End:
-    """Measure what the schedule asks for, and no run that has a bundle, until it ends."""
-    outcomes = Outcomes(recorder.bundle_of)
+def _measure_steps(launches: LaunchRunner, recorder: Recorder) -> End:
+    """Measure what the study's schedule asks for, and no run that has a bundle, until it ends."""
+    schedule = schedule_of(recorder.job.study)
+    outcomes = Outcomes(functools.partial(bundle_of, recorder.settings, recorder.job))
     while isinstance(step := schedule.next(outcomes), Step):
         recorder.status.step(step)
         launches.measure(step.launch, [run for run in step.launch.runs if not recorder.is_done(run)])

@@ -83,6 +83,21 @@ def announced_as(settings: Settings, job: Job) -> str:
     return f"{job.job_id} on slot {settings.slot}" if job.study.spread else job.job_id
 
 
+def bundle_of(settings: Settings, job: Job, run: PlannedRun) -> Path | None:
+    """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None."""
+    for number in range(job.attempt, job.reuse_from_attempt - 1, -1):
+        folder = bundle_folder(settings.bundles, job.job_id, _run_id(job, run, number))
+        if folder.exists():
+            _await_files(folder)
+            if number == job.attempt or not _has_failed(folder):
+                return folder
+    return None
+
+
+def _run_id(job: Job, run: PlannedRun, tries: int) -> str:
+    return f"{run.key(job.job_id)}-{tries}"
+
+
 @dataclass
 class Recorder:
     """Records the runs of one job on disk and counts them in the job's status."""
@@ -96,20 +111,10 @@ class Recorder:
 
     def is_done(self, run: PlannedRun) -> bool:
         """Return whether the run has a bundle that counts; count it in the job's status if so."""
-        folder = self.bundle_of(run)
+        folder = bundle_of(self.settings, self.job, run)
         if folder is not None:
             self.status.finished(run, failed=_has_failed(folder))
         return folder is not None
-
-    def bundle_of(self, run: PlannedRun) -> Path | None:
-        """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None."""
-        for number in range(self.job.attempt, self.job.reuse_from_attempt - 1, -1):
-            folder = bundle_folder(self.settings.bundles, self.job.job_id, self._run_id(run, number))
-            if folder.exists():
-                _await_files(folder)
-                if number == self.job.attempt or not _has_failed(folder):
-                    return folder
-        return None
 
     def measured(
         self, launch: Launch, run: PlannedRun, engine: RunningEngine, measured: Measured, idle_before_s: float | None
@@ -155,7 +160,7 @@ class Recorder:
     ) -> RunRecord:
         job, study = self.job, self.job.study
         return RunRecord(
-            run_id=self._run_id(run, job.attempt),
+            run_id=_run_id(job, run, job.attempt),
             cell_key=run.key(job.job_id),
             job_id=job.job_id,
             study_id=job.study_id,
@@ -188,9 +193,6 @@ class Recorder:
                 gpus=measured.gpus if measured else NO_GPUS,
             ),
         )
-
-    def _run_id(self, run: PlannedRun, tries: int) -> str:
-        return f"{run.key(self.job.job_id)}-{tries}"
 
 
 def _log(engine: Command | RunningEngine) -> Path:

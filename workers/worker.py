@@ -18,14 +18,13 @@ from pathlib import Path
 import psutil
 import sqlalchemy as sa
 
-from jobs.blocks import claim_block, shared_jobs
+from jobs.blocks import shared_jobs
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.leases import another_waits, claim, requeue_expired
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
 from lab.errors import UserError
-from lab.study.plan import blocks
 from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
@@ -35,6 +34,7 @@ from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_runner import help_job, run_job
 from workers.probes.occupied import used_by_others
 from workers.run_recorder import announced_as
+from workers.shared_blocks import Claimed, SharedBlocks
 from workers.slots import taken_slot
 from workers.vital_thread import vital_thread
 
@@ -59,6 +59,7 @@ class Worker:
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
         self._not_helped: set[tuple[str, int]] = set()  # jobs and attempts in which this worker failed to help
         self._given_back = set[str]()  # the job that made room for another one
+        self._last_shared: SharedBlocks | None = None  # what it helped with last
         self._stopping = threading.Event()
         self._polls = vital_thread("polls of the queue", self._poll)
         self._jobs = vital_thread("jobs", self._work_until_stopped)
@@ -142,15 +143,22 @@ class Worker:
         for job in shared_jobs(self._database, self._name):
             if (job.job_id, job.attempt) in self._not_helped or (job.study.starts_engines and self._waits_for):
                 continue
-            count, lease_s = len(blocks(job.study)), self._settings.lease_s
-            block = claim_block(self._database, job, self._name, lease_s, count=count, is_dead=is_dead)
+            shared = self._shared(job)
+            block = shared.claim(shared.look())
             if block is not None:
                 self._measure_block(job, block)
                 return True
         return False
 
-    def _measure_block(self, job: Job, block: int) -> None:
-        logger.info("job %s: helping with block %d", job.job_id, block + 1)
+    def _shared(self, job: Job) -> SharedBlocks:
+        """The blocks of a job that others share; those of the last one are remembered, with what was read of it."""
+        last = self._last_shared
+        if last is None or (last.job.job_id, last.job.attempt) != (job.job_id, job.attempt):
+            last = self._last_shared = SharedBlocks(self._settings, self._database, job, self._name, is_dead)
+        return last
+
+    def _measure_block(self, job: Job, block: Claimed) -> None:
+        logger.info("job %s: helping with block %d", job.job_id, block.number + 1)
         with (
             quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings, job)),
             Heartbeat(self._database, job, self._name, self._settings.lease_s, helps=True) as heartbeat,

@@ -2,6 +2,7 @@
 
 from lab.schedule.fixed_plan import FixedPlan
 from lab.schedule.schedule import End, Outcome, Schedule, Step
+from lab.schedule.shared import Content, Share, SharedSchedule, shared_schedule
 from lab.study import Study
 
 
@@ -22,4 +23,15 @@ def schedule_of(study: Study) -> Schedule:
     return FixedPlan(study)
 
 
-__all__ = ["End", "FixedPlan", "Outcome", "Schedule", "Step", "schedule_of"]
+__all__ = [
+    "Content",
+    "End",
+    "FixedPlan",
+    "Outcome",
+    "Schedule",
+    "Share",
+    "SharedSchedule",
+    "Step",
+    "schedule_of",
+    "shared_schedule",
+]

@@ -43,6 +43,7 @@ class Step:
     later_is_certain: bool = True  # False: outcomes may make it less
     standing: str = ""
     most_s: float | None = None  # the time that this and everything later may take, if the study has a budget
+    shared_by: int = 1  # slots that measure what is later side by side
 
 
 @dataclass(frozen=True)

@@ -4,120 +4,132 @@ Measured is in blocks: a repeat of every open cell (or as many repeats as share 
 the second on, the verdicts are looked at: by the functions that the pages use, and paid for (`lab.comparison.looks`).
 What is decided stops; so does an arm that another one beats everywhere. What is left goes to the cells that have the
 best chance of a verdict for their time.
+
+Where several slots share the study, a slot that falls free gets the next block by what is known then. A cell is in it
+only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
-from lab.comparison.chances import chances, likely
-from lab.comparison.compare import CellRuns, Comparison, compare_cells
-from lab.comparison.influence import follows, mean
 from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
-from lab.comparison.samples import Array, RunSample
-from lab.comparison.verdict import MARGIN, Verdict, like_claims, next_level, verdicts
+from lab.schedule.look import Cell, Look, look_at
 from lab.schedule.schedule import End, Outcome, Step
-from lab.study import Arm, Load, Study
+from lab.schedule.shared import Content, Share
+from lab.study import Arm, Study
 from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
 
-#: The metric whose verdicts are waited for, and its direction.
-METRIC = "output_tok_per_s"
 #: A cell is worth its time while that is its chance of a verdict for the time that a cell's block usually takes.
 #: Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects, below it takes more time.
 _LEAST_WORTH = 0.0022
 #: Where nothing is known of how long something takes, it takes next to no time.
 _NO_TIME_S = 1e-9
-#: Engine starts after which a cell without a pair of valid runs is given up.
-_TRIES = 3
-
-
-class Cell(NamedTuple):
-    """A candidate under one workload and one load, by their names."""
-
-    workload: str
-    load: str
-    arm: str
-
-
-@dataclass(frozen=True)
-class Look:
-    """What is known so far. `needs`: about how many more blocks would decide an open cell; None: it takes more prompts.
-
-    `failing` cells have no pair of valid runs; `dominated` arms are slower everywhere than the arm they are named with.
-    """
-
-    words: Mapping[Cell, str]
-    needs: Mapping[Cell, int | None]
-    chances: Mapping[Cell, Array]  # of an effect and a verdict after 1, 2 ... more blocks, of each open cell
-    failing: frozenset[Cell] = frozenset()
-    dominated: Mapping[str, str] | None = None
-
-    @property
-    def decided(self) -> int:
-        return sum(word != "not enough data" for word in self.words.values())
-
-    @property
-    def waiting(self) -> list[Cell]:
-        """The open cells that are still of interest, the nearest to a verdict first."""
-        aside = self.dominated or {}
-        waiting = [cell for cell in self.needs if cell not in self.failing and cell.arm not in aside]
-        return sorted(waiting, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
 
 
 class UntilDecided:
     """Blocks of the open cells and of the baseline beside them, until one of the reasons to end."""
 
     def __init__(self, study: Study) -> None:
-        if study.budget_s is None:
-            raise ValueError("a study that measures until decided has a budget")
-        self._study, self._budget_s = study, float(study.budget_s)
-        self._repeats_per_start = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
-        self._most = min(LAST_LOOK, max(1, study.repeats // self._repeats_per_start))
+        self._blocks = _Blocks(study)
         self._remembered_choices: dict[int, tuple[Outcome, tuple[list[Cell], str] | End]] = {}
-        self._places = {(w.name, load.name): (w, load) for w in study.workloads for load in study.loads}
-        candidates = [arm.name for arm in study.arms if arm != study.baseline]
-        self._cells = [Cell(*place, arm) for place in self._places for arm in candidates]
 
     def next(self, outcomes: Sequence[Outcome]) -> Step | End:
         done, index = 0, 0
-        cells, standing = self._cells, ""
+        cells, standing = self._blocks.cells, ""
+        budget_s = self._blocks.budget_s
         for block in count():
             if block >= FIRST_LOOK:
                 chosen = self._remembered(outcomes, done, block)
                 if isinstance(chosen, End):
                     return chosen
                 cells, standing = chosen
-            elif (took_s := spent_s(outcomes[:done])) * (block + 1) > self._budget_s * block:
+            elif (took_s := spent_s(outcomes[:done])) * (block + 1) > budget_s * block:
                 minutes = math.ceil(FIRST_LOOK * took_s / 60)
                 return End(
                     "budget spent",
                     f"The budget does not hold the {FIRST_LOOK} repeats of the first look: {minutes} min.",
                 )
-            launches = self._launches(block, cells, index)
+            launches = self._blocks.launches(block, cells, index)
             for place, launch in enumerate(launches):
                 if done + len(launch.runs) > len(outcomes):
-                    later = (*launches[place + 1 :], *self._later(block + 1, cells, index + len(launches)))
-                    left_s = max(0.0, self._budget_s - spent_s(outcomes[:done]))
+                    later = (*launches[place + 1 :], *self._blocks.later(block + 1, cells, index + len(launches)))
+                    left_s = max(0.0, budget_s - spent_s(outcomes[:done]))
                     return Step(launch, later, later_is_certain=False, most_s=left_s, standing=standing)
                 done += len(launch.runs)
             index += len(launches)
         raise AssertionError  # a schedule ends or has a step
 
     def _remembered(self, outcomes: Sequence[Outcome], done: int, block: int) -> tuple[list[Cell], str] | End:
-        """`_chosen`, computed once for the same outcomes."""
+        """What was chosen, computed once for the same outcomes."""
         last = outcomes[done - 1]
         if (remembered := self._remembered_choices.get(done)) is None or remembered[0] is not last:
-            self._remembered_choices[done] = remembered = (last, self._chosen(outcomes[:done], block))
+            self._remembered_choices[done] = remembered = (last, self._blocks.chosen(outcomes[:done], block))
         return remembered[1]
 
-    def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
+
+class SharedUntilDecided:
+    """The same for several slots: a block holds what is worth its time when a slot falls free."""
+
+    def __init__(self, study: Study) -> None:
+        self._blocks = _Blocks(study)
+        self._last_next: tuple[object, Share | End | None] | None = None
+
+    def launches(self, contents: Sequence[Content]) -> list[tuple[Launch, ...]]:
+        every: list[tuple[Launch, ...]] = []
+        for block, content in enumerate(contents):
+            every.append(tuple(self._blocks.launches(block, _cells_in(content), sum(map(len, every)))))
+        return every
+
+    def later(self, contents: Sequence[Content]) -> tuple[Launch, ...]:
+        cells = _cells_in(contents[-1]) if contents else self._blocks.cells
+        return tuple(self._blocks.later(len(contents), cells, sum(map(len, self.launches(contents)))))
+
+    def next(
+        self, contents: Sequence[Content], done: Collection[int], outcomes_of: Callable[[int], Sequence[Outcome]]
+    ) -> Share | End | None:
+        asked = (tuple(contents), frozenset(done))
+        if self._last_next is None or self._last_next[0] != asked:  # those who wait ask again and again
+            self._last_next = (asked, self._next(contents, done, outcomes_of))
+        return self._last_next[1]
+
+    def _next(
+        self, contents: Sequence[Content], done: Collection[int], outcomes_of: Callable[[int], Sequence[Outcome]]
+    ) -> Share | End | None:
+        if len(contents) < FIRST_LOOK:
+            return Share(_content_of(self._blocks.cells), left_s=self._blocks.budget_s)
+        if len(done) < FIRST_LOOK or len(contents) >= 2 * len(done):  # else many slots would measure what few decide
+            return None
+        outcomes = [outcome for block in sorted(done) for outcome in outcomes_of(block)]
+        under_way = [_cells_in(content) for block, content in enumerate(contents) if block not in done]
+        following = self._blocks.chosen(outcomes, len(contents), under_way)
+        if isinstance(following, End):
+            return None if under_way else following
+        cells, standing = following
+        return Share(_content_of(cells), standing, max(0.0, self._blocks.budget_s - spent_s(outcomes)))
+
+
+class _Blocks:
+    """The blocks that a study until decided may have, and what a block is worth."""
+
+    def __init__(self, study: Study) -> None:
+        if study.budget_s is None:
+            raise ValueError("a study that measures until decided has a budget")
+        self._study, self.budget_s = study, float(study.budget_s)
+        self._repeats_per_start = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+        self._most = min(LAST_LOOK, max(1, study.repeats // self._repeats_per_start))
+        self._places = {(w.name, load.name): (w, load) for w in study.workloads for load in study.loads}
+        candidates = [arm.name for arm in study.arms if arm != study.baseline]
+        self.cells = [Cell(*place, arm) for place in self._places for arm in candidates]
+
+    def launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
         """The launches of one block: A B or B A, or all arms on one launch side by side."""
         places: dict[str, set[tuple[str, str]]] = {}
         for cell in cells:
@@ -137,38 +149,57 @@ class UntilDecided:
     def _runs(self, arm: Arm, places: set[tuple[str, str]], repeat: int) -> Iterable[PlannedRun]:
         return (PlannedRun(arm, *about, repeat) for place, about in self._places.items() if place in places)
 
-    def _later(self, block: int, cells: Sequence[Cell], index: int) -> Iterable[Launch]:
+    def later(self, block: int, cells: Sequence[Cell], index: int) -> Iterable[Launch]:
         """At most what follows: these cells until the last look."""
         for number in range(block, self._most):
-            launches = self._launches(number, cells, index)
+            launches = self.launches(number, cells, index)
             index += len(launches)
             yield from launches
 
-    def _chosen(self, outcomes: Sequence[Outcome], blocks: int) -> tuple[list[Cell], str] | End:
-        """The cells of the next block, and what is known so far; or why there is none."""
+    def chosen(
+        self, outcomes: Sequence[Outcome], blocks: int, under_way: Sequence[Sequence[Cell]] = ()
+    ) -> tuple[list[Cell], str] | End:
+        """The cells of the next block, and what is known so far; or why there is none.
+
+        `blocks` is the number of those handed out, of which those with the cells `under_way` have no outcomes yet.
+        """
         look, prices = look_at(self._study, outcomes), _Prices(self._study, outcomes, self._repeats_per_start)
-        left_s = self._budget_s - spent_s(outcomes)
+        left_s = self.budget_s - spent_s(outcomes) - sum(prices.of(dict.fromkeys(cells, 1)) for cells in under_way)
         if not look.waiting:
             return End("hopeless" if look.failing else "decided", _sentence(look, ""))
         if blocks >= self._most:
             return End("hopeless", _sentence(look, f"A study until decided has at most {self._most} looks."))
-        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s)
+        awaited = Counter(cell for cells in under_way for cell in cells)
+        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s, awaited)
         if not chosen:
             return End("budget spent" if too_dear else "hopeless", _sentence(look, _hopeless(look, prices)))
         return chosen, _sentence(look, "")
 
 
-def _worth_their_time(look: Look, prices: _Prices, most: int, left_s: float) -> tuple[list[Cell], bool]:
+def _content_of(cells: Iterable[Cell]) -> str:
+    return json.dumps([list(cell) for cell in cells])
+
+
+def _cells_in(content: Content) -> list[Cell]:
+    return [Cell(*cell) for cell in json.loads(content or "[]")]
+
+
+def _worth_their_time(
+    look: Look, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int]
+) -> tuple[list[Cell], bool]:
     """The cells of the next block, the best chance of a verdict a second first; whether the time left kept some out.
 
-    A cell's time is that of as many blocks as are best for it, at what they add to the time of those chosen before.
+    A cell's time is that of as many blocks as are best for it, at what they add to the time of those chosen before. A
+    cell that has as many `awaited` blocks under way is left out.
     """
     blocks: dict[Cell, int] = {}
     worth: dict[Cell, float] = {}
     for cell in look.waiting:
-        likely = look.chances[cell][:most]
-        blocks[cell] = 1 + int((likely / np.arange(1, likely.size + 1)).argmax())
-        worth[cell] = float(likely[blocks[cell] - 1])
+        likely = look.chances[cell][: most + awaited.get(cell, 0)]
+        best = 1 + int((likely / np.arange(1, likely.size + 1)).argmax())
+        if best > awaited.get(cell, 0):
+            blocks[cell] = best - awaited.get(cell, 0)
+            worth[cell] = float(likely[best - 1])
     chosen: dict[Cell, int] = {}
     price, too_dear = 0.0, False
     while worth:
@@ -182,122 +213,6 @@ def _worth_their_time(look: Look, prices: _Prices, most: int, left_s: float) -> 
         else:
             too_dear = True
     return list(chosen), too_dear
-
-
-def compared(study: Study, outcomes: Iterable[Outcome]) -> dict[Cell, tuple[Comparison, Verdict]]:
-    """Compare every candidate with the baseline as the pages do, but without the history of the machine."""
-    arms = [arm.name for arm in study.arms if arm != study.baseline]
-    return _Runs.of(study, outcomes).judged(study.baseline.name, arms)
-
-
-def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
-    """Judge what was measured so far."""
-    runs, arms = _Runs.of(study, outcomes), [arm.name for arm in study.arms if arm != study.baseline]
-    judged = runs.judged(study.baseline.name, arms)
-    candidates = {cell: judgement for cell, judgement in judged.items() if cell.arm not in runs.controls}
-    undecided = {cell: pair for cell, pair in candidates.items() if pair[1].word == "not enough data"}
-    needs = {
-        cell: 1 if comparison.blocks < FIRST_LOOK else _more_blocks(comparison, verdict)
-        for cell, (comparison, verdict) in undecided.items()
-    }
-    alpha = next_level([verdict for _, verdict in judged.values()])
-    like = dict(zip(judged, like_claims([comparison for comparison, _ in judged.values()]), strict=True))
-    return Look(
-        words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
-        needs=needs,
-        chances={cell: _chances(comparison, alpha, like[cell]) for cell, (comparison, _) in undecided.items()},
-        failing=frozenset(
-            cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
-        ),
-        dominated=_dominated(runs, [arm for arm in arms if arm not in runs.controls], {cell.arm for cell in needs}),
-    )
-
-
-def _more_blocks(comparison: Comparison, verdict: Verdict) -> int | None:
-    return None if verdict.more_repeats is None else verdict.more_repeats // comparison.repeats_a_block
-
-
-def _chances(comparison: Comparison, alpha: float, like: int) -> Array:
-    """The chances of a verdict, as far as it is likely that there is an effect.
-
-    Of a cell that is too young to be judged nothing is known, so its next block is always worth its time.
-    """
-    if comparison.blocks < FIRST_LOOK:
-        return np.ones(LAST_LOOK)
-    if comparison.effect is None:
-        return np.zeros(LAST_LOOK)
-    return likely(comparison.effect) * chances(comparison.effect, comparison.blocks, math.log1p(MARGIN), alpha, like)
-
-
-@dataclass(frozen=True)
-class _Runs:
-    """What was measured in each cell, the baseline's included. `controls`: arms that are identical to the baseline."""
-
-    by_cell: Mapping[Cell, Sequence[RunSample]]
-    loads: Mapping[str, Load]  # by name
-    controls: frozenset[str]
-
-    @classmethod
-    def of(cls, study: Study, outcomes: Iterable[Outcome]) -> _Runs:
-        samples: dict[Cell, list[RunSample]] = {}
-        loads = {load.name: load for load in study.loads}
-        for outcome in outcomes:
-            arm, workload, load, _ = outcome.run.place
-            samples.setdefault(Cell(workload, load, arm), []).append(
-                _sample(outcome, closed_loop=loads[load].closed_loop)
-            )
-        base, named = study.baseline, {"name": "", "baseline": False}
-        same = [arm.name for arm in study.arms if arm.model_copy(update=named) == base.model_copy(update=named)]
-        return cls(samples, loads, frozenset(same) - {base.name})
-
-    def tried_enough(self, cell: Cell) -> bool:
-        """Whether the cell was measured on so many engine starts that its next runs will not be valid either."""
-        return len({run.launch for run in self.by_cell[cell]}) >= _TRIES
-
-    def judged(self, baseline: str, arms: Iterable[str]) -> dict[Cell, tuple[Comparison, Verdict]]:
-        """Compare these arms with another one, wherever both were measured."""
-        wanted = set(arms)
-        cells = [cell for cell in self.by_cell if cell.arm in wanted and cell._replace(arm=baseline) in self.by_cell]
-        comparisons = compare_cells([self._pair(cell, baseline) for cell in cells], "higher")
-        return dict(zip(cells, zip(comparisons, verdicts(comparisons), strict=True), strict=True))
-
-    def _pair(self, cell: Cell, baseline: str) -> CellRuns:
-        load = self.loads[cell.load]
-        how = follows(METRIC, closed_loop=load.closed_loop)
-        return CellRuns(
-            self.by_cell[cell._replace(arm=baseline)],
-            self.by_cell[cell],
-            mean if how is None else how.influence,
-            control=cell.arm in self.controls,
-            concurrency=load.max_concurrency,
-        )
-
-
-def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
-    how, value = follows(METRIC, closed_loop=closed_loop), outcome.metrics.get(METRIC)
-    return RunSample(
-        run_id="/".join(map(str, outcome.run.place)),
-        arm=outcome.run.arm.name,
-        block=outcome.run.repeat,
-        value=float(value) if outcome.is_valid and isinstance(value, (int, float)) else None,
-        requests=None if how is None else outcome.latencies.get(how.column),
-        launch=outcome.launch_index,
-        until_decided=True,
-    )
-
-
-def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[str, str]:
-    """The arms with open cells that another candidate certainly beats in each of its cells, and by which one."""
-    beaten_by: dict[str, str] = {}
-    everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
-    for other in arms:
-        rivals = [arm for arm in arms if arm in open_arms and arm != other and arm not in beaten_by]
-        judged = runs.judged(other, everybody - {other}) if rivals and other not in beaten_by else {}
-        for arm in rivals:
-            cells = [cell for cell in runs.by_cell if cell.arm == arm]
-            if judged and all(cell in judged and judged[cell][1].word == "slower" for cell in cells):
-                beaten_by[arm] = other
-    return beaten_by
 
 
 def spent_s(outcomes: Iterable[Outcome]) -> float:

@@ -98,8 +98,9 @@ class Study(Frozen):
 
     @model_validator(mode="after")
     def _can_be_spread(self) -> Self:
-        if self.spread and not self.runs_are_planned:
-            raise ValueError("spread: what this study measures next follows from what it has measured: remove spread")
+        if self.spread and not (self.runs_are_planned or self.until_decided):
+            what = "a search for a capacity" if self.tune is None else "a tuning"
+            raise ValueError(f"spread: each step of {what} follows from the one before it: remove spread")
         return self
 
     @model_validator(mode="after")

@@ -25,14 +25,15 @@ def shared(home: Home) -> Job:
 
 
 def taken(home: Home, job: Job, worker: str, lease_s: float = 30.0, dead: str = "") -> int | None:
-    return blocks.claim_block(home.database, job, worker, lease_s, count=3, is_dead=lambda name: name == dead)
+    contents: list[str | None] = [None] * 3
+    return blocks.claim_block(home.database, job, worker, lease_s, contents=contents, is_dead=lambda name: name == dead)
 
 
 def test_each_block_is_one_workers(home: Home) -> None:
     job = shared(home)
     assert [taken(home, job, worker) for worker in (OWN, HELPER, OWN, HELPER)] == [0, 1, 2, None]
     blocks.finish_block(home.database, job, 1, HELPER)
-    assert blocks.done_blocks(home.database, job) == {1}
+    assert [block.is_done for block in blocks.handed_out(home.database, job)] == [False, True, False]
     assert taken(home, job, HELPER, dead=HELPER) is None  # it is done, whoever died
 
 
@@ -76,6 +77,31 @@ def test_a_worker_that_helps_learns_that_the_job_is_cancelled_over_or_tried_agai
     assert again is not None
     assert taken(home, again, HELPER) == 0  # of this attempt
     assert taken(home, job, OWN) is None
+
+
+def test_what_a_block_holds_is_decided_once_also_for_later_attempts(home: Home) -> None:
+    job = shared(home)
+
+    def take(job: Job, *contents: str | None) -> int | None:
+        return blocks.claim_block(home.database, job, OWN, 30.0, contents=contents, is_dead=lambda _: False)
+
+    assert [take(job, "a"), take(job, "a", "b")] == [0, 1]
+    assert take(job, "a", "c") is None  # somebody else has handed out that one
+    blocks.finish_block(home.database, job, 0, OWN)
+    leases.finish(home.database, job.job_id, OWN, "failed", error="the disk was full")
+    queue.retry(home.database, job.job_id, actor=ADMIN)
+    again = leases.claim(home.database, OWN, 30.0)
+    assert again is not None
+    assert blocks.handed_out(home.database, again) == [
+        blocks.Block("a", is_done=False),
+        blocks.Block("b", is_done=False),
+    ]
+    assert take(again, "a", "b") == 0
+    blocks.finish_block(home.database, again, 0, OWN)
+    assert blocks.handed_out(home.database, again) == [
+        blocks.Block("a", is_done=True),
+        blocks.Block("b", is_done=False),
+    ]
 
 
 def test_only_workers_of_its_host_share_a_job_and_only_if_it_wants_to_be_shared(home: Home) -> None:

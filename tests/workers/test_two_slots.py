@@ -197,6 +197,27 @@ def test_a_killed_worker_of_a_shared_study_loses_and_doubles_nothing(home: Home,
     assert requeued == (killed == "the job's own worker")
 
 
+@pytest.mark.parametrize("killed", ["nobody", "the job's own worker"])
+def test_the_slots_share_a_study_until_it_is_decided_though_a_worker_dies(home: Home, killed: str) -> None:
+    """The arms are the same to the engine: a look says so, or that it takes more than the budget."""
+    job_id = home.submit(**SPREAD | {"repeats": "until decided", "budget": "2 min", "engine_flags": {"token_s": 0.01}})
+    with workers_of_two_slots(home) as workers:
+        if killed != "nobody":
+            until(lambda: len(home.runs()) >= 3, "both have measured something")
+            own = int((home.job(job_id).worker or "").split("/")[1])
+            next(worker for worker in workers if worker.pid == own).kill()
+        until(lambda: is_over(home, job_id), "the study ends")
+    job = home.job(job_id)
+    assert (job.state, job.error) == ("done", None)
+    assert job.progress is not None
+    assert job.progress.end_reason in ("decided", "hopeless", "budget spent")
+    assert "1 cells" in job.progress.end_sentence
+    runs = home.runs()
+    assert len({run.cell_key for run in runs}) == len(runs) == job.progress.runs_done >= 4
+    assert {len(slots) for slots in blocks_by_slot(home).values()} == {1} or killed != "nobody"
+    assert {run.arm.name for run in runs if run.repeat == 0} == {"plain", "drafted"}
+
+
 def test_a_shared_study_that_is_cancelled_ends_on_every_slot(home: Home) -> None:
     job_id = home.submit(**SPREAD | {"engine_flags": {"token_s": 2.0}})
     with workers_of_two_slots(home):

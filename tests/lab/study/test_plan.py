@@ -232,7 +232,8 @@ def test_a_block_has_the_repeats_that_all_arms_have_on_one_start(order: str, eac
     assert all(names == arms[0] and len(names) == 2 for names in arms)
 
 
-def test_fewest_launches_are_one_block_and_what_depends_on_outcomes_has_none() -> None:
+def test_fewest_launches_are_one_block_and_steps_of_a_tuning_cannot_be_shared() -> None:
     assert len(blocks(study(repeats=4, order="fewest_launches"))) == 1
-    with pytest.raises(StudyError, match="remove spread"):
-        study(spread=True, repeats="until decided", budget="10 min")
+    assert study(spread=True, repeats="until decided", budget="10 min").spread
+    with pytest.raises(StudyError, match="each step of a tuning follows from the one before it: remove spread"):
+        study(spread=True, tune={"drafted_tokens": [1, 3]})

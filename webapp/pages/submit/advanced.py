@@ -128,7 +128,7 @@ def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
     with spread:
         help_text = (
             "The workers of a host share the study: each takes the next repeat of all arms, so that what is compared "
-            "was measured on one slot. Not for a study that decides by itself what it measures next."
+            "was measured on one slot. Not for a tuning or a search for a capacity."
         )
         _choice("spread", "Measured on", SPREAD, initial, help_text)
     with endpoint:

@@ -1,0 +1,173 @@
+"""What a study until decided knows so far: the verdicts of the pages, what is open, and what would decide it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lab.comparison.chances import chances, likely
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.influence import follows, mean
+from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
+from lab.comparison.samples import Array, RunSample
+from lab.comparison.verdict import MARGIN, Verdict, like_claims, next_level, verdicts
+from lab.schedule.schedule import Outcome
+from lab.study import Load, Study
+
+#: The metric whose verdicts are waited for, and its direction.
+METRIC = "output_tok_per_s"
+#: Engine starts after which a cell without a pair of valid runs is given up.
+_TRIES = 3
+
+
+class Cell(NamedTuple):
+    """A candidate under one workload and one load, by their names."""
+
+    workload: str
+    load: str
+    arm: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known so far. `needs`: about how many more blocks would decide an open cell; None: it takes more prompts.
+
+    `failing` cells have no pair of valid runs; `dominated` arms are slower everywhere than the arm they are named with.
+    """
+
+    words: Mapping[Cell, str]
+    needs: Mapping[Cell, int | None]
+    chances: Mapping[Cell, Array]  # of an effect and a verdict after 1, 2 ... more blocks, of each open cell
+    failing: frozenset[Cell] = frozenset()
+    dominated: Mapping[str, str] | None = None
+
+    @property
+    def decided(self) -> int:
+        return sum(word != "not enough data" for word in self.words.values())
+
+    @property
+    def waiting(self) -> list[Cell]:
+        """The open cells that are still of interest, the nearest to a verdict first."""
+        aside = self.dominated or {}
+        waiting = [cell for cell in self.needs if cell not in self.failing and cell.arm not in aside]
+        return sorted(waiting, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
+
+
+def compared(study: Study, outcomes: Iterable[Outcome]) -> dict[Cell, tuple[Comparison, Verdict]]:
+    """Compare every candidate with the baseline as the pages do, but without the history of the machine."""
+    arms = [arm.name for arm in study.arms if arm != study.baseline]
+    return _Runs.of(study, outcomes).judged(study.baseline.name, arms)
+
+
+def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
+    """Judge what was measured so far."""
+    runs, arms = _Runs.of(study, outcomes), [arm.name for arm in study.arms if arm != study.baseline]
+    judged = runs.judged(study.baseline.name, arms)
+    candidates = {cell: judgement for cell, judgement in judged.items() if cell.arm not in runs.controls}
+    undecided = {cell: pair for cell, pair in candidates.items() if pair[1].word == "not enough data"}
+    needs = {
+        cell: 1 if comparison.blocks < FIRST_LOOK else _more_blocks(comparison, verdict)
+        for cell, (comparison, verdict) in undecided.items()
+    }
+    alpha = next_level([verdict for _, verdict in judged.values()])
+    like = dict(zip(judged, like_claims([comparison for comparison, _ in judged.values()]), strict=True))
+    return Look(
+        words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
+        needs=needs,
+        chances={cell: _chances(comparison, alpha, like[cell]) for cell, (comparison, _) in undecided.items()},
+        failing=frozenset(
+            cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
+        ),
+        dominated=_dominated(runs, [arm for arm in arms if arm not in runs.controls], {cell.arm for cell in needs}),
+    )
+
+
+def _more_blocks(comparison: Comparison, verdict: Verdict) -> int | None:
+    return None if verdict.more_repeats is None else verdict.more_repeats // comparison.repeats_a_block
+
+
+def _chances(comparison: Comparison, alpha: float, like: int) -> Array:
+    """The chances of a verdict, as far as it is likely that there is an effect.
+
+    Of a cell that is too young to be judged nothing is known, so its next block is always worth its time.
+    """
+    if comparison.blocks < FIRST_LOOK:
+        return np.ones(LAST_LOOK)
+    if comparison.effect is None:
+        return np.zeros(LAST_LOOK)
+    return likely(comparison.effect) * chances(comparison.effect, comparison.blocks, math.log1p(MARGIN), alpha, like)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What was measured in each cell, the baseline's included. `controls`: arms that are identical to the baseline."""
+
+    by_cell: Mapping[Cell, Sequence[RunSample]]
+    loads: Mapping[str, Load]  # by name
+    controls: frozenset[str]
+
+    @classmethod
+    def of(cls, study: Study, outcomes: Iterable[Outcome]) -> _Runs:
+        samples: dict[Cell, list[RunSample]] = {}
+        loads = {load.name: load for load in study.loads}
+        for outcome in outcomes:
+            arm, workload, load, _ = outcome.run.place
+            samples.setdefault(Cell(workload, load, arm), []).append(
+                _sample(outcome, closed_loop=loads[load].closed_loop)
+            )
+        base, named = study.baseline, {"name": "", "baseline": False}
+        same = [arm.name for arm in study.arms if arm.model_copy(update=named) == base.model_copy(update=named)]
+        return cls(samples, loads, frozenset(same) - {base.name})
+
+    def tried_enough(self, cell: Cell) -> bool:
+        """Whether the cell was measured on so many engine starts that its next runs will not be valid either."""
+        return len({run.launch for run in self.by_cell[cell]}) >= _TRIES
+
+    def judged(self, baseline: str, arms: Iterable[str]) -> dict[Cell, tuple[Comparison, Verdict]]:
+        """Compare these arms with another one, wherever both were measured."""
+        wanted = set(arms)
+        cells = [cell for cell in self.by_cell if cell.arm in wanted and cell._replace(arm=baseline) in self.by_cell]
+        comparisons = compare_cells([self._pair(cell, baseline) for cell in cells], "higher")
+        return dict(zip(cells, zip(comparisons, verdicts(comparisons), strict=True), strict=True))
+
+    def _pair(self, cell: Cell, baseline: str) -> CellRuns:
+        load = self.loads[cell.load]
+        how = follows(METRIC, closed_loop=load.closed_loop)
+        return CellRuns(
+            self.by_cell[cell._replace(arm=baseline)],
+            self.by_cell[cell],
+            mean if how is None else how.influence,
+            control=cell.arm in self.controls,
+            concurrency=load.max_concurrency,
+        )
+
+
+def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
+    how, value = follows(METRIC, closed_loop=closed_loop), outcome.metrics.get(METRIC)
+    return RunSample(
+        run_id="/".join(map(str, outcome.run.place)),
+        arm=outcome.run.arm.name,
+        block=outcome.run.repeat,
+        value=float(value) if outcome.is_valid and isinstance(value, (int, float)) else None,
+        requests=None if how is None else outcome.latencies.get(how.column),
+        launch=outcome.launch_index,
+        until_decided=True,
+    )
+
+
+def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[str, str]:
+    """The arms with open cells that another candidate certainly beats in each of its cells, and by which one."""
+    beaten_by: dict[str, str] = {}
+    everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
+    for other in arms:
+        rivals = [arm for arm in arms if arm in open_arms and arm != other and arm not in beaten_by]
+        judged = runs.judged(other, everybody - {other}) if rivals and other not in beaten_by else {}
+        for arm in rivals:
+            cells = [cell for cell in runs.by_cell if cell.arm == arm]
+            if judged and all(cell in judged and judged[cell][1].word == "slower" for cell in cells):
+                beaten_by[arm] = other
+    return beaten_by
