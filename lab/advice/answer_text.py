@@ -167,8 +167,8 @@ def _open(open_: OpenCells, cells: int) -> str:
     """What is open, and what would decide it."""
     is_ = "is" if open_.cells == 1 else "are"
     begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} open"
+    which = {1: "it", 2: "both"}.get(open_.cells, "most of them")
     if open_.more_repeats is not None:
-        which = {1: "it", 2: "both"}.get(open_.cells, "most of them")
         repeats = f"{open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}"
         minutes = "" if open_.takes_s is None else f", about {_minutes(open_.takes_s)} by the forecast"
         or_prompts = ", or fewer of more prompts" if open_.more_repeats > MOST_REPEATS else ""
@@ -177,7 +177,7 @@ def _open(open_: OpenCells, cells: int) -> str:
         return f"{begin}: there an arm or the baseline has no valid number."
     if 2 * (open_.without_ratio + open_.without_interval) > open_.cells:
         return f"{begin}: too few repeats to show how much runs vary; measure {_LEAST_REPEATS} or more."
-    return f"{begin}: more repeats alone would not decide most of them; measure more prompts."
+    return f"{begin}: more repeats alone would not decide {which}; measure more prompts."
 
 
 def _minutes(seconds: float) -> str:

@@ -144,6 +144,7 @@ def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> N
     ("needed", "expected"),
     [
         ([2], "1 of 2 cells is open; 2 more repeats would decide it, about 3 min by the forecast."),
+        ([None], "1 of 2 cells is open: more repeats alone would not decide it; measure more prompts."),
         ([5, 20], "2 of 3 cells are open; 20 more repeats would decide both, about 30 min by the forecast."),
         ([1, 2, 40], "3 of 4 cells are open; 2 more repeats would decide most of them, about 3 min by the forecast."),
         (
