@@ -6,8 +6,8 @@ it.
 
 from __future__ import annotations
 
-import functools
 import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ from lab import access
 from lab.access import Actor, Change
 from lab.errors import StudyError, UserError
 from lab.study import Study
-from lab.study.plan import estimate_s, plan
+from lab.study.plan import estimate_s, plan, repeats_of_a_launch
 from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import jobs as jobs_table
@@ -69,33 +69,74 @@ def estimated_starts(
 ) -> Mapping[str, datetime | None]:
     """Estimate when each queued job will start, by its id; None if no present worker may take it.
 
-    A worker that becomes free takes the first job that its hardware allows; the simulation applies the same rule.
-    `takes_s` returns the seconds of a study; a running job takes as long as its own progress says.
+    A worker that becomes free takes the first job that its hardware allows; the simulation applies the same rule. A
+    study that is spread makes room for others after each block, and its rest waits for its turn again. `takes_s`
+    returns the seconds of a study; a running job takes as long as its own progress says.
     """
     now = now or datetime.now(UTC)
     running = {job.worker: job for job in jobs if job.state == "running"}
-    present = [worker for worker in workers if not worker.is_away(now)]
-    keeps_engines_waiting = {worker.worker for worker in present if worker.waits_for and worker.worker not in running}
-    free = [(_left_s(running.get(worker.worker), takes_s), worker.worker, worker.hardware) for worker in present]
-    heapq.heapify(free)
-    of = {job.worker: job.submitted_by for job in running.values()}  # whose job each busy worker has
+    helped = {job.job_id: job.study for job in running.values() if job.study.spread}
     waiting = [job for job in jobs if job.state == "queued"]
     starts: dict[str, datetime | None] = {job.job_id: None for job in waiting}
-    turns = Turns(waiting)
+    turns, slots, left_s = Turns(waiting), dict[str, _Slot](), dict[str, float]()
+    free: list[tuple[float, str]] = []
+    for worker in workers:
+        if worker.is_away(now):
+            continue
+        job, free_s = running.get(worker.worker), 0.0
+        slot = slots[worker.worker] = _Slot(worker, is_free=job is None)
+        if job is not None:
+            left_s[job.job_id] = _left_s(job, takes_s)
+            free_s = slot.measure(job, left_s, takes_s)
+        elif worker.job_id in helped:
+            free_s = _block_s(helped[worker.job_id], takes_s)
+        heapq.heappush(free, (free_s, worker.worker))
     while free and turns:
-        free_s, name, hardware = heapq.heappop(free)
-        of.pop(name, None)
-        waits = name in keeps_engines_waiting
-        taken = turns.take(of.values(), functools.partial(_may_take, hardware=hardware, waits=waits))
-        if taken is not None:
-            of[name] = taken.submitted_by
-            starts[taken.job_id] = now + timedelta(seconds=free_s)
-            heapq.heappush(free, (free_s + takes_s(taken.study), name, hardware))
+        free_s, name = heapq.heappop(free)
+        slot = slots[name]
+        if slot.job is not None and not left_s[slot.job.job_id]:
+            slot.job = None
+        unfinished = slot.job
+        others = [other.job.submitted_by for other in slots.values() if other.job is not None and other is not slot]
+        taken = turns.take(others, slot.may_take)
+        if taken is not None and unfinished is not None:
+            turns.add(unfinished)
+        slot.job = taken or unfinished
+        if slot.job is None:
+            continue
+        if starts.get(slot.job.job_id, now) is None:
+            starts[slot.job.job_id] = now + timedelta(seconds=free_s)
+        heapq.heappush(free, (free_s + slot.measure(slot.job, left_s, takes_s), name))
     return starts
 
 
-def _may_take(job: Job, *, hardware: str, waits: bool) -> bool:
-    return has_hardware(hardware, job.study.hardware) and not (waits and job.study.starts_engines)
+class _Slot:
+    """A worker of the simulation, and the job that it measures."""
+
+    def __init__(self, worker: WorkerInfo, *, is_free: bool) -> None:
+        self._worker, self._starts_engines = worker, not (worker.waits_for and is_free)
+        self.job: Job | None = None
+
+    def measure(self, job: Job, left_s: dict[str, float], takes_s: Callable[[Study], float]) -> float:
+        """Begin with the job; return the seconds until this slot could have another one. `left_s` is what follows."""
+        alone = not self._worker.gpus if job.study.alone is None else job.study.alone
+        seconds = left_s[job.job_id] if job.job_id in left_s else takes_s(job.study)
+        step_s = min(seconds, _block_s(job.study, takes_s)) if job.study.spread and not alone else seconds
+        self.job, left_s[job.job_id] = job, seconds - step_s
+        return step_s
+
+    def may_take(self, job: Job) -> bool:
+        """Whether it has what the job needs, and would make room for it in its own, which has ended a block."""
+        if self.job is not None and job.priority < self.job.priority:
+            return False
+        starts = self._starts_engines or not job.study.starts_engines
+        return starts and has_hardware(self._worker.hardware, job.study.hardware)
+
+
+def _block_s(study: Study, takes_s: Callable[[Study], float]) -> float:
+    """The seconds of a repeat of all arms, or of those that share an engine start."""
+    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+    return takes_s(study) / math.ceil(study.repeats / each)
 
 
 def _left_s(job: Job | None, takes_s: Callable[[Study], float]) -> float:

@@ -6,6 +6,7 @@ the queue comes first, then the older job. So nobody who submits many studies ho
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -58,6 +59,10 @@ class Turns(Generic[J]):
 
     def __bool__(self) -> bool:
         return any(self._own.values())
+
+    def add(self, job: J) -> None:
+        """Put a job into its place."""
+        bisect.insort(self._own[job.submitted_by], job, key=_own_key)
 
     def take(self, running: Iterable[str | None], fits: Callable[[J], bool]) -> J | None:
         """Remove and return the first job in turn that fits, or return None.

@@ -91,6 +91,25 @@ def test_a_busy_worker_is_free_when_its_job_says_so_or_by_the_plan() -> None:
     assert starts([running(1, "a", None), job(2)], worker("a")) == {"job-2": 100.0}
 
 
+SPREAD = study(spread=True, repeats=5)  # blocks of 20 s
+
+
+def test_a_spread_study_makes_room_after_each_block_and_goes_on_in_its_turn() -> None:
+    spread = dataclasses.replace(running(0, "a", 70.0), study=SPREAD)
+    assert starts([spread, job(1), job(2)], worker("a")) == {"job-1": 20.0, "job-2": 140.0}
+    waiting = dataclasses.replace(job(0), study=SPREAD)
+    assert starts([waiting, job(1)], worker("a")) == {"job-0": 0.0, "job-1": 20.0}
+    assert starts([spread, job(1, priority=-1)], worker("a")) == {"job-1": 70.0}
+    alone = dataclasses.replace(spread, study=study(spread=True, repeats=5, alone=True))
+    assert starts([alone, job(1)], worker("a")) == {"job-1": 70.0}
+
+
+def test_a_worker_that_helps_is_free_after_a_block() -> None:
+    spread = dataclasses.replace(running(0, "a", 70.0), study=SPREAD, priority=1)
+    helper = dataclasses.replace(worker("b"), job_id="job-0")
+    assert starts([spread, job(1), job(2)], worker("a"), helper) == {"job-1": 20.0, "job-2": 70.0}
+
+
 def test_a_job_waits_for_the_hardware_it_names_and_others_pass_it() -> None:
     jobs = [running(1, "gpu", 500.0), job(2, hardware="h200"), job(3)]
     assert starts(jobs, worker("gpu"), worker("cpu", "AMD EPYC")) == {"job-2": 500.0, "job-3": 0.0}
