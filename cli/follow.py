@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from cli.progress import runs_ended, time_left, what_runs
 from jobs.queue import job
 from jobs.table import ACTIVE, Job
+from jobs.worker_registry import what_workers_wait_for
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
 
@@ -30,16 +31,23 @@ def follow(app_database_url: str, job_id: str, tend: Callable[[], None], *, on_s
     """Show progress and time left until the job ends, and return it. Calls `tend` twice a second."""
     engine = app_engine(app_database_url)
     try:
-        return follow_job(lambda: job(engine, job_id), tend, on_stderr=on_stderr)
+        waits = partial(what_workers_wait_for, engine)
+        return follow_job(lambda: job(engine, job_id), tend, waits=waits, on_stderr=on_stderr)
     finally:
         engine.dispose()
 
 
-def follow_job(look: Callable[[], Job], tend: Callable[[], None] = lambda: None, *, on_stderr: bool = False) -> Job:
-    """Follow the job that `look` returns in the same way."""
+def follow_job(
+    look: Callable[[], Job],
+    tend: Callable[[], None] = lambda: None,
+    *,
+    waits: Callable[[], str] = lambda: "",
+    on_stderr: bool = False,
+) -> Job:
+    """Follow the job that `look` returns in the same way. `waits` says what keeps workers from beginning, if anything."""
     console = Console(stderr=on_stderr)
     show = _bar if console.is_terminal else _lines
-    return show(console, look, tend)
+    return show(console, look, tend, lambda now: waits() if now.progress is None else "")
 
 
 def all_runs_published(warehouse_file: Path, ended: Job) -> bool:
@@ -68,7 +76,7 @@ def completed_runs(warehouse_file: Path, ended: Job) -> int:
         return int(here["cell_key"].nunique())
 
 
-def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None]) -> Job:
+def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -79,21 +87,22 @@ def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None]) ->
         task = bar.add_task("waiting for a worker", total=None, left="")
         while (now := look()).state in ACTIVE:
             tend()
+            bar.update(task, description=waits(now) or what_runs(now))
             if now.progress is not None:
                 bar.update(task, completed=now.progress.runs_done, total=now.progress.runs_total)
-                bar.update(task, description=what_runs(now), left=time_left(now))
+                bar.update(task, left=time_left(now))
             time.sleep(_LOOK_EVERY_S)
         if now.progress is not None:
             bar.update(task, description=now.state, completed=now.progress.runs_done, left="")
     return now
 
 
-def _lines(console: Console, look: Callable[[], Job], tend: Callable[[], None]) -> Job:
+def _lines(console: Console, look: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
     """For a log file: a line whenever the run changes, and at least one every 15 s."""
     shown, shown_at_s = "", 0.0
     while (now := look()).state in ACTIVE:
         tend()
-        text = what_runs(now)
+        text = waits(now) or what_runs(now)
         if text != shown or time.monotonic() - shown_at_s > _REPORT_EVERY_S:
             runs = f"runs {runs_ended(now)}" if now.progress else "queued"
             console.print(f"{runs}  {text}  {time_left(now)}", markup=False, highlight=False, soft_wrap=True)

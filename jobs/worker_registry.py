@@ -62,6 +62,14 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
         return [_seen(row, ahead) for row in connection.execute(rows).mappings()]
 
 
+def what_workers_wait_for(engine: sa.Engine) -> str:
+    """Say what keeps every worker that is present from starting engines; empty if one may start them."""
+    present = [worker for worker in list_workers(engine) if not worker.is_away()]
+    if not all(worker.waits_for for worker in present):
+        return ""
+    return "; ".join(f"{worker.place} waits: {worker.waits_for}" for worker in present)
+
+
 def register_worker(
     engine: sa.Engine,
     worker: str,

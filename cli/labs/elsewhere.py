@@ -119,6 +119,9 @@ class Elsewhere(Lab):
     def job(self, name: str) -> Job:
         return _job(self._lab.job(name))
 
+    def what_workers_wait_for(self) -> str:
+        return ""  # its pages say it
+
     @_asking
     def submit(self, study: Study, priority: int = 0) -> str:
         return self._lab.submit(_sent(study), priority=priority)

@@ -62,6 +62,11 @@ class Here(Lab):
 
         return queue.job(self._database, queue.job_id_of(self._database, name))
 
+    def what_workers_wait_for(self) -> str:
+        from jobs.worker_registry import what_workers_wait_for
+
+        return what_workers_wait_for(self._database)
+
     def submit(self, study: Study, priority: int = 0) -> str:
         from jobs import queue
 

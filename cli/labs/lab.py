@@ -68,6 +68,10 @@ class Lab(ABC):
     def job(self, name: str) -> Job: ...
 
     @abstractmethod
+    def what_workers_wait_for(self) -> str:
+        """What keeps all workers from starting engines; empty if nothing does, or if it is not known here."""
+
+    @abstractmethod
     def submit(self, study: Study, priority: int = 0) -> str:
         """Queue a study and return the job's id."""
 

@@ -12,7 +12,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.engines.profiles import ENDPOINT
 from jobs.host_report import Finding, HostReport, write_report
 from jobs.table import Job
-from services.verifying import gpus
+from services.verifying import builds, gpus
 from services.verifying.agreement import agreement
 from services.verifying.study import judged
 from warehouse.queries.connect import open_warehouse
@@ -36,6 +36,7 @@ def report(
     """Judge the runs of the job that has ended, measure what is no study, and keep the report in the home."""
     runs, invalid = _published(settings, ended, tend)
     findings: list[Finding] = judged(engines, target, runs, invalid, ended.job_id)
+    findings += [*builds.fits(settings, own_engines(engines)), builds.numa(settings)]
     findings += [gpus.telemetry(runs), *gpus.energy()]
     if any(engine.engine == "vllm" for engine in engines):
         findings.append(agreement(settings))

@@ -11,8 +11,10 @@ import pytest
 
 from cli.follow import all_runs_published, follow
 from jobs import queue
+from jobs.worker_registry import record_waiting, register_worker
 from lab.study.parsing import study_to_toml
 from lab.study.plan import plan
+from tests.actors import ADMIN
 from tests.cli.homes import new_home
 from tests.lab.studies import study
 from tests.webapp.homes import add_ended_jobs, environment, failed_job, finish, make_home, running_job
@@ -145,6 +147,26 @@ def test_after_all_runs_were_asked_for_again_the_earlier_ones_do_not_pass_for_th
         write_run(settings, small, run, job_id, index, attempt=1)
     ingest_all(settings)
     assert all_runs_published(settings.warehouse_file, again)
+
+
+def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = make_home(tmp_path)
+    job_id = queue.submit(settings, study(), actor=ADMIN)
+    engine = app_engine(settings.app_database_url)
+    register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
+    record_waiting(engine, "w", "GPU 0 is used by python (process 17 of ada)")
+    looks = iter(range(2))
+
+    def tend() -> None:
+        if next(looks) == 1:
+            queue.cancel(engine, job_id, actor=ADMIN)
+            record_waiting(engine, "w", None)
+
+    assert follow(settings.app_database_url, job_id, tend=tend).state == "cancelled"
+    engine.dispose()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split("  ")[:2] == ["queued", "gpu01 waits: GPU 0 is used by python (process 17 of ada)"]
+    assert lines[1].startswith("queued  waiting for a worker")
 
 
 def test_a_bar_ends_at_its_total_when_runs_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

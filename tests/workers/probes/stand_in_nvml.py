@@ -57,6 +57,14 @@ class StandInNvml:
     def _nvmlSystemGetDriverVersion(self, text: int, length: int) -> int:
         return _text(text, "580.65.06")
 
+    def _nvmlSystemGetCudaDriverVersion_v2(self, version: int) -> int:
+        return _put(ctypes.c_int, version, 13_000)
+
+    def _nvmlDeviceGetCudaComputeCapability(self, handle: int, major: int, minor: int) -> int:
+        assert handle in self.handles
+        _put(ctypes.c_int, minor, 0)
+        return _put(ctypes.c_int, major, 9)
+
     def _nvmlDeviceGetHandleByIndex_v2(self, index: int | None, handle: int) -> int:
         return _put(ctypes.c_void_p, handle, self.handles[index or 0])
 
