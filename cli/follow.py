@@ -44,7 +44,7 @@ def follow_job(
     waits: Callable[[], str] = lambda: "",
     on_stderr: bool = False,
 ) -> Job:
-    """Follow the job that `look` returns in the same way. `waits` says what keeps workers from beginning, if anything."""
+    """Follow the job that `look` returns in the same way. `waits` says what keeps workers from beginning."""
     console = Console(stderr=on_stderr)
     show = _bar if console.is_terminal else _lines
     return show(console, look, tend, lambda now: waits() if now.progress is None else "")
