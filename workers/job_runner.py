@@ -111,15 +111,15 @@ def run_job(
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job that is spread
     is also given back after a block for which `needed_for` returns a reason.
     """
-    measure = _measure_steps
-    if job.study.spread:
-        shared = SharedBlocks(settings, database, job, worker, is_dead)
-        finish_own = functools.partial(finish_block, database, job, worker=worker)
-        measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
     status: JobStatus | None = None
     try:
         status = JobStatus(plan(job.study))
         heartbeat.watch(status.snapshot)
+        measure = _measure_steps
+        if job.study.spread:
+            shared = SharedBlocks(settings, database, job, worker, is_dead)
+            finish_own = functools.partial(finish_block, database, job, worker=worker)
+            measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
         state, error = _measure_study(settings, job, heartbeat, status, measure)
     except CancelledError:
         state, error = "cancelled", None
