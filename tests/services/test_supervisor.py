@@ -88,7 +88,9 @@ def test_a_killed_service_is_started_again(running: subprocess.Popen[str], word:
     before.kill()
 
     def back() -> bool:
-        return any(p.pid != before.pid and word in " ".join(p.cmdline()) for p in services_of(running)[1:])
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that has just ended
+            return any(p.pid != before.pid and word in " ".join(p.cmdline()) for p in services_of(running)[1:])
+        return False
 
     eventually(back, within_s=120)
 
