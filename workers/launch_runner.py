@@ -17,6 +17,7 @@ from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
 from jobs.policy import author_problems
 from lab.errors import EngineError, StudyError, UserError
+from lab.quality.code_answers import UNIT_TESTS
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from warehouse import quiet
@@ -29,7 +30,8 @@ from workers.heartbeat import Heartbeat
 from workers.os_errors import named_os_errors
 from workers.probes.nvml import gpus
 from workers.run_measurement import Measured, measure
-from workers.run_recorder import Recorder
+from workers.run_recorder import Recorder, announced_as
+from workers.unit_tests import with_unit_tests
 
 #: A crash under one load must not spoil the other runs of the launch: the engine is started once more.
 _STARTS = 2
@@ -219,6 +221,7 @@ class LaunchRunner:
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
         idle = {name: process for name, process in others.items() if process is not None}
         measured = self._measure(running, run, idle, warmed=engine.has_measured)
+        measured = self._with_unit_tests(run, measured)
         engine.has_measured |= measured.error is None
         idle_before_s = None if engine.last_end_s is None else measured.warmup_began_s - engine.last_end_s
         self.recorder.measured(launch, run, running, measured, idle_before_s)
@@ -249,6 +252,15 @@ class LaunchRunner:
         if measured.error is None and measured.ended_s is not None:
             recorder.status.forecast.saw_run(run, measured.ended_s - measured.warmup_began_s)
         return measured
+
+    def _with_unit_tests(self, run: PlannedRun, measured: Measured) -> Measured:
+        if run.workload.score != UNIT_TESTS:
+            return measured
+        settings = self.recorder.settings
+        subject = announced_as(settings, self.recorder.job)
+        with named_os_errors("running the tests of answers"):
+            tested = self.heartbeat.run(with_unit_tests(measured.requests, settings.home, subject))
+        return replace(measured, requests=tested)
 
     @contextlib.asynccontextmanager
     async def _window(self) -> AsyncIterator[None]:

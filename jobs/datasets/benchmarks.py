@@ -1,7 +1,7 @@
 """The formats of the benchmarks that others report acceptance on: code, mathematics, summaries, tools, structured text.
 
-Only the prompts are used; answers are not judged. Texts around a question are the plainest that ask for it, and are
-stated in docs/datasets.md, because acceptance depends on them.
+Where a file has answers or tests, what comes back can be scored (`lab.quality`). Texts around a question are the
+plainest that ask for it, and are stated in docs/datasets.md, because acceptance depends on them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from jobs.datasets.formats import Category, Record, Row, RowError, Words, asked, checked
 from jobs.datasets.prompt import Message, text_of
 from jobs.datasets.sessions import RowTurn
+from lab.quality.code_answers import expected_tests
 
 #: What the public files of SPEED-Bench have in place of the prompts that are fetched from their own sources.
 _PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED"
@@ -49,12 +50,19 @@ class _HumanEval(Record):
     task_id: Words
     prompt: Words
     canonical_solution: str | None = None
+    test: str | None = None
+    entry_point: str | None = None
 
 
 def humaneval_row(record: Mapping[str, Any]) -> Row:
-    """HumanEval: the signature and docstring of a function to complete. Raises RowError."""
+    """HumanEval: the signature and docstring of a function to complete, and its tests. Raises RowError."""
     read = checked(_HumanEval, record, '{"task_id": "HumanEval/0", "prompt": "def ..."}')
-    return Row(text=_CODE.format(read.prompt), category="coding", reply=read.canonical_solution or None)
+    expected = None
+    if read.test and read.entry_point and read.entry_point.isidentifier():
+        expected = expected_tests(f"{read.test}\n\ncheck({read.entry_point})\n", read.prompt)
+    return Row(
+        text=_CODE.format(read.prompt), category="coding", reply=read.canonical_solution or None, expected=expected
+    )
 
 
 class _Mbpp(Record):
@@ -62,6 +70,8 @@ class _Mbpp(Record):
     prompt: Words | None = None  # as the sanitized version calls it
     code: str | None = None
     test_list: list[str] = Field(default_factory=list)
+    test_setup_code: str | None = None
+    test_imports: list[str] = Field(default_factory=list)  # of the sanitized version
 
     @model_validator(mode="after")
     def _asks(self) -> Self:
@@ -75,7 +85,9 @@ def mbpp_row(record: Mapping[str, Any]) -> Row:
     read = checked(_Mbpp, record, '{"text": "Write a function to ...", "test_list": ["assert ..."]}')
     asks = read.text or read.prompt or ""
     text = _MBPP.format(asks, "\n".join(read.test_list)) if read.test_list else asks
-    return Row(text=text, category="coding", reply=read.code or None)
+    tests = "\n".join((*read.test_imports, read.test_setup_code or "", *read.test_list)).strip()
+    expected = expected_tests(tests) if read.test_list else None
+    return Row(text=text, category="coding", reply=read.code or None, expected=expected)
 
 
 class _Gsm8k(Record):

@@ -24,6 +24,7 @@ from pydantic import Field
 from jobs.datasets.formats import Row, RowError, RowReader
 from jobs.datasets.traces import sessions_of
 from lab.errors import UserError
+from lab.quality.code_answers import has_tests
 from lab.study.model_base import Frozen
 
 #: Records read at once from a Parquet file, and the most bytes that they may take: a file of 500 bytes can hold 100,000
@@ -58,6 +59,7 @@ class Stock(Frozen):
     turns: dict[str, dict[int, int]] = Field(default_factory=dict)
     wait_s: float = 0.0  # the mean wait before a later turn
     has_expected: bool | None = None  # some rows have an expected answer; None: registered before this was looked at
+    has_tests: bool | None = None  # some of these can be tests; None likewise
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class DatasetFile:
             turns=_turns(self.rows),
             wait_s=_mean_wait_s(self.rows),
             has_expected=any(row.expected is not None for row in self.rows),
+            has_tests=any(row.expected is not None and has_tests(row.expected) for row in self.rows),
         )
 
 

@@ -21,6 +21,7 @@ from jobs.datasets.registry import resolve
 from jobs.datasets.sessions import replayed, without_text
 from jobs.datasets.tokenizer import TargetTokenizer, check_tokenizer, target_tokenizer
 from lab.errors import UserError
+from lab.quality.code_answers import UNIT_TESTS
 from lab.quality.scores import COMPARED
 from lab.study import Workload
 from lab.study.session_length import SessionLength, session_length
@@ -253,6 +254,11 @@ def check_stock(workload: Workload, stock: Stock, count: int) -> None:
     if workload.own_output_lengths and not stock.has_output_lengths:
         raise UserError(
             f"dataset {workload.dataset} does not record an output length for each prompt: leave own_output_lengths out"
+        )
+    if workload.score == UNIT_TESTS and stock.has_tests is False:
+        raise UserError(
+            f"dataset {workload.dataset} has no tests to score by {UNIT_TESTS}: give its rows `expected` with Python "
+            "that asserts, or leave score out"
         )
     if workload.score in COMPARED and stock.has_expected is False:
         raise UserError(

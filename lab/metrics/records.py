@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 #: 9 added to the request its rounds by drafted and accepted tokens, its reasoning apart from its answer, and the
 #: expected answer; to the workload how answers are scored.
 #: 10 added the slot of the host to the circumstances of the run.
-BUNDLE_FORMAT_VERSION = 10
+#: 11 added to the request whether its code passes the expected tests.
+BUNDLE_FORMAT_VERSION = 11
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,14 @@ class RequestRecord:
     )
     expected: str | None = field(
         default=None, metadata=_info("the answer that the dataset expects, to score the output with", since=9)
+    )
+    tests_passed: float | None = field(
+        default=None,
+        metadata=_info(
+            "1 if the code in the answer passed the expected tests after the run, 0 if not; null if they were not run "
+            "or it cannot be told",
+            since=11,
+        ),
     )
 
 

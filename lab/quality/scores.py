@@ -9,6 +9,7 @@ import numpy as np
 
 from lab.metrics.record_table import Floats
 from lab.metrics.request_table import RequestTable
+from lab.quality.code_answers import UNIT_TESTS
 
 #: How an answer can be scored, and in words.
 SCORES = {
@@ -16,18 +17,22 @@ SCORES = {
     "contains": "the expected answer occurs in it, apart from white space and case",
     "number": "the last number in it is the expected one",
     "json": "it is valid JSON, in a fence or not, with the expected value if there is one",
+    UNIT_TESTS: "the Python in it passes the expected tests, which the worker runs apart from everything else",
 }
-#: Those that need an expected answer.
+#: Those that need an expected answer; UNIT_TESTS needs one that is tests.
 COMPARED = ("exact", "contains", "number")
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _FENCE = re.compile(r"\A```[a-z]*\n(.*?)\n?```\Z", re.DOTALL)
 
 
 def score(kind: str, answer: str, expected: str | None) -> float | None:
-    """Return the score of an answer, without its reasoning. Raises KeyError for a kind that is not one of SCORES."""
+    """Return the score of an answer, without its reasoning.
+
+    Raises KeyError for a kind that is not one of SCORES, and for UNIT_TESTS: what runs code is not this function.
+    """
     if kind == "json":
         return float(_is_json(answer, expected))
-    if kind not in SCORES:
+    if kind not in SCORES or kind == UNIT_TESTS:
         raise KeyError(kind)
     if expected is None:
         return None
@@ -42,6 +47,8 @@ def scores(kind: str | None, requests: RequestTable) -> Floats:
     found = np.full(len(requests), np.nan)
     if kind is None:
         return found
+    if kind == UNIT_TESTS:
+        return np.where(requests.is_completed, requests.numbers("tests_passed"), np.nan)
     texts, expected = requests.texts("output_text").to_pylist(), requests.texts("expected").to_pylist()
     reasoned = requests.numbers("reasoning_chars")
     for place in np.flatnonzero(requests.is_completed):

@@ -68,7 +68,7 @@ class Workload(Frozen):
     own_output_lengths: bool = False
     ignore_eos: bool = True
     sessions: Sessions | None = None
-    score: Literal["exact", "contains", "number", "json"] | None = None
+    score: Literal["exact", "contains", "number", "json", "unit_tests"] | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -276,6 +276,10 @@ class _Run10(_Run9):
     circumstances: _Circumstances10
 
 
+class _Run11(_Run10):
+    """The run itself is as before: only its requests have more."""
+
+
 #: The form of `run.json` by the version of the bundle format.
 STORED_RUNS: dict[int, type[_Run1]] = {
     1: _Run1,
@@ -288,6 +292,7 @@ STORED_RUNS: dict[int, type[_Run1]] = {
     8: _Run8,
     9: _Run9,
     10: _Run10,
+    11: _Run11,
 }
 READABLE_FORMAT_VERSIONS = tuple(STORED_RUNS)
 

@@ -1,27 +1,22 @@
 """The process that runs a user's SQL, see `warehouse.sandbox.runner`. It imports little: each query waits for it.
 
 It sets limits of the operating system for itself, whatever DuckDB allows. Each works on its own: if DuckDB tries to
-read a file or to grow past its limit, the system refuses. They are set both soft and hard, so that they cannot be
-lifted again.
+read a file or to grow past its limit, the system refuses.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import itertools
 import json
-import math
 import os
-import resource
-import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+
+from warehouse.sandbox.limits import end_with, forbid_opening, limit_memory, limit_time
 
 #: Reading statements; DESCRIBE, SHOW and SUMMARIZE are SELECTs to DuckDB. Several statements in one string, or any
 #: other kind, are refused before anything runs.
@@ -45,9 +40,6 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 NOTHING_OPENS = os.strerror(24)  # EMFILE
 #: Address space beyond the user's memory: reserved but unused stacks and pools, and the serialised answer.
 _ROOM_MIB = 256
-#: The parent kills after timeout_s; these limits act later, in case the parent is gone.
-_GRACE_S = 2
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
 def answer(attaching: list[str], sql: str, *, archive: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
@@ -98,7 +90,7 @@ def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int, readable: list
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     connection.execute("BEGIN TRANSACTION READ ONLY")
-    limit_memory(memory_mib)
+    limit_memory(memory_mib + _ROOM_MIB)
     forbid_opening(but=2 * len(readable))
 
 
@@ -229,44 +221,3 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-def end_with(parent: int) -> None:
-    """On Linux, be killed when the process with the id `parent`, which started this one, ends."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        with contextlib.suppress(OSError):  # if memory runs out, this process is killed before the page server
-            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    if os.getppid() != parent:  # it ended before this line
-        sys.exit(1)
-
-
-def limit_time(timeout_s: float) -> None:
-    """Let the system end the process after this elapsed or processor time, without any code of ours running."""
-    seconds = math.ceil(timeout_s) + _GRACE_S
-    _limit(resource.RLIMIT_CPU, seconds)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(seconds)
-
-
-def limit_memory(memory_mib: int) -> None:
-    """Limit the address space to the present use plus `memory_mib` and some room."""
-    taken_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    _limit(resource.RLIMIT_AS, taken_pages * resource.getpagesize() + (memory_mib + _ROOM_MIB) * 2**20)
-
-
-def forbid_opening(but: int = 0) -> None:
-    """Forbid new files, except for `but` so many, sockets and processes, writing to files, and core dumps.
-
-    Open files and pipes keep working.
-    """
-    last = max(int(entry.name) for entry in Path("/dev/fd").iterdir()) if but else -1
-    _limit(resource.RLIMIT_NOFILE, last + 1 + but)
-    for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
-        _limit(kind, 0)
-
-
-def _limit(kind: int, most: int) -> None:
-    resource.setrlimit(kind, (most, most))

@@ -147,9 +147,9 @@ def test_when_the_page_is_killed_what_answers_its_sql_ends_too(walled: Walled) -
 
 _WORKS_ON = """
 import sys
-from warehouse.sandbox import child
-child._GRACE_S = 0
-child.limit_time(float(sys.argv[1]))
+from warehouse.sandbox import limits
+limits._GRACE_S = 0
+limits.limit_time(float(sys.argv[1]))
 {}
 """
 
