@@ -111,7 +111,7 @@ STAND_IN_FLAGS = [
         "die-at-request",
         "die-once",
     ),
-    *("port-taken-times", "stubborn-child", "never-idle", "counter-file", "no-such-flag", "trap"),
+    *("port-taken-times", "stubborn-child", "never-idle", "answer-last-line", "counter-file", "no-such-flag", "trap"),
 ]
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 

@@ -46,6 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port-taken-times", type=int, default=0)
     parser.add_argument("--stubborn-child", action="store_true", help="start a process that is deaf to TERM")
     parser.add_argument("--never-idle", action="store_true", help="use a processor without a request")
+    parser.add_argument("--answer-last-line", action="store_true", help="with what it says there, \\n for new lines")
     parser.add_argument("--counter-file", help="remembers the starts of this engine, one line each")
     options = parser.parse_known_args()[0] if "TAKES_ANY_FLAG" in os.environ else parser.parse_args()
     if options.half_as_fast_on in os.sched_getaffinity(0):
@@ -91,10 +92,11 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests += 1
         _maybe_die(self.server)
         self.server.running += 1
-        self._stream(json.loads(body)["max_tokens"])
+        asked = json.loads(body)
+        self._stream(asked["max_tokens"], _last_line(asked["prompt"]) if self.server.options.answer_last_line else None)
         self.server.running -= 1
 
-    def _stream(self, tokens: int) -> None:
+    def _stream(self, tokens: int, answer: str | None) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
@@ -103,7 +105,8 @@ class Handler(BaseHTTPRequestHandler):
         for count in range(1, tokens + 1):
             time.sleep(max(0.0, begins_s + count * self.server.options.token_s - time.monotonic()))
             self.server.generated += 1
-            self._event(count, "length" if count == tokens else None)
+            text = " word" if answer is None else _piece(answer, count, tokens)
+            self._event(count, text, "length" if count == tokens else None)
         self._chunk(b"data: [DONE]\n\n")
         self._chunk(b"")
 
@@ -118,9 +121,9 @@ class Handler(BaseHTTPRequestHandler):
             free_s[slot] = begins_s + tokens * self.server.options.token_s
         return begins_s
 
-    def _event(self, count: int, finish: str | None) -> None:
+    def _event(self, count: int, text: str, finish: str | None) -> None:
         usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": count}
-        event = {"choices": [{"index": 0, "text": " word", "finish_reason": finish}], "usage": usage}
+        event = {"choices": [{"index": 0, "text": text, "finish_reason": finish}], "usage": usage}
         self._chunk(f"data: {json.dumps(event)}\n\n".encode())
 
     def _chunk(self, data: bytes) -> None:
@@ -134,6 +137,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
+
+
+def _last_line(prompt: str) -> str:
+    return prompt.rpartition("\n")[2].replace("\\n", "\n")
+
+
+def _piece(answer: str, count: int, tokens: int) -> str:
+    """One of so many pieces of a text that has as many characters or more."""
+    return answer[len(answer) * (count - 1) // tokens : len(answer) * count // tokens]
 
 
 def _maybe_die(engine: Engine) -> None:

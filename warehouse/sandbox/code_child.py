@@ -25,7 +25,6 @@ import sys
 import time
 import types
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import BuiltinImporter, ModuleSpec
 from pathlib import Path
@@ -134,12 +133,12 @@ def _confines() -> bool:
 
 
 def _ending(answer: str, expected: str) -> _Ending:
-    token = os.urandom(16)
+    token = os.urandom(16).hex().encode()  # no letter of which is one of the marks
     reading, writing = os.pipe()
     harness = os.getpid()
     child = os.fork()
     if not child:
-        _in_child(harness, writing, token, lambda: _run(answer, expected))
+        _in_child(harness, writing, token, answer, expected)
     os.close(writing)
     received, is_starved = _received(reading, child)
     os.close(reading)
@@ -172,24 +171,32 @@ def _received(reading: int, child: int) -> tuple[bytes, bool]:
     return received, False
 
 
-def _in_child(harness: int, writing: int, token: bytes, run: Callable[[], bool]) -> None:
-    """Confine this process, run it, write the token; never returns."""
+def _in_child(harness: int, writing: int, token: bytes, answer: str, expected: str) -> None:
+    """Compile the programs, confine this process, run them, write the token; never returns."""
     write, leave = os.write, os._exit
+    os.dup2(writing, _PIPE)
+    programs: list[types.CodeType] = []
     try:
-        os.dup2(writing, _PIPE)
-        _confine_all(harness)
+        _limit(harness)
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # none are no right answer
+            programs = _compiled(answer, expected)
+        confine()
     except BaseException:  # noqa: BLE001 - whatever it is, nothing was run
-        write(writing, _UNCONFINED)
+        write(_PIPE, _UNCONFINED)
         leave(1)
     try:
-        if run():
+        module = types.ModuleType("answer")
+        sys.modules["answer"] = module  # where dataclasses look for it
+        for program in programs:
+            exec(program, vars(module))  # noqa: S102 - that is its purpose
+        if programs:
             write(_PIPE, token)
     except BaseException:  # noqa: BLE001 - the answer's own, SystemExit too
         leave(1)
     leave(0)
 
 
-def _confine_all(harness: int) -> None:
+def _limit(harness: int) -> None:
     end_with(harness)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
@@ -202,19 +209,17 @@ def _confine_all(harness: int) -> None:
     set_limit(resource.RLIMIT_CPU, CPU_S)
     limit_memory(MEMORY_MIB)
     forbid_opening()
-    confine()
 
 
-def _run(answer: str, expected: str) -> bool:
-    """Return whether there are tests and the answer passes them. Raises what the answer or a test raises."""
+def _compiled(answer: str, expected: str) -> list[types.CodeType]:
+    """Return the answer's programs and the tests. Raises what an answer that is not Python makes the compiler raise.
+
+    This comes before the filter, because the compiler looks for a file to quote the line of an error from. It finds
+    none: no file can be opened by now.
+    """
     head, tests = head_and_tests(expected)
     if not has_tests(tests) or not compiles(tests):
         os.write(_PIPE, _MISSING)
-        return False
-    checks = compile(tests, "<tests>", "exec", dont_inherit=True)
-    module = types.ModuleType("answer")
-    sys.modules["answer"] = module  # where dataclasses look for it
-    for source in sources(answer, head):
-        exec(compile(source, "<answer>", "exec", dont_inherit=True), vars(module))  # noqa: S102 - that is its purpose
-    exec(checks, vars(module))  # noqa: S102 - likewise
-    return True
+        os._exit(1)
+    programs = [compile(source, "<answer>", "exec", dont_inherit=True) for source in sources(answer, head)]
+    return [*programs, compile(tests, "<tests>", "exec", dont_inherit=True)]

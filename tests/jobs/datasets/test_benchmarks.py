@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from jobs.datasets.registry import add
 from lab.errors import UserError
 from lab.study import Sampling, Sessions, Workload
 from tests.jobs.datasets.rows import write_rows
+from warehouse.sandbox.code_runner import scores_by_tests
 from warehouse.settings import Settings
 from workers.load.client import Endpoint, RequestParams, request_body
 
@@ -141,6 +143,66 @@ def test_a_row_that_asks_nothing_is_reported_with_its_line(
 ) -> None:
     with pytest.raises(UserError, match=f"line 1: .*{why}"):
         register(settings, tmp_path, name, row)
+
+
+#: Rows of the shape that these files have: a head with a helper and an import, tests that call a function by its name.
+HUMANEVAL = {
+    "task_id": "HumanEval/999",
+    "prompt": (
+        "from typing import List\n\n\ndef doubled(x: int) -> int:\n    return 2 * x\n\n\n"
+        "def all_doubled(numbers: List[int]) -> List[int]:\n"
+        '    """ Double each.\n    >>> all_doubled([1])\n    [2]\n    """\n'
+    ),
+    "canonical_solution": "    return [doubled(number) for number in numbers]\n",
+    "entry_point": "all_doubled",
+    "test": (
+        "\n\nMETADATA = {'author': 'x'}\n\n\ndef check(candidate):\n    assert candidate([1, 2]) == [2, 4]\n"
+        "    assert candidate([]) == []\n"
+    ),
+}
+MBPP = {
+    "task_id": 998,
+    "text": "Write a function to take the square root of the given number.",
+    "code": "import math\ndef root(x):\r\n  return math.sqrt(x)",
+    "test_list": ["assert root(4) == 2", "assert root(big) == 10"],
+    "test_setup_code": "big = 100",
+    "challenge_test_list": [],
+}
+SANITIZED_MBPP = {
+    "task_id": 998,
+    "prompt": "Write a function to take the square root of the given number.",
+    "code": "import math\ndef root(x):\n  return math.sqrt(x)",
+    "test_imports": ["import math"],
+    "test_list": ["assert math.isclose(root(2), 2 ** 0.5)"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "answers"),
+    [
+        (
+            "humaneval",
+            HUMANEVAL,
+            {
+                HUMANEVAL["canonical_solution"]: 1.0,
+                f"Sure:\n```python\n{HUMANEVAL['prompt']}{HUMANEVAL['canonical_solution']}```\nIt doubles.": 1.0,
+                "```python\ndef all_doubled(numbers: List[int]):\n    return [doubled(n) for n in numbers]\n```": 1.0,
+                "    return numbers\n": 0.0,
+            },
+        ),
+        ("mbpp", MBPP, {MBPP["code"]: 1.0, f"```python\n{MBPP['code']}\n```": 1.0, "def root(x): return 2": 0.0}),
+        ("mbpp", SANITIZED_MBPP, {SANITIZED_MBPP["code"]: 1.0, "def root(x): return x": 0.0}),
+    ],
+    ids=["humaneval", "mbpp", "sanitized mbpp"],
+)
+def test_the_files_own_solutions_pass_the_tests_that_are_expected(
+    settings: Settings, tmp_path: Path, name: str, row: dict[str, Any], answers: dict[str, float]
+) -> None:
+    register(settings, tmp_path, name, row)
+    (prompt,) = load_prompts(settings, Workload(dataset=name, score="unit_tests"), 1, 0)
+    assert prompt.expected is not None
+    programs = [(answer, prompt.expected) for answer in answers]
+    assert asyncio.run(scores_by_tests(programs, 600.0)) == list(answers.values())
 
 
 def test_the_answers_that_scores_compare_with_are_read(settings: Settings, tmp_path: Path) -> None:

@@ -257,3 +257,10 @@ def test_a_score_needs_expected_answers_unless_it_looks_at_the_answer_alone(sett
     check_workload(settings, Workload(dataset=plain, score="json"), 1)
     with pytest.raises(UserError, match="has no expected answers to score by number: give its rows `expected`"):
         check_workload(settings, Workload(dataset=plain, score="number"), 1)
+    tested = write_rows(tmp_path / "tested.jsonl", [{"prompt": "def f(): ...", "expected": "assert f() == 1"}])
+    check_workload(settings, Workload(dataset=tested, score="unit_tests"), 1)
+    for without in (plain, solved):
+        with pytest.raises(
+            UserError, match=r"has no tests to score by unit_tests: give its rows `expected` with Python"
+        ):
+            check_workload(settings, Workload(dataset=without, score="unit_tests"), 1)

@@ -7,6 +7,7 @@ import pytest
 
 from lab.metrics.measure import measure
 from lab.metrics.request_table import RequestTable
+from lab.quality.code_answers import UNIT_TESTS
 from lab.quality.scores import SCORES, score, scores
 from lab.study import Workload
 from tests.warehouse.runs import failed_request, request, run_record
@@ -40,9 +41,20 @@ def test_an_answer_is_right_or_wrong_by_its_kind(
 def test_every_kind_of_a_workload_has_a_score_and_words() -> None:
     for kind in SCORES:
         assert Workload.model_validate({"score": kind}).score == kind
-        assert score(kind, "1", "1") == 1.0
-    with pytest.raises(KeyError):
-        score("taste", "1", "1")
+        if kind != UNIT_TESTS:
+            assert score(kind, "1", "1") == 1.0
+    for kind in ("taste", UNIT_TESTS):
+        with pytest.raises(KeyError):
+            score(kind, "1", "1")
+
+
+def test_what_was_run_after_the_run_is_the_score_of_unit_tests_and_no_code_runs_here() -> None:
+    tested = [request(index=place, tests_passed=passed) for place, passed in enumerate((1.0, 0.0, None))]
+    table = RequestTable.of([*tested, failed_request(index=3)])
+    assert np.array_equal(scores(UNIT_TESTS, table), [1.0, 0.0, np.nan, np.nan], equal_nan=True)
+    run = run_record(workload=Workload(category="code", output_tokens=16, score="unit_tests"))
+    metrics = measure(run, table)
+    assert (metrics["requests_scored"], metrics["task_score"]) == (2, 0.5)
 
 
 def test_reasoning_is_not_scored_and_a_failed_request_has_no_score() -> None:

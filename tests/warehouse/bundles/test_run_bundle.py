@@ -114,6 +114,7 @@ reasoning_tokens: int32
 reasoning_chars: int32
 first_answer_s: double
 expected: string""",
+    11: "tests_passed: double",
 }
 _TELEMETRY = {
     1: """t_s: double not null
