@@ -35,6 +35,7 @@ from warehouse.sandbox.limits import end_with, forbid_opening, limit_memory, set
 
 #: Processor time of one answer with its tests, and how much longer it may take where others use the processors.
 CPU_S, _ELAPSED_S = 5, 30.0
+_ENDS_WITHIN_S = 1.0
 MEMORY_MIB = 512
 #: Modules of the standard library that answers use, and some whose use is never right. An answer that fails and tried
 #: to import another one has no score.
@@ -140,35 +141,49 @@ def _ending(answer: str, expected: str) -> _Ending:
     if not child:
         _in_child(harness, writing, token, answer, expected)
     os.close(writing)
-    received, is_starved = _received(reading, child)
+    received, in_time = _received(reading)
+    is_starved = not in_time and _state(child) != "S"  # it waits for a processor, and not for what never comes
+    has_ended = in_time and _ends(child)
     os.close(reading)
-    os.kill(child, signal.SIGKILL)  # it may have closed its pipe, and go on
+    os.kill(child, signal.SIGKILL)
     _, status, used = os.wait4(child, 0)
     killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    # Killed by the system for want of memory, say, and not for its processor time.
-    is_killed = killed_by == signal.SIGKILL and used.ru_utime + used.ru_stime < CPU_S - 0.5 and not received
+    # By the system for want of memory, say, and neither by us nor for its processor time.
+    is_killed = has_ended and killed_by == signal.SIGKILL and used.ru_utime + used.ru_stime < CPU_S - 0.5
     confined = not received.startswith(_UNCONFINED)
     unknown = is_starved or is_killed or not confined or received.startswith(_MISSING)
     return _Ending(confined and received.endswith(token), unknown, killed_by)
 
 
-def _received(reading: int, child: int) -> tuple[bytes, bool]:
-    """Return what the child wrote until it ended or its time was over, and whether it was still waiting for a processor
-    then.
-    """
+def _received(reading: int) -> tuple[bytes, bool]:
+    """Return what a child writes until it closes its pipe or writes too much, and whether that was in time."""
     poll = select.poll()
     poll.register(reading, select.POLLIN)
     until_s, received = time.monotonic() + _ELAPSED_S, b""
     while len(received) < _MOST_BYTES:
         left_s = until_s - time.monotonic()
         if left_s <= 0 or not poll.poll(left_s * 1000):
-            state = Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-            return received, state != "S"
+            return received, False
         piece = os.read(reading, _MOST_BYTES)
         if not piece:
             break
         received += piece
-    return received, False
+    return received, True
+
+
+def _state(child: int) -> str:
+    """Return the letter of the kernel for what the process does: R runs or waits for a processor, S sleeps."""
+    return Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+
+
+def _ends(child: int) -> bool:
+    """Whether a child that closed its pipe ends, too, as it does unless an answer closed it."""
+    until_s = time.monotonic() + _ENDS_WITHIN_S
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > until_s:
+            return False
+        time.sleep(0.001)
+    return True
 
 
 def _in_child(harness: int, writing: int, token: bytes, answer: str, expected: str) -> None:
