@@ -39,41 +39,17 @@ _ENDS_WITHIN_S = 1.0
 MEMORY_MIB = 512
 #: Modules of the standard library that answers use, and some whose use is never right. An answer that fails and tried
 #: to import another one has no score.
-_PRELOADED = (
-    *("__future__", "abc", "array", "ast", "base64", "binascii", "bisect", "calendar", "cmath", "codecs"),
-    *(
-        "collections",
-        "collections.abc",
-        "colorsys",
-        "contextlib",
-        "contextvars",
-        "copy",
-        "copyreg",
-        "csv",
-        "dataclasses",
-    ),
-    *(
-        "datetime",
-        "decimal",
-        "difflib",
-        "doctest",
-        "enum",
-        "errno",
-        "fnmatch",
-        "fractions",
-        "functools",
-        "gc",
-        "hashlib",
-    ),
-    *("heapq", "hmac", "html", "html.parser", "inspect", "io", "itertools", "json", "keyword", "locale", "logging"),
-    *("math", "numbers", "operator", "os", "os.path", "pathlib", "pickle", "platform", "posixpath", "pprint", "queue"),
-    *("random", "re", "reprlib", "secrets", "shlex", "shutil", "signal", "socket", "statistics", "string", "struct"),
-    *("subprocess", "sys", "tempfile", "textwrap"),
-    *("threading", "time", "timeit", "token", "tokenize", "traceback", "types", "typing", "unicodedata", "unittest"),
-    *("urllib.parse", "uuid", "warnings", "weakref", "xml.etree.ElementTree", "zlib", "_strptime", "_decimal"),
-    *("encodings.ascii", "encodings.idna", "encodings.latin_1", "encodings.utf_16", "encodings.utf_32"),
-    *("encodings.raw_unicode_escape", "encodings.unicode_escape", "encodings.cp1252", "encodings.cp437"),
-)
+_PRELOADED = """
+    __future__ abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys
+    contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib doctest enum errno fnmatch
+    fractions functools gc hashlib heapq hmac html html.parser inspect io itertools json keyword locale
+    logging math numbers operator os os.path pathlib pickle platform posixpath pprint queue random re reprlib
+    secrets shlex shutil signal socket statistics string struct subprocess sys tempfile textwrap threading
+    time timeit token tokenize traceback types typing unicodedata unittest urllib.parse uuid warnings weakref
+    xml.etree.ElementTree zlib _strptime _decimal encodings.ascii encodings.idna encodings.latin_1
+    encodings.utf_16 encodings.utf_32 encodings.raw_unicode_escape encodings.unicode_escape encodings.cp1252
+    encodings.cp437
+"""
 #: What a child writes if it could not confine itself, and if something is missing that is not the answer's fault.
 _UNCONFINED, _MISSING = b"!", b"?"
 _MOST_BYTES = 4096
@@ -116,7 +92,7 @@ def main(parent: int) -> int:
 
 
 def _preload() -> None:
-    for name in _PRELOADED:
+    for name in _PRELOADED.split():
         with contextlib.suppress(ImportError):  # a Python that was built without it
             importlib.import_module(name)
     time.tzset()
