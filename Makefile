@@ -32,8 +32,8 @@ audit: install-test ## look up known vulnerabilities of what the lock files name
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest -p tests.side_by_side --no-loadscope-reorder
 
-test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them in three processes (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
-	$(PYTEST) -n 3 $(ARGS)
+test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them in four processes (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
+	$(PYTEST) -n 4 $(ARGS)
 
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/warehouse/importers tests/warehouse/schema tests/webapp/charts
 test-fast: install-test ## while editing: the tests without an engine, a browser, services or whole pages (ARGS="tests/cli" for others)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import interval, label, sentences
-from lab.comparison.verdict import Word, alone_sentence
+from lab.comparison.effect import Interval
+from lab.comparison.verdict import MARKS, Word, alone_sentence
 
-_MARKS: dict[Word, str] = {"faster": "▲", "slower": "▼", "no difference": "=", "not enough data": "?"}
 #: What Markdown may take for markup within a line or a table's cell.
 _MARKUP = re.compile(r"([\\`*_<>\[\]|~#$])")
 
@@ -36,6 +36,32 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Step:
+    """An arm against the baseline at one turn or length of context; `length` is the acceptance length, if known."""
+
+    workload: str
+    concurrency: int
+    at: str
+    arm: str
+    ratio: Interval
+    word: Word
+    length: float | None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What changes within a session, or with the length of prompts. `axis`: `turn of the session`, for example.
+
+    `metric` is that of the ratios, in words; `sentences` say where each arm pays.
+    """
+
+    axis: str
+    metric: str
+    rows: tuple[Step, ...]
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """What a report is made of. `picture` is the name of the file with the picture, or None without one."""
 
@@ -44,6 +70,7 @@ class Report:
     picture: str | None
     link: str
     drafthouse_version: str
+    steps: Steps | None = None
 
 
 def markdown(report: Report) -> str:
@@ -57,6 +84,7 @@ def markdown(report: Report) -> str:
         "\n\n".join(_plain(line) for line in (text.reading, text.open, *text.controls) if line),
         "" if report.picture is None else f"![Ratio to {_plain(answer.baseline)}]({report.picture})",
         _table(answer),
+        "" if report.steps is None else _steps(report.steps),
         f"[Open this comparison]({report.link})",
         _provenance(report),
     ]
@@ -70,14 +98,33 @@ def _table(answer: Answer) -> str:
     ]
     if not pairs:
         return ""
-    head = ("workload", "load", "arm", "ratio [95 %]", "verdict", "from")
-    return "\n".join([_line(head), _line(["---"] * len(head)), *(_line(_row(pair)) for pair in pairs)])
+    return _lines(("workload", "load", "arm", "ratio [95 %]", "verdict", "from"), map(_row, pairs))
+
+
+def _steps(steps: Steps) -> str:
+    """Each arm's ratio at each step, in the order given."""
+    head = ("workload", "concurrency", steps.axis, "arm", "ratio [95 %]", "verdict", "acceptance length")
+    rows = (
+        [
+            *map(_plain, (step.workload, str(step.concurrency), step.at, step.arm, interval(step.ratio))),
+            f"{MARKS[step.word]} {step.word}",
+            "" if step.length is None else f"{step.length:.2f}",
+        ]
+        for step in steps.rows
+    )
+    found = "\n".join(f"- {_plain(sentence)}" for sentence in steps.sentences)
+    parts = (f"**{_plain(steps.metric)} by {_plain(steps.axis)}**", found, _lines(head, rows))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join([_line(head), _line(["---"] * len(head)), *map(_line, rows)])
 
 
 def _row(pair: JudgedPair) -> list[str]:
     more = pair.verdict.more_repeats
     needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
-    verdict = f"{_MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
+    verdict = f"{MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
     place = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
     alone = alone_sentence(pair.comparison, pair.verdict)
     return [*map(_plain, place), f"{verdict}; {_plain(alone)}" if alone else verdict, pair.comparison.basis]

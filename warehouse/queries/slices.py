@@ -18,6 +18,7 @@ import pandas as pd
 from lab.cost import Price
 from lab.errors import QueryError
 from lab.metrics.catalogue import LATENCIES
+from lab.metrics.histogram import GROWTH, SMALLEST, ZERO_BUCKET
 from warehouse.queries import free_percentiles
 from warehouse.queries.prices import COSTS, Prices, prices
 from warehouse.queries.results import COMPARABLE, frame
@@ -45,9 +46,17 @@ DIMENSIONS: dict[str, str] = {
     "origin": "origin",
     "day": f"coalesce(strftime(started_at, '%Y-%m-%d'), '{UNKNOWN}')",
 }
-#: Dimensions of requests, which `runs` gives for groups of a run's requests: their column of `request_groups`.
+#: Dimensions of requests, by which and of which `runs` gives groups of a run's requests: their column of
+#: `request_groups`.
 REQUEST_DIMENSIONS: dict[str, str] = {"turn": "turn", "context": "context_tokens"}
 _GRAINS = {("turn",): "turn", ("context",): "context", ("context", "turn"): "turn and context"}
+#: The same of a request, as SQL over `request_records`; in steps as `lab.metrics.groups` has them.
+_OF_REQUEST: dict[str, str] = {
+    "turn": "CASE WHEN turn <= 8 THEN turn ELSE pow(2, ceil(log2(turn)) - 1) + 1 END::INTEGER::VARCHAR",
+    "context": "context_tokens::VARCHAR",
+}
+#: Latencies with one value a request, which are therefore known by turn and context.
+OF_REQUESTS = ("ttft", "tpot", "e2e")
 #: Numbers that groups of requests have too.
 GROUPED = tuple(
     column.name for column in REQUEST_GROUP_COLUMNS if column.name in COMPARABLE and column.kind.startswith("double")
@@ -57,7 +66,8 @@ _VALID = {"not invalid": "is_valid IS NOT false", "valid": "is_valid", "invalid"
 
 @dataclass(frozen=True)
 class Filters:
-    """A choice of completed runs. `chosen` lists dimensions with their allowed values, all of which must match.
+    """A choice of completed runs. `chosen` lists dimensions with their allowed values, all of which must match; with
+    one of REQUEST_DIMENSIONS only such requests of the runs are meant.
 
     Runs of an origin in `beside` match whatever their study. `begun_from` and `begun_to` are days in UTC, both
     included; a run of unknown start is outside of every range.
@@ -80,6 +90,11 @@ class Filters:
         return replace(self, chosen=tuple(pair for pair in self.chosen if pair[0] != name))
 
     @property
+    def of_requests(self) -> tuple[str, ...]:
+        """The dimensions of requests among the filters in use."""
+        return tuple(name for name, values in self.chosen if values and name in REQUEST_DIMENSIONS)
+
+    @property
     def active(self) -> tuple[str, ...]:
         """The names of the filters in use: dimensions, `from`, `to`, `validity`."""
         names = [name for name, values in self.chosen if values]
@@ -88,23 +103,22 @@ class Filters:
         return (*names, *(() if self.validity == "any" else ("validity",)))
 
 
-def _relation(filters: Filters) -> str:
-    """The view to select from: superseded attempts are left out whenever invalid runs are."""
-    shown = "valid_latest_runs" if filters.validity in ("not invalid", "valid") else "results"
-    return f"{shown} AS results"
+def _relation(filters: Filters, by: Sequence[str] = ()) -> str:
+    """What to select from: superseded attempts are left out whenever invalid runs are.
 
-
-def _grouped(filters: Filters, by: Sequence[str]) -> str:
-    """The view with a row for each group of a run's requests; what groups do not have is null.
-
-    Raises QueryError for a dimension that requests do not have.
+    A row for each group of a run's requests where there is a dimension of requests in `by` or among the filters: it is
+    a column of text then, and what groups do not have is null. Raises QueryError for a dimension that requests do not
+    have.
     """
-    for name in by:
+    shown = "valid_latest_runs" if filters.validity in ("not invalid", "valid") else "results"
+    dimensions = sorted({*by, *filters.of_requests})
+    if not dimensions:
+        return f"{shown} AS results"
+    for name in dimensions:
         _known(name, REQUEST_DIMENSIONS)
-    columns = ", ".join(f'g."{REQUEST_DIMENSIONS[name]}"::VARCHAR AS "{name}"' for name in by)
+    columns = ", ".join(f'g."{REQUEST_DIMENSIONS[name]}"::VARCHAR AS "{name}"' for name in dimensions)
     numbers = ", ".join(f'{f"g.{name}" if name in GROUPED else "NULL"} AS "{name}"' for name in COMPARABLE)
-    shown = _relation(filters).removesuffix(" AS results")
-    grain = _GRAINS[tuple(sorted(by))]
+    grain = _GRAINS[tuple(dimensions)]
     return (
         f"(SELECT r.* REPLACE ({numbers}), {columns} FROM {shown} AS r "
         f"JOIN (SELECT * FROM request_groups WHERE grain = '{grain}') AS g USING (run_id)) AS results"
@@ -123,7 +137,8 @@ def where(filters: Filters) -> tuple[str, list[Any]]:
     for name, values in filters.chosen:
         if not values:
             continue
-        clause = f"list_contains(?::VARCHAR[], {DIMENSIONS[_known(name, DIMENSIONS)]})"
+        value = f'"{name}"' if name in REQUEST_DIMENSIONS else DIMENSIONS[_known(name, DIMENSIONS)]
+        clause = f"list_contains(?::VARCHAR[], {value})"
         parameters.append(list(values))
         if name == "study" and filters.beside:
             clause = f"({clause} OR list_contains(?::VARCHAR[], origin))"
@@ -179,19 +194,26 @@ def speedups_of_others(con: duckdb.DuckDBPyConnection, methods: Sequence[str]) -
 def options(con: duckdb.DuckDBPyConnection, filters: Filters | None = None) -> pd.DataFrame:
     """dimension, value, runs (number of completed runs), begun (start of the newest of them, null if unknown).
 
-    `filters`: of these runs alone.
+    Dimensions of requests too. `filters`: of these runs alone.
     """
     filters = filters or Filters(validity="any")
     condition, parameters = where(filters)
-    parts = " UNION ALL ".join(
-        f"SELECT '{name}' AS dimension, {name} AS value, count(*) AS runs, max(begun) AS begun FROM each GROUP BY ALL"
+    of_runs = (
+        f"SELECT '{name}' AS dimension, {name} AS value, count(DISTINCT run_id) AS runs, max(begun) AS begun "
+        "FROM each GROUP BY ALL"
         for name in DIMENSIONS
     )
+    of_requests = (
+        f"SELECT '{name}', {column}::VARCHAR, count(DISTINCT run_id), max(begun) "
+        f"FROM request_groups JOIN each USING (run_id) WHERE grain = '{name}' GROUP BY ALL"
+        for name, column in REQUEST_DIMENSIONS.items()
+    )
+    parts = " UNION ALL ".join((*of_runs, *of_requests))
     return frame(
         con,
         f"""
         WITH each AS MATERIALIZED (
-            SELECT {selected(DIMENSIONS)}, started_at AS begun FROM {_relation(filters)} WHERE {condition}
+            SELECT run_id, {selected(DIMENSIONS)}, started_at AS begun FROM {_relation(filters)} WHERE {condition}
         ) {parts} ORDER BY ALL
         """,
         parameters,
@@ -201,14 +223,16 @@ def options(con: duckdb.DuckDBPyConnection, filters: Filters | None = None) -> p
 def runs(
     con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str], by: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """One row per run, or with `by` (of REQUEST_DIMENSIONS) per group of its requests, oldest first: run_id, job_id,
-    study_name, is_baseline, is_valid, repeat, started_at, source, workload_label, gpus (their number), each of
-    DIMENSIONS, `by`, and the `numbers` in the units of their metrics.
+    """One row per run, oldest first: run_id, job_id, study_name, is_baseline, is_valid, repeat, started_at, source,
+    workload_label, gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
+
+    With `by`, or filters, of REQUEST_DIMENSIONS: one per group of its requests, which are columns then.
 
     Costs come with a column `currency` (null without a price). Raises QueryError for a number that is neither in
     NUMBERS nor a percentile as `free_percentiles` names it.
     """
     free = [name for name in numbers if free_percentiles.is_free(name)]
+    by = tuple(dict.fromkeys((*by, *filters.of_requests)))
     if by and free:
         raise QueryError("any percentile is of whole runs: by turn or context choose p50, p90, p95 or p99")
     if lost := [name for name in numbers if name not in NUMBERS and name not in free]:
@@ -224,7 +248,7 @@ def runs(
             workload_label,
             len(results.gpus) AS gpus, {selected(DIMENSIONS)}{"".join(f', "{name}"' for name in by)}
             {", " if measured else ""}{measured}
-        FROM {_grouped(filters, by) if by else _relation(filters)} WHERE {condition}
+        FROM {_relation(filters, by)} WHERE {condition}
         ORDER BY started_at NULLS FIRST, run_id{"".join(f', "{name}"::INTEGER' for name in by)}
         """,
         parameters,
@@ -237,7 +261,9 @@ def runs(
 def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:
     """The number of matching runs."""
     condition, parameters = where(filters)
-    row = con.execute(f"SELECT count(*) FROM {_relation(filters)} WHERE {condition}", parameters).fetchone()
+    row = con.execute(
+        f"SELECT count(DISTINCT run_id) FROM {_relation(filters)} WHERE {condition}", parameters
+    ).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -248,35 +274,62 @@ def filters_excluding_everything(con: duckdb.DuckDBPyConnection, filters: Filter
 
 
 def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: Sequence[str]) -> pd.DataFrame:
-    """`by` (of DIMENSIONS), bucket, count: histograms of one of `LATENCIES`, pooled over the runs of a group.
+    """`by` (of DIMENSIONS and REQUEST_DIMENSIONS), bucket, count: histograms of one of `LATENCIES`, pooled over runs
+    in a group.
 
     `lab.metrics.histogram.quantile` gives percentiles of it. Runs without requests (published, some imported) are left
-    out.
+    out. Raises QueryError for a latency that is not of OF_REQUESTS where a dimension of requests is asked for.
     """
-    condition, parameters = where(filters)
+    counted, parameters = _counted(filters, latency, by)
     return frame(
         con,
-        f"""
-        WITH chosen AS MATERIALIZED (SELECT run_id, {selected(by)} FROM {_relation(filters)} WHERE {condition})
-        SELECT {", ".join(by)}, bucket, sum(count)::BIGINT AS count
-        FROM histograms JOIN chosen USING (run_id) WHERE metric = ? GROUP BY ALL ORDER BY ALL
-        """,
-        [*parameters, _known_latency(latency)],
+        f"WITH {counted} SELECT {', '.join(by)}, bucket, sum(count)::BIGINT AS count FROM counted "
+        "GROUP BY ALL ORDER BY ALL",
+        parameters,
     )
 
 
 def pooled_runs(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: Sequence[str]) -> pd.DataFrame:
     """`by`, runs: the number of runs in each group of `pooled`."""
-    condition, parameters = where(filters)
+    counted, parameters = _counted(filters, latency, by)
     return frame(
         con,
-        f"""
-        WITH chosen AS MATERIALIZED (SELECT run_id, {selected(by)} FROM {_relation(filters)} WHERE {condition})
-        SELECT {", ".join(by)}, count(*) AS runs FROM chosen
-        WHERE run_id IN (SELECT run_id FROM histograms WHERE metric = ?) GROUP BY ALL ORDER BY ALL
-        """,
-        [*parameters, _known_latency(latency)],
+        f"WITH {counted} SELECT {', '.join(by)}, count(DISTINCT run_id) AS runs FROM counted GROUP BY ALL ORDER BY ALL",
+        parameters,
     )
+
+
+def _counted(filters: Filters, latency: str, by: Sequence[str]) -> tuple[str, list[Any]]:
+    """The table `counted`, to stand after WITH, and its parameters: run_id, `by`, bucket, count."""
+    asked = dict.fromkeys((*by, *filters.of_requests))
+    of_runs, of_requests = (
+        [name for name in asked if (name in REQUEST_DIMENSIONS) == wanted] for wanted in (False, True)
+    )
+    condition, parameters = where(_without_requests(filters))
+    columns = "".join(f", {selected([name])}" for name in of_runs)
+    chosen = f"SELECT run_id{columns} FROM {_relation(_without_requests(filters))} WHERE {condition}"
+    if not of_requests:
+        counts = "SELECT * FROM histograms JOIN chosen USING (run_id) WHERE metric = ?"
+        return f"chosen AS MATERIALIZED ({chosen}), counted AS ({counts})", [*parameters, _known_latency(latency)]
+    if _known_latency(latency) not in OF_REQUESTS:
+        raise QueryError(f"{latency} is not known by turn or context: use one of {', '.join(OF_REQUESTS)}")
+    value = f"{latency}_ms"
+    steps = ", ".join(f'{_OF_REQUEST[name]} AS "{name}"' for name in of_requests)
+    kept = " AND ".join(f'"{name}" IS NOT NULL' for name in of_requests)
+    for name in filters.of_requests:
+        kept += f' AND list_contains(?::VARCHAR[], "{name}")'
+        parameters.append(list(dict(filters.chosen)[name]))
+    measured = f"SELECT run_id, {steps}, {value} AS ms FROM request_records WHERE is_completed AND {value} IS NOT NULL"
+    counts = (
+        f"SELECT * EXCLUDE (ms), CASE WHEN ms < {SMALLEST} THEN {ZERO_BUCKET} "
+        f"ELSE ceil(ln(ms) / ln({GROWTH!r}))::INTEGER END AS bucket, 1 AS count "
+        f"FROM ({measured}) JOIN chosen USING (run_id) WHERE {kept}"
+    )
+    return f"chosen AS MATERIALIZED ({chosen}), counted AS ({counts})", parameters
+
+
+def _without_requests(filters: Filters) -> Filters:
+    return replace(filters, chosen=tuple(pair for pair in filters.chosen if pair[0] not in REQUEST_DIMENSIONS))
 
 
 def arms(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:

@@ -92,6 +92,8 @@ SLICED: dict[str, Param] = {
     "hardware": Param("hardware", "Hardware", "hardware"),
     "target": Param("target", "Target", "target"),
     "origin": Param("origin", "Origin", "origin"),
+    "turn": Param("turns", "Turn of the session", "turn"),
+    "context": Param("contexts", "Context up to (tokens)", "context"),
 }
 VALIDITY = Param("validity", "Validity", "validity")
 BEGUN_FROM = Param("from", "Started on or after", "first day")

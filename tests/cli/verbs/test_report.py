@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
+from tests.warehouse.queries.comparing.session_study import ingest_sessions
 from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
@@ -53,6 +54,24 @@ def test_a_file_that_cannot_be_the_report_is_refused_in_a_sentence(studied: Home
         refused = studied.ask("report", "small", "--to", str(tmp_path / file))
         assert (refused.returncode, refused.stdout) == (2, "")
         assert why in refused.stderr
+
+
+def test_a_study_of_sessions_has_a_table_by_turn(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    copy_migrated(home.folder)
+    ingest_sessions(Settings(home=home.folder))
+    lines = printed_report(home, "job-1").splitlines()
+    began = lines.index("**Time per output token mean by turn of the session**")
+    table = lines[lines.index("| --- | --- | --- | --- | --- | --- | --- |", began) + 1 :]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[: table.index("")]]
+    found = [(concurrency, turn, verdict, length) for _, concurrency, turn, _, _, verdict, length in rows]
+    assert found == [
+        ("1", "1", "▲ faster", "1.50"),
+        ("1", "2", "▲ faster", "3.00"),
+        ("16", "1", "▼ slower", "1.50"),
+        ("16", "2", "▲ faster", "3.00"),
+    ]
+    assert lines[began + 2].startswith("- draft: ")
 
 
 def test_a_name_writes_no_markup(tmp_path: Path) -> None:

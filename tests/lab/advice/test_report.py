@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from lab.advice.answer import answer
-from lab.advice.report import Provenance, Report, markdown
+from lab.advice.report import Provenance, Report, Step, Steps, markdown
+from lab.comparison.effect import Interval
 from tests.lab.advice.judged_pairs import judged
 
 MORNING, NOON = datetime(2026, 11, 22, 9, 5, tzinfo=UTC), datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -52,6 +53,25 @@ def test_names_write_no_markup_and_intervals_stay_readable() -> None:
 def test_a_picture_is_referred_to_only_where_there_is_one() -> None:
     assert "![Ratio to no draft](report.png)" in report_text(picture="report.png")
     assert "![" not in report_text()
+
+
+def test_what_changes_within_a_session_is_a_table_of_its_own() -> None:
+    rows = (
+        Step("chat|s", 1, "1", "draft", Interval(0.9, 0.8, 1.0), "faster", 2.125),
+        Step("chat|s", 1, "9–16", "draft", Interval(1.2, 1.1, 1.3), "slower", None),
+    )
+    steps = Steps("turn of the session", "Time per output token mean", rows, ("draft: pays up to 8",))
+    answered = answer([judged("draft", 1, "faster")], metric="output_tok_per_s", baseline="no draft")
+    lines = markdown(Report(answered, FROM, None, "http://h/c", "0.1.0", steps)).splitlines()
+    began = lines.index("**Time per output token mean by turn of the session**")
+    assert lines[began + 2 : began + 8] == [
+        "- draft: pays up to 8",
+        "",
+        "| workload | concurrency | turn of the session | arm | ratio [95 %] | verdict | acceptance length |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        r"| chat\|s | 1 | 1 | draft | 0.90× [0.80, 1.00] | ▲ faster | 2.12 |",
+        r"| chat\|s | 1 | 9–16 | draft | 1.20× [1.10, 1.30] | ▼ slower |  |",
+    ]
 
 
 def test_the_last_line_is_whole() -> None:

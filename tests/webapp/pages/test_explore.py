@@ -203,14 +203,19 @@ def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
     assert "'100' is not a valid percentile: enter a number above 0 and below 100, like 97.5" in words(app)
 
 
-def test_turns_and_contexts_are_drawn_by_lines_bars_and_points_alone() -> None:
+def test_turns_and_contexts_are_dimensions_and_filters_of_all_that_is_known_by_request() -> None:
+    ecdf = {url_params.MARK.key: ("ECDF",)}
     wanted = {"x": ("Turn of the session",), "panels": ("Context up to",)}
     assert parse({**wanted, url_params.FACET.key: ("Context up to",)}).of_requests == ("turn", "context")
     scattered = {url_params.MARK.key: ("Scatter",), url_params.SCATTER_X.key: ("Turn of the session",)}
     assert parse(scattered).of_requests == ("turn",)
-    assert parse({url_params.MARK.key: ("ECDF",), **wanted}).of_requests == ()  # which has no such axis
-    with pytest.raises(UserError, match="Turn and context are not drawn as ECDF: choose Line, Bar or Scatter"):
-        parse({url_params.MARK.key: ("ECDF",), url_params.COLOUR.key: ("Turn of the session",)})
+    assert parse({**ecdf, **wanted}).of_requests == ()  # which has no such axis
+    assert parse({**ecdf, url_params.COLOUR.key: ("Turn of the session",)}).of_requests == ("turn",)
+    assert parse({**ecdf, "contexts": ("256",)}).of_requests == ("context",)
+    with pytest.raises(UserError, match="Inter-token latency is not known by turn or context: choose Time to first"):
+        parse({**ecdf, url_params.LATENCY.key: ("Inter-token latency",), "turns": ("1",)})
+    with pytest.raises(UserError, match="Pareto needs the throughput, which is not known by turn or context"):
+        parse({url_params.MARK.key: ("Pareto",), "turns": ("1",)})
 
 
 def test_a_metric_of_whole_runs_is_said_to_be_unknown_by_context() -> None:

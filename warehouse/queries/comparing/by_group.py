@@ -16,7 +16,7 @@ from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.effect import Interval
 from lab.comparison.samples import RunSample
 from lab.comparison.surface import Surface, SurfaceCell, surface
-from lab.comparison.verdict import shown_gain, shown_ratio, verdicts
+from lab.comparison.verdict import Word, shown_gain, shown_ratio, verdicts
 from lab.errors import QueryError
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.rows import Row, dicts
@@ -29,7 +29,8 @@ METRICS: tuple[Metric, ...] = ("tpot_mean_ms", "ttft_mean_ms", "e2e_mean_ms")
 class Group:
     """One arm at one turn or context of one load, all runs together.
 
-    `ratio` is of the means of `metric` to the baseline's, None for the baseline itself and without its runs.
+    `ratio` is of the means of `metric` to the baseline's, None for the baseline itself and without its runs; `word` is
+    the verdict on it.
     """
 
     arm: str
@@ -43,7 +44,7 @@ class Group:
     mean_ms: float | None
     length: Interval | None
     ratio: Interval | None = None
-    word: str = ""
+    word: Word | None = None
 
 
 _ROWS = """
@@ -102,7 +103,7 @@ def _baseline(rows: Sequence[Row], requested: str | None) -> str | None:
     return requested or next((str(row["arm"]) for row in rows if row["is_baseline"]), None)
 
 
-def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], tuple[Interval, Interval, str]]:
+def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], tuple[Interval, Interval, Word]]:
     """By place and candidate: the ratio, the gain (above 1 is better) and the verdict, corrected for all of them."""
     both = [
         (place, arm, arms[baseline], rows)
@@ -114,7 +115,7 @@ def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], 
         CellRuns(_samples(base), _samples(rows), concurrency=float(rows[0]["concurrency"])) for _, _, base, rows in both
     ]
     comparisons = compare_cells(cells, "lower")
-    found: dict[tuple[Place, str], tuple[Interval, Interval, str]] = {}
+    found: dict[tuple[Place, str], tuple[Interval, Interval, Word]] = {}
     for (place, arm, _, _), comparison, verdict in zip(both, comparisons, verdicts(comparisons), strict=True):
         ratio, gain = shown_ratio(comparison, verdict), shown_gain(comparison, verdict)
         if ratio is not None and gain is not None:
@@ -137,7 +138,7 @@ def _samples(rows: Sequence[Row]) -> list[RunSample]:
     ]
 
 
-def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, str] | None) -> Group:
+def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, Word] | None) -> Group:
     first = rows[0]
     known = [row["number"] for row in rows if row["number"] is not None]
     return Group(
@@ -152,7 +153,7 @@ def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, st
         mean_ms=sum(known) / len(known) if known else None,
         length=_length(rows),
         ratio=None if compared is None else compared[0],
-        word="" if compared is None else compared[2],
+        word=None if compared is None else compared[2],
     )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
+from typing import Literal
 from urllib.parse import quote
 
 import duckdb
 
 from lab.advice import report
+from lab.comparison.surface import sentence
 from lab.metrics.catalogue import BY_NAME
+from warehouse.queries.comparing import by_group
 from warehouse.queries.comparing.answers import provenance, study_answer
 from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.ratio_tables import arm_tables
@@ -22,12 +25,14 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import arm_styles
 from webapp.pages.compare import figures, selection
 from webapp.pages.compare.selection import Choice
+from webapp.pages.compare.tables import step_label
 from webapp.shared import downloads, url_params
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
 
 #: Of the files in the archive that the page offers.
 _NAME = "report"
+_AXES: Mapping[Literal["turn", "context"], str] = {"turn": "turn of the session", "context": "context up to (tokens)"}
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,36 @@ def markdown(
             None if picture is None else quote(picture),
             f"{made.page.rstrip('/')}/{view(comparison).link}",
             version("drafthouse"),
+            _steps(con, comparison),
         )
     )
+
+
+def _steps(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> report.Steps | None:
+    """By turn of sessions, or by context where prompts are single and of several lengths; None for other studies."""
+    job = comparison.jobs[-1]
+    for grain, axis in _AXES.items():
+        groups = by_group.by_group(con, job, grain, baseline=comparison.baseline)
+        at = [group.turn if grain == "turn" else group.context_tokens for group in groups]
+        if len(set(at)) < 2:
+            continue
+        rows = tuple(
+            report.Step(
+                group.workload,
+                group.concurrency,
+                step_label(grain, step),
+                group.arm,
+                group.ratio,
+                group.word,
+                None if group.length is None else group.length.value,
+            )
+            for group, step in zip(groups, at, strict=True)
+            if step is not None and group.ratio is not None and group.word is not None
+        )
+        surfaces = by_group.surfaces(con, job, baseline=comparison.baseline)
+        said = tuple(f"{arm}: {sentence(each)}" for arm, each in surfaces.items() if len(each.contexts) > 1)
+        return report.Steps(axis, BY_NAME["tpot_mean_ms"].label, rows, said) if rows else None
+    return None
 
 
 def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made) -> bytes | None:

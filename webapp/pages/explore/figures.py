@@ -32,7 +32,9 @@ _COMPARED = "output_tok_per_s"
 _ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
 #: Properties in which the runs behind one mean may differ without the chart showing it.
-_MIXABLE = ("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target")
+_MIXABLE = (
+    *("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target", "turn", "context"),
+)
 _CUT = ", some longer than the chart"
 _ECDF_NOTE = "share of all requests of a group's runs together, exact to 0.5 %; dashed: p50 and p95"
 _BANDS_NOTE = "ms; line: p50, bands: up to p90, p95 and p99 of all requests of the runs together"
@@ -87,7 +89,7 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
         notes.append("Prices in several currencies are not compared: choose hardware that is priced in one.")
     if rows.empty:
         return Shown(None, runs, None, tuple(notes))
-    rows, left_out = _cut(_with_verdicts(rows, y), view)
+    rows, left_out = _cut(_with_verdicts(view, rows, y), view)
     if view.mark == "Pareto":
         rows = rows.assign(best=_best(rows, view))
     band, found = _of_others(rows, y)
@@ -97,16 +99,16 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
     return Shown(figure, runs, None, (*notes, *left_out, *means))
 
 
-def _with_verdicts(rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
+def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
     """The rows with their cell, the verdict on it, and for a speed-up its ratio with bounds.
 
     The verdict is on the metric drawn, or on the output throughput if that cannot be compared. It is left out for
-    slices of many studies.
+    slices of many studies, and of single turns or contexts.
     """
     jobs = rows.loc[rows["origin"] != "published", "job_id"].unique()
     places = rows[["arm", "workload_label", "load"]].itertuples(index=False, name=None)
     cell = [" ".join(map(str, (job, *place))) for job, place in zip(rows["job_id"], places, strict=True)]
-    if not 0 < len(jobs) <= _MOST_JUDGED:
+    if not 0 < len(jobs) <= _MOST_JUDGED or view.of_requests:  # verdicts are on whole runs
         return rows.assign(cell=cell, verdict="")
     of_jobs = {job: _judged(job, y) for job in jobs}
     keys = zip(rows["job_id"], rows["arm"], rows["workload_label"], rows["load"], strict=True)
@@ -176,7 +178,7 @@ def _figure(
         band,
     )
     panels: tuple[Panel, ...] = tuple(
-        (f"{title} ({count(len(part), 'run')})" if title else "", _chart(view, part, scene))
+        (f"{title} ({count(part['run_id'].nunique(), 'run')})" if title else "", _chart(view, part, scene))
         for title, part in _parts(rows, view.facet)
     )
     title = f"{y.label} {'against' if view.mark == 'Pareto' else 'by'} {within(x.label)}"
@@ -188,7 +190,7 @@ def _figure(
 def _noted(looks: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
     """The styles of arms with their verdict over all cells, where the slice is of one study."""
     jobs = rows["job_id"].unique()
-    if view.colour.column != "arm" or len(jobs) != 1:
+    if view.colour.column != "arm" or len(jobs) != 1 or view.of_requests:
         return tuple(looks)
     own = data.verdicts_of_arms(jobs[0], y.column)
     on_output = {
@@ -306,7 +308,8 @@ def _pooled(view: Selection, runs: pd.DataFrame, more: tuple[str, ...]) -> tuple
     by = tuple(dict.fromkeys([view.colour.column, "origin", *facet, *more]))
     counts, of_runs = data.pooled(view.filters, view.latency.column, by)
     notes = []
-    if lost := len(runs) - int(of_runs["runs"].sum()):
+    lost = 0 if view.of_requests else len(runs) - int(of_runs["runs"].sum())  # else runs have several rows
+    if lost:
         notes.append(f"{count(lost, 'run')} without this latency of single requests cannot be drawn.")
     if counts.empty:
         return counts, counts, notes
@@ -358,7 +361,7 @@ def _mixed(rows: pd.DataFrame, view: Selection) -> list[str]:
     several = [
         name.replace("_", " ")
         for name in _MIXABLE
-        if name not in distinct and len(rows[[*by, name]].drop_duplicates()) > places
+        if name in rows and name not in distinct and len(rows[[*by, name]].drop_duplicates()) > places
     ]
     if not several:
         return []

@@ -24,7 +24,7 @@ from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 
 _CHOSEN = "explore-chosen"
-_LABELS = {axis.column: axis.label for axis in DIMENSIONS}
+_LABELS = {axis.column: axis.label for axis in (*DIMENSIONS, *OF_REQUESTS)}
 _FIRST = ("arm", "run_id", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
 _ORIGINS = ["measured", "imported", "published"]
@@ -226,7 +226,8 @@ def run_config(view: Selection) -> dict[str, Any]:
 
 def group_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Groups sorted by their dimensions, numbers by size."""
-    rest = [axis.column for axis in DIMENSIONS if axis.column in runs and axis.column != "origin"]
+    every = (*DIMENSIONS, *OF_REQUESTS)
+    rest = [axis.column for axis in every if axis.column in runs and axis.column != "origin"]
     table = runs.sort_values(rest, key=lambda values: values.map(natural))
     return _counted(table[[*rest, "origin", "runs", "values", *(f"p{q}" for q in PERCENTILES)]])
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar, get_args
 
 from lab.errors import UserError
 from lab.metrics.catalogue import LATENCIES as LATENCY_METRICS
-from warehouse.queries import free_percentiles
+from warehouse.queries import free_percentiles, slices
 from warehouse.queries.slices import VALIDITIES, Filters, Validity
 from webapp.charts.explore.axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, OF_REQUESTS, PER_GPU, PER_USER, Axis
 from webapp.shared import url_params
@@ -25,8 +25,6 @@ NO_FACET = "none"
 _NUMBERS = {axis.label: axis for axis in NUMBERS}
 #: Metrics of which the reader chooses the percentile: that of requests, tokens or chunks of one run.
 ANY_PERCENTILE = {f"{axis.label}, any percentile": axis for axis in LATENCIES}
-#: Marks that can be those of a run's requests at one turn or context.
-_OF_GROUPS = ("Line", "Bar", "Scatter")
 _FIRST_PERCENTILE = "97.5"
 _MOST_DECIMALS = 3
 _DIMENSIONS = {axis.label: axis for axis in (*DIMENSIONS, *OF_REQUESTS)}
@@ -76,10 +74,10 @@ class Selection:
 
     @property
     def of_requests(self) -> tuple[str, ...]:
-        """The dimensions of requests, turn and context, that it is drawn by."""
+        """The dimensions of requests, turn and context, that it is drawn or filtered by."""
         has_x = {url_params.X, url_params.SCATTER_X} & set(USES[self.mark])
         axes = (*((self.x,) if has_x else ()), self.colour, self.facet)
-        columns = {axis.column for axis in axes if axis is not None}
+        columns = {*self.filters.of_requests, *(axis.column for axis in axes if axis is not None)}
         return tuple(axis.column for axis in OF_REQUESTS if axis.column in columns)
 
     @property
@@ -138,9 +136,24 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
         latency=_chosen(parameters, url_params.LATENCY, _LATENCIES),
         frontier=_chosen(parameters, url_params.FRONTIER, _FRONTIERS),
     )
-    if selection.of_requests and mark not in _OF_GROUPS:
-        raise UserError(f"Turn and context are not drawn as {mark}: choose Line, Bar or Scatter, or another dimension")
+    if selection.of_requests:
+        _check_of_requests(selection)
     return selection
+
+
+def _check_of_requests(selection: Selection) -> None:
+    """Raises UserError for what is known of whole runs alone."""
+    if selection.mark == "Pareto":
+        raise UserError(
+            "Pareto needs the throughput, which is not known by turn or context: choose another mark, or neither draw "
+            "nor filter by them"
+        )
+    is_pooled = url_params.LATENCY in USES[selection.mark]
+    if is_pooled and selection.latency.column not in slices.OF_REQUESTS:
+        known = [axis.label for axis in LATENCIES if axis.column in slices.OF_REQUESTS]
+        raise UserError(
+            f"{selection.latency.label} is not known by turn or context: choose {', '.join(known[:-1])} or {known[-1]}"
+        )
 
 
 def _metric(parameters: Mapping[str, Sequence[str]]) -> Axis:

@@ -10,9 +10,8 @@ import pytest
 from lab.comparison.effect import Interval
 from lab.comparison.surface import sentence
 from lab.errors import QueryError
-from lab.metrics.records import RequestRecord
-from lab.study import Load, Sessions, Workload
-from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, request, write_run
+from tests.warehouse.queries.comparing.session_study import ingest_sessions
+from tests.warehouse.runs import request, write_run
 from warehouse.ingest.service import ingest_all
 from warehouse.published.golden import GoldenLength
 from warehouse.queries import slices
@@ -25,55 +24,10 @@ from warehouse.sandbox.runner import run_sql
 from warehouse.settings import Settings
 from webapp.pages.sql.state import EXAMPLES
 
-WORKLOAD = Workload(category="code", output_tokens=16, sessions=Sessions())
-#: Seconds of three tokens after the first, by concurrency and turn: the draft pays alone, and later in a session.
-BASE_S = {1: (0.30, 0.30), 16: (0.60, 0.60)}
-DRAFT_S = {1: (0.20, 0.15), 16: (0.90, 0.50)}
-
-
-def turn(number: int, took_s: float, **changes: Any) -> RequestRecord:
-    ended_s = 0.2 + took_s
-    return request(
-        index=number - 1,
-        prompt_id=f"s.{number}",
-        session_id="s",
-        turn=number,
-        prompt_tokens=(100, 900)[number - 1],
-        chunk_s=(0.2, ended_s),
-        chunk_tokens=(1, 3),
-        requested_output_tokens=4,
-        end_s=ended_s,
-        **changes,
-    )
-
 
 @pytest.fixture
 def studied(settings: Settings) -> Settings:
-    """A baseline and a draft at two concurrencies, three repeats that differ by a per cent or two."""
-    told = {"spec_drafts": 2, "spec_draft_tokens": 6, "spec_accepted_tokens": 1}
-    later = {"spec_drafts": 1, "spec_draft_tokens": 3, "spec_accepted_tokens": 2}
-    for repeat in range(3):
-        noise = 1 + 0.01 * repeat
-        for concurrency in (1, 16):
-            about = {
-                "load": Load(max_concurrency=concurrency, num_prompts=16),
-                "workload": WORKLOAD,
-                "repeat": repeat,
-                "launch_index": repeat,
-            }
-            base = [turn(n + 1, took_s) for n, took_s in enumerate(BASE_S[concurrency])]
-            write_run(
-                settings.bundles,
-                tuple(base),
-                run_id=f"b{repeat}{concurrency}",
-                arm=BASELINE_ARM,
-                is_baseline=True,
-                **about,
-            )
-            first, second = DRAFT_S[concurrency]
-            draft = (turn(1, first * noise, **told), turn(2, second * noise, **later))
-            write_run(settings.bundles, draft, run_id=f"d{repeat}{concurrency}", arm=DRAFT_ARM, **about)
-    ingest_all(settings)
+    ingest_sessions(settings)
     return settings
 
 
@@ -141,12 +95,66 @@ def test_explore_draws_the_groups_of_each_run(studied: Settings) -> None:
     assert list(zip(both["turn"], both["context"], strict=True))[:2] == [("1", "256"), ("2", "1024")]
 
 
+def test_turns_and_contexts_are_filters_of_requests(studied: Settings) -> None:
+    draft = ("arm", ("draft",))
+    second = Filters(chosen=(draft, ("turn", ("2",))))
+    with open_warehouse(studied.warehouse_file) as con:
+        runs = slices.runs(con, second, ["acceptance_length", "output_tok_per_s"])
+        short = slices.runs(con, Filters(chosen=(("context", ("256",)), draft)), ["acceptance_length"], ("turn",))
+        found = slices.options(con)
+        counts = [slices.count(con, Filters(chosen=(draft, ("turn", turns)))) for turns in (("1", "2"), ("3",))]
+        blamed = slices.filters_excluding_everything(con, Filters(chosen=(("turn", ("2",)), ("context", ("256",)))))
+    assert runs["acceptance_length"].tolist() == [3.0] * 6
+    assert runs["turn"].tolist() == ["2"] * 6
+    assert runs["output_tok_per_s"].isna().all()
+    assert short[["turn", "context", "acceptance_length"]].drop_duplicates().to_numpy().tolist() == [["1", "256", 1.5]]
+    offered = found[found["dimension"].isin(["turn", "context"])]
+    assert offered[["dimension", "value", "runs"]].to_numpy().tolist() == [
+        ["context", "1024", 12],
+        ["context", "256", 12],
+        ["turn", "1", 12],
+        ["turn", "2", 12],
+    ]
+    assert counts == [6, 0]
+    assert blamed == [("turn", 12), ("context", 12)]
+
+
+@pytest.mark.parametrize("latency", slices.OF_REQUESTS)
+def test_requests_pooled_by_turn_and_context_are_those_of_whole_runs_together(studied: Settings, latency: str) -> None:
+    by = ["arm", "concurrency"]
+    second = Filters(chosen=(("turn", ("2",)),))
+    with open_warehouse(studied.warehouse_file) as con:
+        whole = slices.pooled(con, Filters(), latency, by)
+        split = slices.pooled(con, Filters(), latency, [*by, "turn", "context"])
+        filtered = slices.pooled(con, second, latency, by)
+        of_runs = slices.pooled_runs(con, second, latency, by)
+    together = split.groupby([*by, "bucket"])["count"].sum().reset_index()
+    assert together.to_numpy().tolist() == whole.to_numpy().tolist()
+    assert sorted(set(zip(split["turn"], split["context"], strict=True))) == [("1", "256"), ("2", "1024")]
+    assert filtered.to_numpy().tolist() == split[split["turn"] == "2"][[*by, "bucket", "count"]].to_numpy().tolist()
+    assert of_runs["runs"].tolist() == [3] * 4
+
+
+def test_steps_of_single_requests_are_those_of_groups(settings: Settings) -> None:
+    turns = (1, 8, 9, 16, 17, 32, 33, 100)
+    asked = tuple(request(index=place, turn=turn, session_id="s") for place, turn in enumerate(turns))
+    write_run(settings.bundles, asked)
+    ingest_all(settings)
+    every = Filters(validity="any")
+    with open_warehouse(settings.warehouse_file) as con:
+        groups = slices.runs(con, every, ["ttft_p50_ms"], ("turn",))["turn"].tolist()
+        pooled = slices.pooled(con, every, "ttft", ["turn"])["turn"]
+    assert sorted(set(pooled)) == sorted(groups) == sorted(["1", "8", "9", "17", "33", "65"])
+
+
 def test_what_groups_of_requests_do_not_have_is_refused(studied: Settings) -> None:
     with open_warehouse(studied.warehouse_file) as con:
         with pytest.raises(QueryError, match="any percentile is of whole runs"):
             slices.runs(con, Filters(), ["ttft_p72.5_ms"], ("turn",))
         with pytest.raises(QueryError, match="'day' is not a filter"):
             slices.runs(con, Filters(), [], ("day",))
+        with pytest.raises(QueryError, match="itl is not known by turn or context: use one of ttft, tpot, e2e"):
+            slices.pooled(con, Filters(), "itl", ["turn"])
 
 
 def test_the_matrix_counts_a_session_once_and_golden_lengths_stand_beside(studied: Settings) -> None:
