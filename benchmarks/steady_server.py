@@ -8,6 +8,7 @@ framework would not. At its end it prints the gaps between the chunks of a strea
 from __future__ import annotations
 
 import functools
+import contextlib
 import json
 import re
 import selectors
@@ -64,7 +65,10 @@ def answer(tokens: int) -> tuple[bytes, ...]:
 
 def _read(stream: _Stream) -> bool:
     """Read a request; an answer begins at the next tick when all of it is there. False if the client went away."""
-    received = stream.connection.recv(1 << 16)
+    try:
+        received = stream.connection.recv(1 << 16)
+    except ConnectionResetError:  # it closed without reading the end of an answer
+        return False
     stream.read += received
     head, end, body = stream.read.partition(b"\r\n\r\n")
     if end:
@@ -106,7 +110,8 @@ def main(tick_s: float) -> None:
                 next_s = max(next_s + tick_s, now_s)
                 for stream in list(streams):
                     before_s, stream.sent_s = stream.sent_s, time.perf_counter()
-                    stream.connection.send(stream.left.pop())
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next look at it closes it
+                        stream.connection.send(stream.left.pop())
                     if before_s is not None:
                         gaps_s.append(stream.sent_s - before_s)
                     if not stream.left:

@@ -27,7 +27,8 @@ Word = Literal["not worse", "worse", "not enough data"]
 class Quality:
     """The verdict, the mean scores, and the difference candidate - baseline with its interval.
 
-    `prompts_needed` is about how many prompts would show an equally good arm to be not worse; None if decided.
+    `prompts_needed` is about how many prompts would show an equally good arm to be not worse; None if decided, and
+    if no number would, because both scores are below the margin.
     """
 
     word: Word
@@ -46,6 +47,8 @@ class Quality:
         bounds = f"{self.difference.value:+.1%} [{low:+.1%}, {high:+.1%}]"
         about = f"{self.word}: score {self.candidate:.1%} against {self.baseline:.1%}, {bounds}, {self.prompts} prompts"
         more = "" if self.prompts_needed is None else f"; about {self.prompts_needed} would decide"
+        if max(self.baseline, self.candidate) < self.margin:
+            more = "; so little cannot get worse: choose prompts that the baseline can answer"
         return f"{about}, margin {self.margin:.0%}{more}"
 
 
@@ -60,17 +63,19 @@ def quality(
     gained, lost = (sum(max(0.0, sign * each) for each in differences) for sign in (1, -1))
     interval = paired_difference(gained, lost, len(pairs), confidence)
     low, high = interval.low or 0.0, interval.high or 0.0
-    word: Word = "not worse" if low > -margin else "worse" if high < 0 else "not enough data"
+    base, tried = (math.fsum(scores) / len(pairs) for scores in zip(*pairs, strict=True))
+    can_tell = max(base, tried) >= margin  # with less, every arm would be not worse
+    word: Word = "not worse" if low > -margin and can_tell else "worse" if high < 0 else "not enough data"
     return Quality(
         word,
-        math.fsum(base for base, _ in pairs) / len(pairs),
-        math.fsum(tried for _, tried in pairs) / len(pairs),
+        base,
+        tried,
         interval,
         len(pairs),
         sum(each > 0 for each in differences),
         sum(each < 0 for each in differences),
         margin,
-        _needed(gained + lost, len(pairs), margin, confidence) if word == "not enough data" else None,
+        _needed(gained + lost, len(pairs), margin, confidence) if word == "not enough data" and can_tell else None,
     )
 
 

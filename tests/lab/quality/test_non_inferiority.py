@@ -46,6 +46,13 @@ def test_a_candidate_that_loses_answers_is_worse() -> None:
     assert judged((60, 1, 1), (30, 0, 1), (10, 0, 0)).word == "not worse"
 
 
+def test_prompts_that_nobody_can_answer_show_nothing() -> None:
+    nobody = judged((200, 0, 0), (2, 1, 1))
+    assert (nobody.word, nobody.prompts_needed) == ("not enough data", None)
+    assert nobody.sentence.endswith("; so little cannot get worse: choose prompts that the baseline can answer")
+    assert judged((180, 0, 0), (20, 0, 1)).word == "not worse"
+
+
 def test_a_prompt_that_one_arm_lacks_is_left_out_and_nothing_is_no_verdict() -> None:
     made = quality({"a": 1.0, "b": 0.0}, {"b": 1.0, "c": 0.0})
     assert made is not None

@@ -254,10 +254,11 @@ def _note(view: Selection, rows: pd.DataFrame, y: Axis) -> str:
         return "each point is a run; the dashed line joins runs that no other run beats in both"
     few = len(rows) <= explore_runs.MOST_POINTS
     points = "a run's requests of one turn or context" if view.of_requests else "a run"
+    runs = points if view.of_requests else "runs"
     words = {
         "Scatter": f"each point is {points}",
         "Bar": "bars: means of the runs, whiskers: 95 % intervals",
-        "Line": f"{'points: runs, ' if few else ''}line: means of the runs, whiskers: 95 % intervals",
+        "Line": f"{f'points: {runs}, ' if few else ''}line: means of the runs, whiskers: 95 % intervals",
     }[view.mark]
     return f"{y.unit}; {words}" if y.unit else words
 
