@@ -7,8 +7,8 @@ framework would not. At its end it prints the gaps between the chunks of a strea
 
 from __future__ import annotations
 
-import functools
 import contextlib
+import functools
 import json
 import re
 import selectors
