@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -43,8 +44,15 @@ def test_a_command_of_the_readme_runs(with_demo: Home, tmp_path: Path, command: 
     home = with_demo
     (tmp_path / "var").symlink_to(home.folder)
     (tmp_path / ".venv").symlink_to(REPOSITORY / ".venv")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     answer = subprocess.run(
-        ("bash", "-c", command), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=180
+        ("bash", "-c", command),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
     )
     assert answer.returncode == 0, answer.stderr
 

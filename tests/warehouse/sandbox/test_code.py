@@ -172,10 +172,16 @@ def _ends(process: psutil.Process) -> bool:
     return False
 
 
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
 def test_no_process_is_left_when_it_is_cancelled() -> None:
-    async def cancelled() -> list[psutil.Process]:
+    before = set(_children())
+
+    async def cancelled() -> set[psutil.Process]:
         asked = asyncio.ensure_future(scores_by_tests([("while True: pass", TESTS)], ENOUGH_S))
-        while len(running := psutil.Process().children(recursive=True)) < 2:  # noqa: ASYNC110 - no event of ours
+        while len(running := set(_children()) - before) < 2:  # noqa: ASYNC110 - no event of ours
             await asyncio.sleep(0.05)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
