@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, permutations
 
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.effect import Interval
@@ -39,10 +39,14 @@ class SurfaceCell:
 
 @dataclass(frozen=True)
 class Surface:
-    """The cells of one candidate, and of each context the concurrencies at which the gain crosses 1."""
+    """The cells of one candidate, and of each context the concurrencies at which the gain crosses 1.
+
+    `num_speculative_tokens`: how many tokens it drafts in a round, None if unknown.
+    """
 
     cells: tuple[SurfaceCell, ...]
     lines: Mapping[int, BreakEven] = field(default_factory=dict)
+    num_speculative_tokens: int | None = None
 
     @property
     def contexts(self) -> tuple[int, ...]:
@@ -53,14 +57,14 @@ class Surface:
         return tuple(sorted({cell.concurrency for cell in self.cells}))
 
 
-def surface(cells: Sequence[SurfaceCell]) -> Surface:
+def surface(cells: Sequence[SurfaceCell], num_speculative_tokens: int | None = None) -> Surface:
     """Find the break-even of each context. Raises ValueError for two cells at one place."""
     ordered = sorted(cells, key=lambda cell: (cell.context_tokens, cell.concurrency))
     lines = {
         context: break_even([Point(cell.concurrency, cell.gain) for cell in here])
         for context, here in groupby(ordered, key=lambda cell: cell.context_tokens)
     }
-    return Surface(tuple(ordered), lines)
+    return Surface(tuple(ordered), lines, num_speculative_tokens)
 
 
 def needed_length(length: float, gain: Interval) -> Interval:
@@ -72,6 +76,59 @@ def needed_length(length: float, gain: Interval) -> Interval:
 def predicted_gain(length: float, needed: float) -> float:
     """Return the gain to expect of another draft of the same size with this acceptance length."""
     return length / needed
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """In how many cells another draft lies on the side of 1× that the measured price of a round foretells.
+
+    `decided` are the cells whose gain is certainly on one side; in the others chance alone may put it on either.
+    """
+
+    right: int
+    cells: int
+    decided_right: int
+    decided: int
+
+    @property
+    def words(self) -> str:
+        """`in 14 of 15 cells, and in 10 of the 10 whose side is certain`."""
+        certain = f"in {self.decided_right} of the {self.decided} whose side is certain"
+        return f"in {self.right} of {self.cells} cells" + (
+            f", and {certain}" if self.decided else ", none of them certain"
+        )
+
+
+def foretold(known: Surface, other: Surface) -> Foretold:
+    """Hold a measured draft against the sides that its acceptance lengths and the known draft's prices foretell."""
+    prices = {
+        (cell.concurrency, cell.context_tokens): cell.needed_length.value
+        for cell in known.cells
+        if cell.needed_length is not None
+    }
+    right = cells = decided_right = decided = 0
+    for cell in other.cells:
+        needed = prices.get((cell.concurrency, cell.context_tokens))
+        if needed is None or cell.length is None:
+            continue
+        is_right = (predicted_gain(cell.length, needed) > 1) == (cell.gain.value > 1)
+        is_decided = (cell.gain.low or 0.0) > 1 or (cell.gain.high is not None and cell.gain.high < 1)
+        right, cells = right + is_right, cells + 1
+        decided_right, decided = decided_right + (is_right and is_decided), decided + is_decided
+    return Foretold(right, cells, decided_right, decided)
+
+
+def foretold_sentences(found: Mapping[str, Surface]) -> list[str]:
+    """What the prices of each arm's rounds foretell of each other arm that drafts as many tokens, by arm."""
+    sentences = []
+    for known, other in permutations(found, 2):
+        drafted = found[known].num_speculative_tokens
+        if drafted is None or drafted != found[other].num_speculative_tokens:
+            continue
+        held = foretold(found[known], found[other])
+        if held.cells:
+            sentences.append(f"By what a round of {known} costs, {other} is on the expected side of 1× {held.words}.")
+    return sentences
 
 
 def sentence(found: Surface) -> str:

@@ -55,12 +55,14 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
             asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}
             for suggestion in advice
         ]
-        contexts = contexts_document(by_context)
-        print_json({"answer": answer_document(answer), "by_context": contexts, "advice": cells})
+        contexts, foretold = contexts_document(by_context), surface.foretold_sentences(by_context)
+        print_json({"answer": answer_document(answer), "by_context": contexts, "foretold": foretold, "advice": cells})
         return
     print_text("\n".join(sentences(answer).lines), end="\n\n")
     for arm, found in by_context.items():
         print_text(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
+    for line in surface.foretold_sentences(by_context):
+        print_text(f"{line}\n")
     for suggestion in advice:
         which = f" {arm_with_k(suggestion.arm, suggestion.gamma)}" if suggestion.arm else ""
         print_text(

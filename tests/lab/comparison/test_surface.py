@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from lab.comparison.effect import Interval
-from lab.comparison.surface import Surface, SurfaceCell, needed_length, predicted_gain, sentence, surface
+from lab.comparison.surface import (
+    Foretold,
+    Surface,
+    SurfaceCell,
+    foretold,
+    foretold_sentences,
+    needed_length,
+    predicted_gain,
+    sentence,
+    surface,
+)
 
 
 def cell(concurrency: int, context: int, gain: float, length: float = 3.0, reach: float = 0.05) -> SurfaceCell:
@@ -54,6 +64,32 @@ def test_the_needed_length_is_the_price_of_a_round_in_plain_steps() -> None:
     assert (needed.value, needed.low, needed.high) == pytest.approx((4.0, 3.81, 4.21), abs=0.01)
     assert SurfaceCell(1, 512, Interval(1.0, None, None)).needed_length is None
     assert predicted_gain(2.5, 2.0) == 1.25
+
+
+def test_a_measured_draft_is_held_against_the_sides_that_anothers_prices_foretell() -> None:
+    """Rounds cost 1.875 and 3.75 plain steps; 2 tokens a round pay at the first place, and only there."""
+    known = surface([cell(1, 512, 1.6), cell(16, 512, 0.8), cell(32, 512, 0.5)])
+    other = surface([cell(1, 512, 1.1, 2.0), cell(16, 512, 1.02, 2.0), cell(1, 4096, 2.0, 2.0)])
+    assert foretold(known, other) == Foretold(right=1, cells=2, decided_right=1, decided=1)
+    assert foretold(known, other).words == "in 1 of 2 cells, and in 1 of the 1 whose side is certain"
+    unsure = surface(
+        [SurfaceCell(1, 512, Interval(1.1, None, None), 2.0), SurfaceCell(16, 512, Interval(0.5, 0.4, 0.6))]
+    )
+    assert foretold(known, unsure) == Foretold(1, 1, 0, 0)
+    assert foretold(known, unsure).words == "in 1 of 1 cells, none of them certain"
+    assert foretold(unsure, known) == Foretold(1, 1, 1, 1)
+
+
+def test_only_drafts_of_as_many_tokens_are_held_against_each_other() -> None:
+    arms = {"small": surface([cell(1, 512, 1.6)], 3), "large": surface([cell(1, 512, 1.2)], 3)}
+    others = {"longer": surface([cell(1, 512, 1.2)], 5), "unknown": surface([cell(1, 512, 1.2)])}
+    elsewhere = {"elsewhere": surface([cell(1, 4096, 1.2)], 3)}
+    certain = "in 1 of 1 cells, and in 1 of the 1 whose side is certain"
+    assert foretold_sentences(arms | others | elsewhere) == [
+        f"By what a round of small costs, large is on the expected side of 1× {certain}.",
+        f"By what a round of large costs, small is on the expected side of 1× {certain}.",
+    ]
+    assert foretold_sentences({}) == []
 
 
 def test_another_draft_lies_on_the_predicted_side_in_nine_of_ten_cells() -> None:

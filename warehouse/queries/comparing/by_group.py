@@ -50,6 +50,7 @@ class Group:
 _ROWS = """
     SELECT r.run_id, r.job_id, r.arm, coalesce(r.is_baseline, false) AS is_baseline, r.repeat, r.launch_index,
         coalesce(r.until_decided, false) AS until_decided, r.workload_label AS workload, r.concurrency,
+        r.num_speculative_tokens,
         g.turn, g.context_tokens, g.requests, g.num_drafts, g.num_accepted_tokens, g.acceptance_length,
         g."{metric}" AS number
     FROM request_groups AS g JOIN valid_latest_runs AS r USING (run_id)
@@ -177,6 +178,7 @@ def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None
     name = _baseline(rows, baseline)
     places = _places(rows, ("concurrency", "context_tokens"))
     cells: dict[str, list[SurfaceCell]] = {}
+    drafted = {str(row["arm"]): row["num_speculative_tokens"] for row in rows}
     for (place, arm), (_, gain, word) in _compared(places, name).items():
         concurrency, context = (int(str(part)) for part in place)
         arm_rows = places[place][arm]
@@ -185,7 +187,7 @@ def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None
         cells.setdefault(arm, []).append(
             SurfaceCell(concurrency, context, gain, None if length is None else length.value, word, requests)
         )
-    return {arm: surface(of_arm) for arm, of_arm in cells.items()}
+    return {arm: surface(of_arm, drafted[arm]) for arm, of_arm in cells.items()}
 
 
 def several_contexts(con: duckdb.DuckDBPyConnection, study: str) -> dict[str, Surface]:
