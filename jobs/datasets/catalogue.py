@@ -11,7 +11,7 @@ from jobs.datasets.formats import RowReader
 from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
 from lab.study import Workload
-from lab.study.workload import RANDOM_LENGTHS
+from lab.study.workload import RANDOM_LENGTHS, WITH_GRAMMAR
 
 #: (workload, number of prompts, seed, tokenizer) -> prompts; a smaller number gives the first of a larger one.
 Maker = Callable[[Workload, int, int, TargetTokenizer], tuple[Prompt, ...]]
@@ -216,7 +216,7 @@ _BFCL = Dataset(
     read_row=benchmarks.bfcl_row,
 )
 _JSON_SCHEMA = Dataset(
-    "json_schema",
+    WITH_GRAMMAR,
     "structured output: answers that the engine holds to a JSON schema",
     source=_HUB + "NousResearch/json-mode-eval, or rows of your own",
     licence="Apache-2.0 by its card",

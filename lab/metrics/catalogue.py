@@ -149,6 +149,17 @@ _RUN_METRICS = (
         better="lower",
     ),
     Metric(
+        "num_forbidden_draft_tokens",
+        "Forbidden draft tokens",
+        "tokens",
+        "drafted tokens that a grammar (json_schema) forbade, at least, and that are in no other count: "
+        "num_speculative_tokens x steps - num_draft_tokens, where steps = server_generation_tokens - "
+        "requests_completed - num_accepted_tokens, or num_drafts if that is more; null without a grammar, where a "
+        "request failed, and for methods that do not draft as many tokens at every step",
+        (*_COUNTERS, "workload", "error"),
+        better="lower",
+    ),
+    Metric(
         "wasted_share",
         "Wasted share",
         "fraction",
@@ -195,6 +206,18 @@ _RUN_METRICS = (
         (*_TOKENS, "reasoning_tokens", *_END),
         better="higher",
         short="Answer",
+    ),
+    *(
+        Metric(
+            f"{part}_acceptance_length",
+            f"Acceptance length of the {part}",
+            "tokens/round",
+            f"1 + accepted tokens / rounds, of the rounds that began {when} the answer, over completed requests; null "
+            "if nothing was reasoned, or the rounds of one request are unknown",
+            ("reasoning_rounds", "reasoning_accepted_tokens", "spec_drafts", "spec_accepted_tokens"),
+            better="higher",
+        )
+        for part, when in (("reasoning", "before"), ("answer", "in"))
     ),
     *(
         Metric(

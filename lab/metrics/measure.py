@@ -17,7 +17,7 @@ from lab.metrics.record_table import Floats, Mask, Ragged
 from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.quality.scores import scores
-from lab.study.workload import NO_TEXT
+from lab.study.workload import NO_TEXT, WITH_GRAMMAR
 
 Value = float | int | tuple[float, ...] | None
 #: A stream is busy while it has a request in flight; from this share of busy streams on, the load counts as full.
@@ -31,6 +31,8 @@ _OF_TEXT = (
     "acceptance_length",
     "acceptance_per_position",
     "acceptance_of_drafted_position",
+    "reasoning_acceptance_length",
+    "answer_acceptance_length",
     "num_wasted_tokens",
     "wasted_share",
 )
@@ -66,9 +68,10 @@ def measure(run: RunRecord, requests: RequestTable, samples: Sequence[TelemetryS
         values |= _steady(run, requests)
         values |= _speculation(run.counters_before, run.counters_after)
         values |= _rounds(completed)
+        values["num_forbidden_draft_tokens"] = _forbidden(run, values)
+        values |= _reasoning(completed, values["duration_s"])
         if requests.equals("category", NO_TEXT).any():
             values |= dict.fromkeys(_OF_TEXT)
-        values |= _reasoning(completed, values["duration_s"])
         values |= _scored(run, completed)
         values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
@@ -144,6 +147,22 @@ def _speculation(before: ServerCounters | None, after: ServerCounters | None) ->
     }
 
 
+def _forbidden(run: RunRecord, values: Mapping[str, Value]) -> int | None:
+    """What engines leave out of their counts: a request's first token comes with its prompt, and every other step of
+    the target makes one token beside those accepted, also if the grammar left nothing of its draft.
+    """
+    names = ("server_generation_tokens", "num_accepted_tokens", "num_draft_tokens", "num_drafts", "requests_completed")
+    counts = [count for count in map(values.get, names) if isinstance(count, int)]
+    speculation = run.arm.speculation
+    if run.workload.dataset != WITH_GRAMMAR or speculation is None or not speculation.drafts_at_every_step:
+        return None
+    if len(counts) < len(names) or values["requests_failed"]:
+        return None
+    generated, accepted, drafted, rounds, answered = counts
+    steps = max(generated - answered - accepted, rounds)
+    return max(0, speculation.num_speculative_tokens * steps - drafted)
+
+
 def _rounds(completed: RequestTable) -> dict[str, Value]:
     """Figures of the whole histogram of rounds; none if one request's is unknown."""
     drafted, accepted, counts = (completed.lists(f"rounds_{name}") for name in ("drafted", "accepted", "count"))
@@ -173,8 +192,19 @@ def _reasoning(completed: RequestTable, duration_s: Value) -> dict[str, Value]:
         "answer_tok_per_s": _quotient(answer, duration_s),
         "ttfa_p50_ms": quantiles[0],
         "ttfa_p95_ms": quantiles[1],
-        **(_per_chunk(completed) if reasoning else {}),
+        **(_per_chunk(completed) | _acceptance_apart(completed) if reasoning else {}),
     }
+
+
+def _acceptance_apart(completed: RequestTable) -> dict[str, Value]:
+    """Acceptance lengths of the reasoning and of the answer, of all requests together."""
+    names = ("spec_drafts", "spec_accepted_tokens", "reasoning_rounds", "reasoning_accepted_tokens")
+    sums = [whole_sum(completed.numbers(name)) for name in names]
+    if None in sums:
+        return {}
+    rounds, accepted, before, accepted_before = (int(number or 0) for number in sums)
+    parts = {"reasoning": (accepted_before, before), "answer": (accepted - accepted_before, rounds - before)}
+    return {f"{part}_acceptance_length": 1 + made / of for part, (made, of) in parts.items() if of}
 
 
 def _per_chunk(completed: RequestTable) -> dict[str, Value]:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 #: expected answer; to the workload how answers are scored.
 #: 10 added the slot of the host to the circumstances of the run.
 #: 11 added to the request whether its code passes the expected tests.
-BUNDLE_FORMAT_VERSION = 11
+#: 12 added to the request the rounds of its reasoning.
+BUNDLE_FORMAT_VERSION = 12
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,18 @@ class RequestRecord:
             "or it cannot be told",
             since=11,
         ),
+    )
+    reasoning_rounds: int | None = field(
+        default=None,
+        metadata=_info(
+            "verification rounds that began before the answer; 0 if the model did not think, null if the server does "
+            "not list the rounds, or tokens came from steps that are in no round",
+            "rounds",
+            since=12,
+        ),
+    )
+    reasoning_accepted_tokens: int | None = field(
+        default=None, metadata=_info("drafted tokens accepted in those rounds", "tokens", since=12)
     )
 
 

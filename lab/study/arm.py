@@ -114,6 +114,12 @@ class Speculation(Frozen):
         return None
 
     @property
+    def drafts_at_every_step(self) -> bool:
+        """Whether each step of the target has a draft of `num_speculative_tokens`; a look-up may find nothing."""
+        varies = SCHEDULE in self.options or self.options.get("enable_adaptive_verification") is True
+        return self.method not in (*LOOKUP_METHODS, "suffix") and not varies
+
+    @property
     def remembers(self) -> bool:
         """Whether the method keeps the answers of earlier requests, or of what it learnt from them, and drafts by them.
 

@@ -19,6 +19,8 @@ RANDOM_LENGTHS = {
 
 #: The category of prompts whose trace has no text: their tokens are random, so their acceptance means nothing.
 NO_TEXT = "no_text"
+#: The dataset whose prompts come with a schema, which the engine turns into a grammar.
+WITH_GRAMMAR = "json_schema"
 
 
 class Sessions(Frozen):

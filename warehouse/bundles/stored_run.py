@@ -280,6 +280,10 @@ class _Run11(_Run10):
     """The run itself is as before: only its requests have more."""
 
 
+class _Run12(_Run11):
+    """The same."""
+
+
 #: The form of `run.json` by the version of the bundle format.
 STORED_RUNS: dict[int, type[_Run1]] = {
     1: _Run1,
@@ -293,6 +297,7 @@ STORED_RUNS: dict[int, type[_Run1]] = {
     9: _Run9,
     10: _Run10,
     11: _Run11,
+    12: _Run12,
 }
 READABLE_FORMAT_VERSIONS = tuple(STORED_RUNS)
 

@@ -28,6 +28,8 @@ _SGLANG = {
 
 #: A histogram of rounds: (tokens drafted, tokens accepted) -> rounds.
 Rounds = dict[tuple[int, int], int]
+#: The rounds in their order: (tokens drafted, tokens accepted).
+Steps = list[tuple[int, int]]
 _THINK, _THOUGHT = "<think>", "</think>"
 
 
@@ -38,9 +40,9 @@ class Answer:
 
     __slots__ = (
         "_counts",
-        "_reasoned",
         "_reasoning_reported",
         "_texts",
+        "_thought",
         "_token_ids",
         "chunk_s",
         "completion_tokens",
@@ -51,6 +53,7 @@ class Answer:
         "prompt_tokens",
         "rounds",
         "speculation",
+        "steps",
     )
 
     def __init__(self) -> None:
@@ -58,13 +61,14 @@ class Answer:
         self._counts: list[int | None] = []  # completion tokens so far, by the server's count in each event
         self._texts: list[str] = []
         self._token_ids = array("i")  # rejects what its column cannot store
-        self._reasoned: list[bool] = []  # whether the server says that a chunk is reasoning, and nothing else
+        self._thought: list[int] = []  # characters at the head of each chunk that the server says are reasoning
         self._reasoning_reported: int | None = None
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.finish_reason: str | None = None
         self.speculation: dict[str, int] | None = None  # vLLM's `metrics.speculative_decoding`, or SGLang's
         self.rounds: Rounds | None = None
+        self.steps: Steps | None = None
         self.error: str | None = None
         self.done = False
         self.last_event_s: float | None = None
@@ -94,7 +98,8 @@ class Answer:
                 self._reasoning_reported = _count(reasoned)
         if speculation := (data.get("metrics") or {}).get("speculative_decoding"):
             self.speculation = {name: _count(speculation[name]) for name in _SPECULATION if name in speculation}
-            self.rounds = _rounds(speculation)
+            self.steps = _steps(speculation)
+            self.rounds = _rounds(speculation, self.steps)
         elif details := (data.get("sglext") or {}).get("spec_tokens_details"):
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
 
@@ -107,7 +112,7 @@ class Answer:
             self.chunk_s.append(t_s)
             self._counts.append(tokens)
             self._texts.append(text)
-            self._reasoned.append(bool(reasoning) and not answer)
+            self._thought.append(len(reasoning))
         if token_ids := choice.get("token_ids"):
             self._token_ids.extend(token_ids)
         if reason := choice.get("finish_reason"):
@@ -138,7 +143,8 @@ class Answer:
     @property
     def reasoning(self) -> Reasoning:
         """Where the reasoning ends: by the server's own fields, or else by the tags in the text."""
-        return _reasoning(self._texts, self._reasoned, self.chunk_s, self.chunk_tokens, self._reasoning_reported)
+        chunks = _Chunks(self._texts, self._thought, self.chunk_s, self.chunk_tokens)
+        return _reasoning(chunks, self._reasoning_reported, self.steps, self.completion_tokens)
 
     def problem(self) -> str | None:
         """Return why this answer failed; None for a complete one."""
@@ -179,37 +185,75 @@ def _texts(choice: dict[str, Any]) -> tuple[str, str]:
 
 
 class Reasoning(NamedTuple):
-    """What came before the answer. `tokens` None: cannot be told. `first_answer_s` None: no answer came."""
+    """What came before the answer. None: cannot be told; `first_answer_s` None also where no answer came.
+
+    `rounds` and `accepted_tokens` are those of the rounds that began before the answer.
+    """
 
     tokens: int | None
     chars: int
     first_answer_s: float | None
+    rounds: int | None = None
+    accepted_tokens: int | None = None
 
 
-def _reasoning(
-    texts: list[str],
-    reasoned: list[bool],
-    times_s: list[float],
-    tokens: tuple[int, ...] | None,
-    reported: int | None,
-) -> Reasoning:
+class _Chunks(NamedTuple):
+    """The chunks of an answer: their texts, how many characters at the head of each are reasoning by the server's own
+    fields, when they came, and their tokens if the server counts them.
+    """
+
+    texts: list[str]
+    thought: list[int]
+    times_s: list[float]
+    tokens: tuple[int, ...] | None
+
+
+def _reasoning(chunks: _Chunks, reported: int | None, steps: Steps | None, total: int | None) -> Reasoning:
     """Tokens are the server's own count, or those of the chunks before the answer.
 
     A chunk that ends the reasoning and begins the answer counts as reasoning; its moment is that of the answer.
+    vLLM 0.32 counts between the tags that the model wrote: where the template wrote the first one it reports 0.
     """
-    if any(reasoned):
-        answers = (place for place, text in enumerate(texts) if text and not reasoned[place])
-        first = next(answers, len(reasoned))
-        chars = sum(map(len, texts[:first]))
-    else:
-        chars = _tagged(text) if (text := "".join(texts)).lstrip().startswith(_THINK) or _THOUGHT in text else 0
-        first = _chunk_of(texts, chars)
-    first_s = times_s[first] if first < len(texts) else None
+    texts = chunks.texts
+    chars = _thought_chars(chunks) if any(chunks.thought) else _tagged_chars("".join(texts))
+    first = _chunk_of(texts, chars)
+    first_s = chunks.times_s[first] if first < len(texts) else None
     if not chars:
-        return Reasoning(reported or 0, 0, first_s)
-    begun = first + (not any(reasoned) and sum(map(len, texts[:first])) < chars)  # a chunk with both
-    counted = None if tokens is None else sum(tokens[:begun])
-    return Reasoning(counted if reported is None else reported, chars, first_s)
+        hidden = None if steps is None else _before(steps, reported, total) if reported else (0, 0)
+        return Reasoning(reported or 0, 0, first_s, *(hidden or ()))
+    begun = first + (sum(map(len, texts[:first])) < chars)  # a chunk with both
+    counted = None if chunks.tokens is None else sum(chunks.tokens[:begun])
+    before = None if steps is None else _before(steps, counted or reported, total)
+    return Reasoning(reported or counted, chars, first_s, *(before or ()))
+
+
+def _thought_chars(chunks: _Chunks) -> int:
+    """Characters up to the first that is no reasoning, after the first that is."""
+    begins = next(place for place, thought in enumerate(chunks.thought) if thought)
+    ends = begins
+    while ends < len(chunks.texts) and chunks.thought[ends] == len(chunks.texts[ends]):
+        ends += 1
+    return sum(map(len, chunks.texts[:ends])) + (chunks.thought[ends] if ends < len(chunks.texts) else 0)
+
+
+def _tagged_chars(text: str) -> int:
+    return _tagged(text) if text.lstrip().startswith(_THINK) or _THOUGHT in text else 0
+
+
+def _before(steps: Steps, tokens: int | None, total: int | None) -> tuple[int, int] | None:
+    """Return the rounds that began within so many tokens, and what they accepted.
+
+    None unless the rounds make all tokens but the first, which comes with the prompt: a step that drafted nothing is
+    in no list. The last round may accept more than was asked for.
+    """
+    if tokens is None or total is None:
+        return None
+    place, rounds, accepted_before, last = 1, 0, 0, 1
+    for _, accepted in steps:
+        if place < tokens:
+            rounds, accepted_before = rounds + 1, accepted_before + accepted
+        place, last = place + accepted + 1, accepted + 1
+    return (rounds, accepted_before) if 0 <= place - total < last else None
 
 
 def _tagged(text: str) -> int:
@@ -231,18 +275,24 @@ def _chunk_of(texts: list[str], chars: int) -> int:
     return len(texts)
 
 
-def _rounds(speculation: dict[str, Any]) -> Rounds | None:
-    """Return the request's rounds, by a histogram for each draft length or by its list of rounds; None without."""
+def _steps(speculation: dict[str, Any]) -> Steps | None:
+    """Return the request's rounds in their order, if they are listed."""
+    if (drafted := speculation.get("per_step_drafted")) is not None:
+        return [(_count(d), _count(a)) for d, a in zip(drafted, speculation["per_step_accepted"], strict=True)]
+    return [] if speculation.get("num_spec_steps") == 0 else None
+
+
+def _rounds(speculation: dict[str, Any], steps: Steps | None) -> Rounds | None:
+    """Return the request's rounds, by a histogram for each draft length or by the list of them; None without."""
     by_length, rounds = speculation.get("acceptance_histogram_by_draft_length"), Counter[tuple[int, int]]()
     if by_length is not None:
         rows = by_length.items() if isinstance(by_length, dict) else enumerate(by_length)
         for drafted, counts in rows:
             for accepted, count in enumerate(counts):
                 rounds[_count(int(drafted)), accepted] += _count(count)
-    elif (steps := speculation.get("per_step_drafted")) is not None:
-        for drafted, accepted in zip(steps, speculation["per_step_accepted"], strict=True):
-            rounds[_count(drafted), _count(accepted)] += 1
-    elif speculation.get("num_spec_steps") != 0:
+    elif steps is not None:
+        rounds.update(steps)
+    else:
         return None
     return {cell: count for cell, count in sorted(rounds.items()) if count}
 

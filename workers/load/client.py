@@ -192,6 +192,8 @@ async def send(
         reasoning_tokens=reasoning.tokens if answer.chunk_s else None,
         reasoning_chars=reasoning.chars if answer.chunk_s else None,
         first_answer_s=reasoning.first_answer_s,
+        reasoning_rounds=None if rounds is None else reasoning.rounds,
+        reasoning_accepted_tokens=None if rounds is None else reasoning.accepted_tokens,
     )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from lab.metrics.records import RunRecord
 from lab.metrics.request_table import RequestTable
-from lab.study.arm import LOOKUP_METHODS, SCHEDULE
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import percent
@@ -22,8 +21,6 @@ REQUESTS_APART = 0.05
 FEW_ROUNDS = 100
 #: A larger share of the tokens than this makes the acceptance length one of chosen rounds.
 WITHOUT_DRAFT = 0.05
-#: Methods that draft nothing where they find nothing.
-_DRAFTS_AT_TIMES = (*LOOKUP_METHODS, "suffix")
 #: Settings that force acceptance, in vLLM, SGLang and TensorRT-LLM.
 _FORCED = re.compile(
     r"synthetic[_-]acceptance|rejection[_-]sample[_-]method\W+synthetic|SIMULATE_ACC|FORCE_NUM_ACCEPTED", re.IGNORECASE
@@ -94,7 +91,7 @@ def _rounds_apart(completed: RequestTable) -> int:
 
 def _without_draft(evidence: Evidence) -> Answer:
     speculation = evidence.run.arm.speculation
-    if speculation is None or speculation.method in _DRAFTS_AT_TIMES or SCHEDULE in speculation.options:
+    if speculation is None or not speculation.drafts_at_every_step:
         return None
     generated, rounds, accepted = (
         evidence.grown(name) for name in ("generation_tokens", "num_drafts", "num_accepted_tokens")

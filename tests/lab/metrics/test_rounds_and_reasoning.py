@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from lab.metrics.measure import measure
+from lab.metrics.records import RunRecord
 from lab.metrics.request_table import RequestTable
+from lab.study import Arm, Speculation, Workload
 from tests.warehouse.runs import counters, request, run_record
 
 ROUND = st.integers(0, 6).flatmap(lambda drafted: st.tuples(st.just(drafted), st.integers(0, drafted)))
@@ -67,6 +72,69 @@ def test_the_answer_is_counted_and_timed_apart_from_the_reasoning() -> None:
     assert metrics["ttfa_p50_ms"] == pytest.approx((400 + 100) / 2)
     unknown = measure(run_record(), RequestTable.of((thinking, request(index=1))))
     assert [unknown[name] for name in ("reasoning_tokens", "answer_tokens", "ttfa_p50_ms")] == [None] * 3
+
+
+def constrained(
+    *, method: str = "draft_model", options: dict[str, JsonValue] | None = None, **grown: float
+) -> RunRecord:
+    """A run of 12 answers of 48 tokens with a grammar, as vLLM 0.32's CPU build counted them."""
+    counted = {"num_drafts": 99.0, "num_draft_tokens": 194.0, "num_accepted_tokens": 129.0, "generation_tokens": 576.0}
+    model = "reference-draft" if method == "draft_model" else None
+    speculation = Speculation(method=method, model=model, num_speculative_tokens=3, options=options or {})
+    return run_record(
+        arm=Arm(name="draft", speculation=speculation),
+        workload=Workload(dataset="json_schema", output_tokens=48),
+        counters_before=counters(),
+        counters_after=counters(**counted | grown),
+    )
+
+
+ANSWERED = RequestTable.of([request(index=place) for place in range(12)])
+
+
+def test_drafted_tokens_that_a_grammar_forbade_are_counted_apart() -> None:
+    """435 steps of 3 drafted tokens, of which the server counts 194."""
+    assert measure(constrained(), ANSWERED)["num_forbidden_draft_tokens"] == 3 * 435 - 194
+    free = constrained(num_drafts=225.0, num_draft_tokens=675.0, num_accepted_tokens=353.0)
+    assert measure(free, ANSWERED)["num_forbidden_draft_tokens"] == 0
+
+
+def test_forbidden_drafts_are_unknown_without_a_grammar_or_a_draft_at_every_step() -> None:
+    scheduled = constrained(options={"num_speculative_tokens_per_batch_size": [[1, 512, 3]]})
+    without = constrained().model_copy(update={"workload": Workload(output_tokens=48)})
+    plain = constrained().model_copy(update={"arm": Arm(name="plain")})
+    uncounted = constrained().model_copy(update={"counters_after": None})
+    for run in (scheduled, constrained(method="ngram"), without, plain, uncounted):
+        assert measure(run, ANSWERED)["num_forbidden_draft_tokens"] is None
+    failed = RequestTable.of([request(), request(index=1, error="gone")])
+    assert measure(constrained(), failed)["num_forbidden_draft_tokens"] is None
+
+
+def test_acceptance_lengths_of_reasoning_and_answer_pool_the_rounds_of_all_requests() -> None:
+    """Of 6 rounds that accepted 11 tokens, 3 with 8 of them were reasoning; one request did not think."""
+    thinking = request(
+        reasoning_tokens=3, spec_drafts=4, spec_accepted_tokens=9, reasoning_rounds=3, reasoning_accepted_tokens=8
+    )
+    plain = request(
+        index=1,
+        reasoning_tokens=0,
+        spec_drafts=2,
+        spec_accepted_tokens=2,
+        reasoning_rounds=0,
+        reasoning_accepted_tokens=0,
+    )
+    metrics = measure(run_record(), RequestTable.of((thinking, plain)))
+    assert metrics["reasoning_acceptance_length"] == pytest.approx(1 + 8 / 3)
+    assert metrics["answer_acceptance_length"] == pytest.approx(1 + 3 / 3)
+    names = ("reasoning_acceptance_length", "answer_acceptance_length")
+    unknown = request(index=1, reasoning_tokens=1, spec_drafts=2, spec_accepted_tokens=2)
+    for requests in ((plain,), (thinking, unknown)):
+        without = measure(run_record(), RequestTable.of(requests))
+        assert [without[name] for name in names] == [None, None]
+    all_thought = measure(run_record(), RequestTable.of((replace(thinking, spec_drafts=3, spec_accepted_tokens=8),)))
+    assert [all_thought[name] for name in names] == [pytest.approx(1 + 8 / 3), None]
+    made_up = measure(run_record(), RequestTable.of((replace(thinking, category="no_text"),)))
+    assert [made_up[name] for name in names] == [None, None]
 
 
 def test_tokens_of_a_chunk_are_told_apart_for_reasoning_and_answer() -> None:

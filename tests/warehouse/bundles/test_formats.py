@@ -76,6 +76,8 @@ def test_a_bundle_of_each_format_is_read_and_what_it_lacks_is_unknown(version: i
     assert run.beside == (beside if version >= 7 else None)
     assert around.slot == (3 if version >= 10 else None)
     assert (answered.tests_passed, failed.tests_passed) == ((1.0, None) if version >= 11 else (None, None))
+    thought = (answered.reasoning_rounds, answered.reasoning_accepted_tokens)
+    assert thought == ((1, 0) if version >= 12 else (None, None))
     labels = {1: "c2-n2", 6: "capacity-rate #1 at 2"}
     assert run.load.name == labels.get(min(version, 6), "two at once")
     assert run.load.closed_loop is (version == 1)

@@ -115,6 +115,8 @@ reasoning_chars: int32
 first_answer_s: double
 expected: string""",
     11: "tests_passed: double",
+    12: """reasoning_rounds: int32
+reasoning_accepted_tokens: int32""",
 }
 _TELEMETRY = {
     1: """t_s: double not null

@@ -173,27 +173,75 @@ def test_reasoning_ends_where_the_server_says_so() -> None:
     answer = answered(spoken("Let me", "", 2), spoken("", "", 3), spoken(" think.", "", 5), spoken("", "Yes.", 7), DONE)
     reasoning = answer.reasoning
     assert answer.text[reasoning.chars :] == "Yes."
-    assert reasoning == (5, len("Let me think."), 3.0)
+    assert reasoning[:3] == (5, len("Let me think."), 3.0)
+
+
+def test_a_chunk_with_the_end_of_the_reasoning_and_the_beginning_of_the_answer_is_cut_where_the_server_says() -> None:
+    """A round of speculation brings several tokens at once, so vLLM sends both in one delta."""
+    both = answered(spoken("Let me", "", 2), spoken(" think.", "Y", 5), spoken("", "es.", 7), DONE)
+    assert both.text[both.reasoning.chars :] == "Yes."
+    assert both.reasoning[:3] == (5, len("Let me think."), 1.0)
+    at_once = answered(spoken("Hm.", "Yes.", 4), DONE).reasoning
+    assert at_once[:3] == (4, len("Hm."), 0.0)
+
+
+def test_a_blank_before_the_reasoning_is_no_answer() -> None:
+    answer = answered(spoken("", "\n", 1), spoken("Hm.", "", 3), spoken("", "Yes.", 5), DONE)
+    assert answer.reasoning[:3] == (3, len("\nHm."), 2.0)
 
 
 def test_reasoning_ends_at_its_tag_wherever_chunks_are_cut() -> None:
     cut_within = answered(token("<think>a b</th", 4), token("ink>\n\n4", 6), token("2", 7), DONE)
-    assert cut_within.reasoning == (6, len("<think>a b</think>\n\n"), 1.0)
+    assert cut_within.reasoning[:3] == (6, len("<think>a b</think>\n\n"), 1.0)
     cut_between = answered(token("<think>a</think>", 4), token("\n", 5), token("42", 6), DONE)
-    assert cut_between.reasoning == (5, len("<think>a</think>\n"), 2.0)
+    assert cut_between.reasoning[:3] == (5, len("<think>a</think>\n"), 2.0)
     unopened = answered(token("a</think>", 4), token("42", 6), DONE)
-    assert unopened.reasoning == (4, len("a</think>"), 1.0)
+    assert unopened.reasoning[:3] == (4, len("a</think>"), 1.0)
 
 
 def test_an_answer_that_never_comes_is_all_reasoning_and_one_without_thought_has_none() -> None:
-    assert answered(token("<think>a", 2), token(" b", 3), DONE).reasoning == (3, len("<think>a b"), None)
-    assert answered(token("42", 1), DONE).reasoning == (0, 0, 0.0)
-    assert answered(token("<think>a</think>4", None), token("2", None), DONE).reasoning == (None, 16, 0.0)
+    assert answered(token("<think>a", 2), token(" b", 3), DONE).reasoning[:3] == (3, len("<think>a b"), None)
+    assert answered(token("42", 1), DONE).reasoning[:3] == (0, 0, 0.0)
+    assert answered(token("<think>a</think>4", None), token("2", None), DONE).reasoning[:3] == (None, 16, 0.0)
 
 
 def test_the_servers_own_count_of_reasoning_goes_before_that_of_the_chunks() -> None:
     last = {"choices": [], "usage": usage(7) | {"completion_tokens_details": {"reasoning_tokens": 4}}}
     assert answered(spoken("Hm.", "", 5), spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 4
+
+
+def test_a_server_that_counts_none_of_the_reasoning_that_it_sent_is_not_believed() -> None:
+    """vLLM counts from the opening tag that the model wrote; DeepSeek's template writes it."""
+    last = {"choices": [], "usage": usage(7) | {"completion_tokens_details": {"reasoning_tokens": 0}}}
+    assert answered(spoken("Hm.", "", 5), spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 5
+    assert answered(spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 0
+
+
+def thought_in_rounds(steps: list[int], *said: object) -> tuple[int | None, int | None]:
+    """The rounds of the reasoning, and what they accepted, of an answer whose rounds accepted so much each."""
+    speculation = {"num_spec_steps": len(steps), "per_step_drafted": [3] * len(steps), "per_step_accepted": steps}
+    events = (
+        *said,
+        {"choices": [], "metrics": {"speculative_decoding": speculation if steps else {"num_spec_steps": 0}}},
+    )
+    return answered(*events, DONE).reasoning[3:]
+
+
+def test_rounds_that_begin_before_the_answer_are_those_of_the_reasoning() -> None:
+    """The first token comes with the prompt; then rounds of 3, 2 and 4; the answer begins within one."""
+    said = (spoken("a", "", 1), spoken("b", "", 4), spoken("c", "Y", 6), spoken("", "es", 10))
+    assert thought_in_rounds([2, 1, 3], *said) == (2, 3)
+    assert thought_in_rounds([2, 1, 3], *said[:3], spoken("", "es", 9)) == (2, 3)  # cut at the most tokens allowed
+    assert thought_in_rounds([2, 1, 3], spoken("", "Yes", 10)) == (0, 0)
+    assert thought_in_rounds([2, 1, 3], spoken("a", "", 10)) == (3, 6)
+
+
+def test_rounds_of_the_reasoning_are_unknown_where_tokens_came_from_other_steps() -> None:
+    said = (spoken("a", "", 4), spoken("", "Yes", 12))
+    assert thought_in_rounds([2, 1, 3], *said) == (None, None)
+    assert thought_in_rounds([2, 1, 3], spoken("a", "", 4), spoken("", "Yes", 6)) == (None, None)
+    assert thought_in_rounds([], *said) == (None, None)
+    assert answered(*said, DONE).reasoning[3:] == (None, None)
 
 
 def rounds_of(**speculation: object) -> Answer:
