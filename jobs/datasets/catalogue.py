@@ -224,10 +224,10 @@ _JSON_SCHEMA = Dataset(
     columns="JSONL or Parquet: prompt or messages, schema (an object or JSON text), perhaps completion, category",
     read_row=benchmarks.json_schema_row,
 )
-_READ = (_SHAREGPT, _SPEC_BENCH, _MT_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF)
+_READ = (_SHAREGPT, _SPEC_BENCH, _MT_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF, _GSM8K)
 #: Read like these, but without a sample that ships.
 _READ_ALONE = (
-    *(_SPEED_BENCH, _HUMANEVAL, _MBPP, _GSM8K, _MATH_500, _CNN, _BFCL, _JSON_SCHEMA),
+    *(_SPEED_BENCH, _HUMANEVAL, _MBPP, _MATH_500, _CNN, _BFCL, _JSON_SCHEMA),
     *(_MOONCAKE, _OTEL),
 )
 _SAMPLES = {
@@ -237,6 +237,7 @@ _SAMPLES = {
     "burstgpt": "burstgpt_sample.csv",
     "swe_bench": "swe_bench_sample.jsonl",
     "mlperf_summarisation": "mlperf_summarisation_sample.json",
+    "gsm8k": "gsm8k_sample.jsonl",
 }
 
 

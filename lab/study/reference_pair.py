@@ -29,7 +29,10 @@ FLAGS: dict[str, dict[str, FlagValue]] = {
 #: Keys of an engine's YAML file that mean the same on a CPU.
 _CONFIG_KEYS = ("async-scheduling", "max-num-batched-tokens", "no-enable-prefix-caching", "stream-interval")
 #: Datasets whose file must be fetched or is too long; a small sample ships under another name.
-SAMPLED = ("sharegpt", "spec_bench", "mt_bench", "burstgpt", "swe_bench", "mlperf_summarisation", "summarisation")
+SAMPLED = (
+    *("sharegpt", "spec_bench", "mt_bench", "burstgpt", "swe_bench", "mlperf_summarisation", "gsm8k"),
+    "summarisation",
+)
 _SHORTER, _MIN_OUTPUT_TOKENS, _MAX_OUTPUT_TOKENS, _MIN_INPUT_TOKENS = 64, 8, 32, 8
 _ROOT, _MAX_STREAMS, _SEARCH_PROMPTS = 0.4, 8, 40
 
@@ -38,7 +41,8 @@ def reference_version(study: Study) -> Study:
     """Return the study with the arms, workloads and loads that the reference pair can serve on a CPU.
 
     Engines that need a GPU become transformers, and draft models those of the reference pair; arms that become equal
-    are measured once. A study of the reference model is returned as it is.
+    are measured once. Sampling becomes greedy: vLLM's build for CPUs samples wrong with speculation
+    (docs/comparison.md, Distributions). A study of the reference model is returned as it is.
     """
     if study.target == TARGET:
         return study
@@ -55,7 +59,7 @@ def reference_version(study: Study) -> Study:
         fresh_starts=study.fresh_starts,
         seed=study.seed,
         endpoint=study.endpoint,
-        sampling=study.sampling,
+        sampling=study.sampling.model_copy(update={"temperature": 0.0}),
         slo=study.slo,
         price_usd_per_hour=study.price_usd_per_hour,
         tune=study.tune and study.tune.model_copy(update={"beside": ()}),

@@ -17,7 +17,7 @@ from tests.cli.homes import Home, new_home
 NAMES = {
     *("friday-night", "engines", "draft-models", "datasets-by-patterns"),
     *("assisted-generation", "moe-cost", "draft-tokens", "demo", "upgrade", "multi-turn"),
-    *("variable-tokens", "answer-quality"),
+    *("variable-tokens", "answer-quality", "contexts", "categories"),
 }
 #: Launches and runs of one repeat, counted by hand from the sources.
 SIZES = {
@@ -33,6 +33,8 @@ SIZES = {
     "variable-tokens": (6, 12),
     "answer-quality": (3, 3),
     "multi-turn": (2, 4),
+    "contexts": (2, 24),
+    "categories": (3, 9),
 }
 REFERENCE_MODELS = {"reference", "reference-draft", "reference-eagle3"}
 
@@ -131,7 +133,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_presets_are_listed_with_their_studies(home: Home) -> None:
     listed = json.loads(home.ask("presets", "--json").stdout)
-    assert len(listed) == 12
+    assert len(listed) == 14
     by_name = {preset["name"]: preset for preset in listed}
     assert study_from_dict(by_name["moe-cost"]["study"]) == load_preset("moe-cost")
     assert "Which engine serves this model fastest" in home.ask("presets").stdout

@@ -33,6 +33,7 @@ class RunSpec:
     reports_acceptance: bool = True  # whether the server reports the acceptance of each request
     ending: str = ""  # replaces the end of outputs
     ending_every: int = 1  # of every n-th output
+    reasoned: int | None = None  # tokens of each output before the answer
     reports_token_ids: bool = False  # whether the server reports the token ids of outputs, one for four letters
 
     @property
@@ -97,6 +98,7 @@ def _request(spec: RunSpec, place: int) -> RequestRecord:
         spec_drafts=rounds if spec.rounds else None,
         spec_draft_tokens=3 * rounds if spec.rounds else None,
         spec_accepted_tokens=TOKENS - rounds if spec.rounds else None,
+        reasoning_tokens=spec.reasoned,
     )
 
 

@@ -32,6 +32,8 @@ _RUNS = """
         coalesce(hardware, 'unknown hardware') AS hardware, study_id, min(started_at)::DATE AS day,
         1 / avg(1 / nullif(output_tok_per_s, 0)) AS output_tok_per_s,
         1 / avg(1 / nullif(total_tok_per_s, 0)) AS total_tok_per_s,
+        CASE WHEN sum(reasoning_tokens) > 0 AND count(nullif(answer_tok_per_s, 0)) = count(*)
+            THEN 1 / avg(1 / nullif(answer_tok_per_s, 0)) END AS answer_tok_per_s,
         1 / avg(1 / nullif(request_per_s, 0)) AS request_per_s,
         avg(energy_j_per_output_token) AS energy_j_per_output_token,
         CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
@@ -76,6 +78,7 @@ class ArmCost:
     saving_low: float | None = None
     saving_high: float | None = None
     verdict: Verdict | None = None  # on the saving; None of the baseline, and without a saving
+    per_million_answer_tokens: float | None = None  # None where nothing was reasoned, or a run came to no answer
     within_slo: float | None = None  # share of the requests that met the study's SLO; failed ones did not
 
 
@@ -122,6 +125,7 @@ def _cost(row: Row, price: Price) -> ArmCost:
         currency=price.currency,
         price_source=price.source,
         per_million_output_tokens=cost.per_million_tokens(per_hour, row["output_tok_per_s"]),
+        per_million_answer_tokens=cost.per_million_tokens(per_hour, row["answer_tok_per_s"]),
         per_million_tokens=cost.per_million_tokens(per_hour, row["total_tok_per_s"]),
         per_request=cost.per_request(per_hour, row["request_per_s"]),
         with_start_up=cost.per_million_with_start_up(per_hour, row["start_s"], windows),

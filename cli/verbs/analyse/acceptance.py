@@ -14,6 +14,7 @@ from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
 from lab.comparison.matrix import MatrixCell
+from lab.errors import UserError
 from lab.metrics.number_format import number
 from warehouse.published.golden import GoldenLength, golden_text
 from warehouse.queries import matrix as queries
@@ -22,20 +23,38 @@ from warehouse.queries.acceptance import ArmAcceptance, History, histories, stud
 Matrix = Annotated[
     bool, typer.Option("--matrix", help="Only the acceptance length of each arm by category, with intervals.")
 ]
+Beside = Annotated[
+    list[str] | None,
+    typer.Option("--beside", metavar="STUDY", help="With --matrix: the arms of this study too, of whatever target."),
+]
 Golden = Annotated[
     bool, typer.Option("--golden", help="Print the lengths in the form of InferenceX's golden files (YAML).")
 ]
 
 
-def acceptance(study: StudyId, *, matrix: Matrix = False, golden: Golden = False, as_json: AsJson = False) -> None:
+def acceptance(
+    study: StudyId,
+    *,
+    matrix: Matrix = False,
+    beside: Beside = None,
+    golden: Golden = False,
+    as_json: AsJson = False,
+) -> None:
     """Show how many drafted tokens each arm accepted, and where.
 
     By position, by category, by request, and over time: every valid run of the same cell in any study.
     """
-    if golden or matrix:
+    if beside and not matrix:
+        raise UserError("--beside adds a study to the table of --matrix: give both")
+    if matrix:
         with results_of(study, the_lab().warehouse_file) as con:
-            cells = queries.acceptance_of_arms(con, study) if golden else queries.acceptance_matrix(con, study)
-        _print_golden(study, cells) if golden else _print_matrix(cells, as_json=as_json)
+            cells = [cell for each in (study, *(beside or ())) for cell in queries.acceptance_matrix(con, each)]
+        _print_matrix(cells, as_json=as_json)
+        return
+    if golden:
+        with results_of(study, the_lab().warehouse_file) as con:
+            cells = queries.acceptance_of_arms(con, study)
+        _print_golden(study, cells)
         return
     with results_of(study, the_lab().warehouse_file) as con:
         arms, over_time = study_acceptance(con, study), histories(con, study)

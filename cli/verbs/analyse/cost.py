@@ -42,10 +42,13 @@ def cost(
 
 
 def _print_costs(costs: Sequence[ArmCost]) -> None:
-    figures = ("per 10^6 output tokens", "with start-up", "per 10^6 tokens", "per request", "electricity")
+    """Answer tokens have a column where some model reasoned before it answered."""
+    has_answers = any(arm_cost.per_million_answer_tokens is not None for arm_cost in costs)
+    answers = ("per 10^6 answer tokens",) if has_answers else ()
+    figures = ("per 10^6 output tokens", *answers, "with start-up", "per 10^6 tokens", "per request", "electricity")
     print_table(
         ("arm", "verdict", "saving", "workload", "pattern", "", *figures, "currency", "price from"),
-        [_row(arm_cost) for arm_cost in costs],
+        [_row(arm_cost, has_answers=has_answers) for arm_cost in costs],
     )
 
 
@@ -69,9 +72,10 @@ def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
     return (*where, f"{number(arm.found.value)} {arm.unit}", interval, cost, arm.currency)
 
 
-def _row(arm_cost: ArmCost) -> tuple[object, ...]:
+def _row(arm_cost: ArmCost, *, has_answers: bool) -> tuple[object, ...]:
     peak = "peak" if arm_cost.at_peak else ""
     others = (
+        *((arm_cost.per_million_answer_tokens,) if has_answers else ()),
         arm_cost.with_start_up,
         arm_cost.per_million_tokens,
         arm_cost.per_request,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from lab.comparison.acceptance import RULE
 from tests.cli.homes import Home
@@ -33,6 +34,30 @@ def test_programs_read_the_same(studied: Home) -> None:
     assert arm["against_latency"]["tpot_ms"]["rho"]["value"] < -0.9
     assert printed["drift"]["rule"] == RULE
     assert [run["state"] for run in printed["drift"]["histories"][0]["runs"]] == ["too little history"] * 3
+
+
+def test_the_matrix_takes_the_arms_of_several_studies(studied: Home) -> None:
+    alone = json.loads(studied.ask("acceptance", "small", "--matrix", "--json").stdout)
+    assert {(cell["target"], cell["category"]) for cell in alone} == {("reference", "code"), ("reference", "prose")}
+    assert all(cell["length"]["low"] < cell["length"]["value"] < cell["length"]["high"] for cell in alone)
+    both = json.loads(studied.ask("acceptance", "small", "--matrix", "--beside", "small", "--json").stdout)
+    assert both == [*alone, *alone]
+    lines = studied.ask("acceptance", "small", "--matrix").stdout.splitlines()
+    assert lines[0].split()[:5] == ["target", "arm", "k", "category", "length"]
+    assert len(lines) == 1 + len(alone)
+    refused = studied.ask("acceptance", "small", "--beside", "small")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--beside adds a study to the table of --matrix" in refused.stderr
+    missing = studied.ask("acceptance", "small", "--matrix", "--beside", "nothing")
+    assert "no results of 'nothing'" in missing.stderr
+
+
+def test_lengths_are_written_as_a_golden_file(studied: Home) -> None:
+    printed = studied.ask("acceptance", "small", "--golden").stdout
+    assert "# AL = 1 + accepted draft tokens / verification rounds" in printed
+    files = [yaml.safe_load(f"#{part}") for part in printed.split("# Measured by Drafthouse")[1:]]
+    assert [list(file) for file in files] == [["reference"]] * len(files)
+    assert all(1 < file["reference"]["thinking_off"][3] <= 4 for file in files)
 
 
 def test_a_study_that_is_not_there_is_said_to_be_so(studied: Home) -> None:

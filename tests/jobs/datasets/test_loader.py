@@ -19,7 +19,7 @@ from warehouse.settings import Settings
 
 SAMPLES = (
     *("story", "summarisation", "summarisation_sample", "sharegpt_sample", "spec_bench_sample"),
-    *("burstgpt_sample", "swe_bench_sample", "mlperf_summarisation_sample"),
+    *("burstgpt_sample", "swe_bench_sample", "mlperf_summarisation_sample", "gsm8k_sample"),
 )
 MADE = (
     Workload(dataset="random", input_tokens=12),

@@ -222,3 +222,10 @@ def test_a_large_study_scaled_down_is_this_one() -> None:
         "sampling": {"temperature": 0.5},
         "slo": {"ttft_ms": 100.0},
     }
+
+
+def test_sampled_answers_become_greedy_and_school_mathematics_a_sample_with_its_score() -> None:
+    sampling = {"temperature": 1.0, "top_p": 0.9, "seed": 4}
+    scaled = small(sampling=sampling, workloads=[{"dataset": "gsm8k", "output_tokens": 2048, "score": "number"}])
+    assert scaled.sampling.model_dump() == sampling | {"temperature": 0.0}
+    assert [(each.dataset, each.score) for each in scaled.workloads] == [("gsm8k_sample", "number")]

@@ -16,7 +16,7 @@ from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.queries.arm_costs import COST
 from tests.warehouse.runs import circumstances
-from tests.warehouse.studies import ROUNDS, RunSpec, write
+from tests.warehouse.studies import ROUNDS, TOKENS, RunSpec, write
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
@@ -126,6 +126,18 @@ def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings)
     assert (arm_cost.currency, arm_cost.price_source) == ("EUR", "bill")
     assert arm_cost.kwh_per_million_output_tokens == pytest.approx(joules / 3.6)
     assert arm_cost.electricity_per_million_output_tokens == pytest.approx(joules / 3.6 * 0.3)
+
+
+def test_answer_tokens_bear_the_cost_of_the_reasoning_before_them(settings: Settings) -> None:
+    """A quarter of the tokens is answer. Where nothing was reasoned, or no answer came, there is no such cost."""
+    for arm, reasoned in (("plain", 3 * TOKENS // 4), ("silent", 0), ("endless", TOKENS), ("untold", None)):
+        write(settings, RunSpec(arm, 0, reasoned=reasoned))
+    ingest_all(settings)
+    found = {arm: arm_cost for (arm, _), arm_cost in costs(settings).items()}
+    plain = found["plain"]
+    assert plain.per_million_output_tokens is not None
+    assert plain.per_million_answer_tokens == pytest.approx(4 * plain.per_million_output_tokens)
+    assert [found[arm].per_million_answer_tokens for arm in ("silent", "endless", "untold")] == [None] * 3
 
 
 def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_it_is_chosen(

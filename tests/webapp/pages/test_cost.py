@@ -181,7 +181,10 @@ def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> 
     assert tables.slo_card(None, {}, 0.99).value == "no SLO"
 
 
-def test_a_table_has_energy_only_where_it_was_measured() -> None:
+def test_a_table_has_energy_and_answers_only_where_they_were_measured() -> None:
+    assert "per_million_answer_tokens" not in table(rows([COST], 0.99), has_slo=False)
+    reasoned = replace(COST, per_million_answer_tokens=9.0)
+    assert list(table(rows([reasoned], 0.99), has_slo=False)["per_million_answer_tokens"]) == [9.0]
     assert "kwh_per_million_output_tokens" not in table(rows([COST], 0.99), has_slo=False)
     measured = replace(COST, kwh_per_million_output_tokens=0.5)
     assert list(table(rows([measured], 0.99), has_slo=True)["within_slo"]) == [100.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.workers.load.openai_server import usage
 from workers.load.answer import DONE, Answer, EventReader
 
+STREAMS = Path(__file__).parent / "streams"
 KEYS = (
     "choices", "text", "delta", "content", "reasoning", "finish_reason", "usage", "prompt_tokens", "completion_tokens",
     "metrics", "token_ids", "speculative_decoding", "num_spec_steps", "error", "object", "message",
@@ -242,6 +244,24 @@ def test_rounds_of_the_reasoning_are_unknown_where_tokens_came_from_other_steps(
     assert thought_in_rounds([2, 1, 3], spoken("a", "", 4), spoken("", "Yes", 6)) == (None, None)
     assert thought_in_rounds([], *said) == (None, None)
     assert answered(*said, DONE).reasoning[3:] == (None, None)
+
+
+def test_a_stream_of_vllms_own_parser_is_cut_at_the_token_that_closes_the_reasoning() -> None:
+    """vLLM 0.32 with --reasoning-parser deepseek_r1, the reference pair with two tokens renamed to the tags, and a
+    template that writes the first: token 353 closes the reasoning, and vLLM counts none of it.
+    """
+    reader, answer = EventReader(), Answer()
+    stream = (STREAMS / "vllm-0.32-reasoning.sse").read_bytes()
+    for place, event in enumerate((*reader.feed(stream), *reader.close())):
+        answer.take(float(place), event)
+    assert (answer.problem(), answer.completion_tokens) == (None, 72)
+    tokens, reasoning = answer.token_ids or (), answer.reasoning
+    assert tokens.index(353) == 41
+    assert answer.text[: reasoning.chars].endswith("except KeyError:\n                pass\n\n   ")
+    assert answer.text[reasoning.chars :].startswith(" _call_call_calls(self, ")
+    # Counted to the chunk: the round that closed the reasoning brought one token of the answer.
+    assert reasoning == (43, 174, 15.0, 14, 28)
+    assert answer.speculation == {"num_spec_steps": 26, "num_draft_tokens": 78, "num_accepted_draft_tokens": 46}
 
 
 def rounds_of(**speculation: object) -> Answer:

@@ -32,7 +32,12 @@ _SAVING = ["saving", "saving_low", "saving_high"]
 #: In the downloads, but not in sight: the page's sentence on the price says them for all rows, or other columns do.
 _SAID_ABOVE = ("currency", "price_per_hour", "price_source")
 _SAID_BESIDE = ("pattern", "at_peak", "meets_slo")
-_ENERGY = ["kwh_per_million_output_tokens", "electricity_per_million_output_tokens"]
+#: Shown where some run has them.
+_AT_TIMES = [
+    "per_million_answer_tokens",
+    "kwh_per_million_output_tokens",
+    "electricity_per_million_output_tokens",
+]
 _MEETS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -54,11 +59,13 @@ def currencies(costs: Sequence[ArmCost]) -> list[str]:
 
 
 def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
-    """The columns to show, shares in percent. Energy is left out if no run measured it."""
-    energy = [name for name in _ENERGY if frame[name].notna().any()]
+    """The columns to show, shares in percent. Energy is left out if no run measured it, answers if nothing was reasoned
+    before them.
+    """
+    known = [name for name in _AT_TIMES if frame[name].notna().any()]
     slo = ["within_slo", "meets_slo"] if has_slo else []
     percent = [*_SAVING, *(["within_slo"] if has_slo else [])]
-    names = [*_WHERE, _FIRST, *_SAVING, *slo, *_OTHERS, *energy, "pattern", "at_peak"]
+    names = [*_WHERE, _FIRST, *_SAVING, *slo, *_OTHERS, *known, "pattern", "at_peak"]
     names += ["currency", "price_per_hour", "price_source"]
     shown = frame[names]
     words = shown["verdict"].map(_SIGNS).mask(frame["is_baseline"], "baseline")
@@ -102,6 +109,7 @@ def table_config(currency: str) -> dict[str, Any]:
     money = {
         "per_million_output_tokens": (f"Per 10⁶ output ({currency})", "A million output tokens"),
         "with_start_up": ("With start-up", "Includes each run's share of the engine's start"),
+        "per_million_answer_tokens": ("Per 10⁶ answer", "A million tokens of the answer: reasoning is paid for, too"),
         "per_million_tokens": ("Per 10⁶, all", "A million tokens, input and output together"),
         "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "GPUs only"),
     }

@@ -32,8 +32,8 @@ def turn(number: int, took_s: float, **changes: Any) -> RequestRecord:
     )
 
 
-def ingest_sessions(settings: Settings) -> None:
-    """Repeats differ by a per cent or two."""
+def ingest_sessions(settings: Settings, *drafts: str) -> None:
+    """Repeats differ by a per cent or two. `drafts` are the names of further arms that do as the draft does."""
     told = {"spec_drafts": 2, "spec_draft_tokens": 6, "spec_accepted_tokens": 1}
     later = {"spec_drafts": 1, "spec_draft_tokens": 3, "spec_accepted_tokens": 2}
     for repeat in range(3):
@@ -56,5 +56,7 @@ def ingest_sessions(settings: Settings) -> None:
             )
             first, second = DRAFT_S[concurrency]
             draft = (turn(1, first * noise, **told), turn(2, second * noise, **later))
-            write_run(settings.bundles, draft, run_id=f"d{repeat}{concurrency}", arm=DRAFT_ARM, **about)
+            for name in (DRAFT_ARM.name, *drafts):
+                arm = DRAFT_ARM.model_copy(update={"name": name})
+                write_run(settings.bundles, draft, run_id=f"{name}{repeat}{concurrency}", arm=arm, **about)
     ingest_all(settings)

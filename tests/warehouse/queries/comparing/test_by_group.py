@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.comparison.effect import Interval
-from lab.comparison.surface import sentence
+from lab.comparison.surface import foretold_sentences, sentence
 from lab.errors import QueryError
 from tests.warehouse.queries.comparing.session_study import ingest_sessions
 from tests.warehouse.runs import request, write_run
@@ -59,6 +59,18 @@ def test_the_surface_has_a_break_even_for_each_context_and_the_price_of_a_round(
     assert 3 < crossing.concurrency < 5
     assert surface.lines[1024].answer == "pays everywhere measured"
     assert sentence(surface).endswith("; up to 1,024 it pays everywhere measured")
+
+
+def test_a_draft_is_held_against_what_another_ones_rounds_cost(settings: Settings) -> None:
+    ingest_sessions(settings, "other")
+    with open_warehouse(settings.warehouse_file) as con:
+        found = surfaces(con, "job-1")
+    assert {arm: of_arm.num_speculative_tokens for arm, of_arm in found.items()} == {"draft": 3, "other": 3}
+    certain = "in 4 of 4 cells, and in 4 of the 4 whose side is certain"
+    assert foretold_sentences(found) == [
+        f"By what a round of {known} costs, {other} is on the expected side of 1× {certain}."
+        for known, other in (("draft", "other"), ("other", "draft"))
+    ]
 
 
 def test_programs_read_the_surface_as_a_document(studied: Settings) -> None:
