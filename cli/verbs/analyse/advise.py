@@ -61,8 +61,8 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     print_text("\n".join(sentences(answer).lines), end="\n\n")
     for arm, found in by_context.items():
         print_text(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
-    for line in surface.foretold_sentences(by_context):
-        print_text(f"{line}\n")
+    for sentence in surface.foretold_sentences(by_context):
+        print_text(f"{sentence}\n")
     for suggestion in advice:
         which = f" {arm_with_k(suggestion.arm, suggestion.gamma)}" if suggestion.arm else ""
         print_text(

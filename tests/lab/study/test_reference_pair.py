@@ -219,7 +219,6 @@ def test_a_large_study_scaled_down_is_this_one() -> None:
         "order": "side_by_side",
         "seed": 7,
         "endpoint": "chat",
-        "sampling": {"temperature": 0.5},
         "slo": {"ttft_ms": 100.0},
     }
 
