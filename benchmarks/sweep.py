@@ -1,8 +1,9 @@
 """Part sweep: one small study through Drafthouse's plan and worker, and the same cells by `vllm bench sweep serve`.
 
 Two arms, two loads, two repeats on the same prompts, one engine start per arm on both sides. Aim: 0.55 of the rival's
-wall time. Ours includes warm-up and bundles; the rival starts one client per cell. What Drafthouse asks an engine once
-after it was installed, its version and flags, it has asked before.
+wall time. Ours has both engines up side by side and includes warm-up and bundles; the rival has one engine after the
+other and starts one client per cell. What Drafthouse asks an engine once after it was installed, its version and flags,
+it has asked before.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ STUDY = Study(
     workloads=(WORKLOAD,),
     loads=(Load(max_concurrency=1, num_prompts=8), Load(max_concurrency=4, num_prompts=16)),
     repeats=2,
-    order="fewest_launches",  # like the rival
+    order="side_by_side",
+    repeats_per_launch=2,  # one engine start, like the rival
     engine_flags=FLAGS,
 )
 

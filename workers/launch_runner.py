@@ -25,7 +25,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.disk_room import refuse_full_disk
 from workers.engine_runtime import hopeless
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
-from workers.engine_runtime.room import largest_bytes, refuse_without_room
+from workers.engine_runtime.room import largest_bytes, refuse_without_room, while_there_is_room
 from workers.heartbeat import Heartbeat
 from workers.os_errors import named_os_errors
 from workers.probes.nvml import gpus
@@ -122,18 +122,12 @@ class LaunchRunner:
         self._launch = launch
 
     def _start_missing(self, runs: Mapping[str, Sequence[PlannedRun]]) -> None:
-        """Start the engines that are not up. Without GPUs they start together, as soon as one has shown how much memory
-        they take: most of a start is one thread that imports. On a GPU each measures what others left of its memory.
+        """Start the engines that are not up. Without GPUs they start together: most of a start is one thread that
+        imports. On a GPU each measures what others left of its memory.
         """
         missing = [engine for engine in self._engines.values() if engine.running is None and engine.starts < _STARTS]
-        if gpus():
-            alone, together = missing, []
-        else:
-            first = 0 if self._engine_bytes or self._processes() else 1
-            alone, together = missing[:first], missing[first:]
-        for engine in alone:
-            self._ensure_up(engine, runs[engine.arm.name])
-        self._ensure_all_up(together, runs)
+        for engines in [[engine] for engine in missing] if gpus() else [missing]:
+            self._ensure_all_up(engines, runs)
 
     def _ensure_up(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> RunningEngine | None:
         """Start the engine if it is not up and may be started again. Return it, or None if it is not up."""
@@ -180,7 +174,9 @@ class LaunchRunner:
         refuse_without_room(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
         names = ", ".join(repr(engine.arm.name) for engine in engines)
         with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
-            started = self.heartbeat.run(_all(self._started(engine) for engine in engines))
+            starts = _all(self._started(engine) for engine in engines)
+            is_known = len(engines) == 1 or self._engine_bytes or self._processes()
+            started = self.heartbeat.run(starts if is_known else while_there_is_room(starts))
         for engine, each in zip(engines, started, strict=True):
             if isinstance(each, RunningEngine):
                 self._has_started, engine.running = True, each

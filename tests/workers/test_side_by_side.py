@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.actors import ADMIN
 from tests.workers.homes import Home
 from workers.engine_runtime import process
 from workers.engine_runtime.process import EngineProcess
-from workers.engine_runtime.room import memory_bytes, refuse_without_room
+from workers.engine_runtime.room import memory_bytes, refuse_without_room, while_there_is_room
 from workers.worker import Worker
 
 LOAD = [{"max_concurrency": 1, "num_prompts": 3}]
@@ -54,12 +55,11 @@ def test_all_engines_start_once_for_two_repeats_that_run_a_b_b_a(home: Home, tmp
     assert list((home.settings.logs_dir / "engines").glob("*.log")) == []
 
 
-def test_engines_start_together_once_the_first_has_shown_their_memory(home: Home, tmp_path: Path) -> None:
-    """The second waits for the third to begin its start, and the other way round."""
+def test_engines_start_together(home: Home, tmp_path: Path) -> None:
+    """Each waits for the next one to begin its start."""
     begun = {name: str(tmp_path / name) for name in ("plain", "second", "third")}
-    flags: dict[str, dict[str, Any]] = {name: {"counter_file": file} for name, file in begun.items()}
-    flags["second"] |= {"await_file": begun["third"]}
-    flags["third"] |= {"await_file": begun["second"]}
+    after = {"plain": "second", "second": "third", "third": "plain"}
+    flags = {name: {"counter_file": file, "await_file": begun[after[name]]} for name, file in begun.items()}
     job, runs = measured(home, arms=arms(**flags))
     assert (job.state, job.error) == ("done", None)
     assert {run.status for run in runs} == {"completed"}
@@ -122,6 +122,25 @@ def test_a_retry_starts_all_engines_for_what_is_missing(home: Home, tmp_path: Pa
     assert [(run.arm.name, run.status) for run in again] == [("third", "completed")]
     assert {engine.arm for engine in again[0].idle_engines} == {"plain", "second"}
     assert [starts(tmp_path / name) for name in flags] == [2, 2, 2]
+
+
+async def test_engines_that_start_together_are_given_up_before_they_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert await while_there_is_room(asyncio.sleep(0, "ready")) == "ready"
+    memory = psutil.virtual_memory()
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=memory.total // 11))
+    was_cancelled = asyncio.Event()
+
+    async def never_ready() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            was_cancelled.set()
+
+    with pytest.raises(UserError, match='memory left while the engines of this study start together: use order = "int'):
+        await while_there_is_room(never_ready())
+    await asyncio.wait_for(was_cancelled.wait(), 5)
 
 
 def test_an_engine_that_the_memory_does_not_hold_is_refused_before_it_starts(

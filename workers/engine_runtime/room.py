@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 import psutil
 
 from lab.errors import UserError
 from workers.engine_runtime.process import EngineProcess, NoProcess, marked
+
+#: Engines that start together leave this share of the host's memory to everything else.
+_LEAST_FREE = 0.1
+_LOOK_EVERY_S = 0.1
+_INSTEAD = 'use order = "interleaved", which has one engine up at a time'
+T = TypeVar("T")
 
 
 def refuse_without_room(engines: Iterable[EngineProcess | NoProcess], more: int = 1, least_bytes: int = 0) -> None:
@@ -21,7 +29,30 @@ def refuse_without_room(engines: Iterable[EngineProcess | NoProcess], more: int 
         wanted = "one more engine" if more == 1 else f"{more} more engines"
         raise UserError(
             f"this host has {available / 2**30:.1f} GiB of memory left for {wanted} of this study, and each takes "
-            f'{each / 2**30:.1f} GiB: use order = "interleaved", which has one engine up at a time'
+            f"{each / 2**30:.1f} GiB: {_INSTEAD}"
+        )
+
+
+async def while_there_is_room(start: Coroutine[Any, Any, T]) -> T:
+    """Await engines that start together before one has shown how much memory they take.
+
+    Raises UserError as soon as less than a tenth of this host's memory is left; the caller stops the engines.
+    """
+    starting = asyncio.ensure_future(start)
+    try:
+        while not (await asyncio.wait([starting], timeout=_LOOK_EVERY_S))[0]:
+            _refuse_full_memory()
+        return await starting
+    finally:
+        starting.cancel()
+
+
+def _refuse_full_memory() -> None:
+    memory = psutil.virtual_memory()
+    if memory.available < _LEAST_FREE * memory.total:
+        raise UserError(
+            f"this host has {memory.available / 2**30:.1f} GiB of {memory.total / 2**30:.1f} GiB of memory left while "
+            f"the engines of this study start together: {_INSTEAD}"
         )
 
 
