@@ -107,19 +107,21 @@ def _surely_varied(texts: pa.ChunkedArray[Any], lengths: NDArray[np.int64]) -> N
     cells = _CELLS * sampled + 1
     begins = np.cumsum(cells) - cells
     chosen = np.repeat(begins, sampled) + _below(np.repeat(cells, sampled), _byte_hashes(content, places))
-    in_half = within >= np.repeat(lengths // 2, sampled)
+    is_last = _are_last(chosen, int(cells.sum()))
+    in_half = within >= np.repeat(lengths // 2, sampled)  # the later ones of a text, so also the last of their cells
     of_half = np.maximum(lengths - lengths // 2 - GRAM_CHARACTERS + 1, 0)
     enough, enough_in_half = LEAST_DISTINCT_SHARE * grams, LEAST_DISTINCT_SHARE * of_half
-    is_varied: NDArray[np.bool_] = _filled(chosen, cells) >= enough
-    is_varied &= _filled(chosen[in_half], cells) >= enough_in_half
+    is_varied: NDArray[np.bool_] = _counts(is_last, sampled) >= enough
+    is_varied &= _counts(is_last & in_half, sampled) >= enough_in_half
     return is_varied
 
 
 def _byte_hashes(content: NDArray[np.uint8], places: NDArray[np.int64]) -> Words:
     """A hash of 32 bits of the 16 bytes from each place on."""
-    windows: Any = np.lib.stride_tricks.sliding_window_view(content, GRAM_CHARACTERS)
-    words = windows[places].view(np.uint64)
-    mixed = words[:, 0] * _MIX[0] ^ (words[:, 1] ^ words[:, 1] >> np.uint64(29)) * _MIX[1]
+    # Of 8 bytes from every byte on: `take` gathers them in a fifth of the time that rows of 16 bytes need.
+    from_each: Any = np.lib.stride_tricks.sliding_window_view(content, 8).view(np.uint64)[:, 0]
+    first, second = from_each.take(places), from_each.take(places + 8)
+    mixed = first * _MIX[0] ^ (second ^ second >> np.uint64(29)) * _MIX[1]
     hashes: Words = (mixed ^ mixed >> np.uint64(32)) * _MIX[2] >> np.uint64(32)
     return hashes
 
@@ -129,12 +131,21 @@ def _below(sizes: NDArray[np.int64], hashes: Words) -> NDArray[np.int64]:
     return (hashes * sizes.astype(np.uint64) >> np.uint64(32)).astype(np.int64)
 
 
-def _filled(chosen: NDArray[np.int64], cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many of the cells of each text were chosen."""
-    table = np.zeros(int(cells.sum()), dtype=np.bool_)
-    table[chosen] = True
-    filled: NDArray[np.int64] = np.add.reduceat(table, np.cumsum(cells) - cells, dtype=np.int64)
-    return filled
+def _are_last(chosen: NDArray[np.int64], cells: int) -> NDArray[np.bool_]:
+    """Whether each is the last one to choose its cell: as many as there are filled cells."""
+    numbers = np.arange(chosen.size, dtype=np.int32)
+    table = np.empty(cells, dtype=np.int32)  # cells that nobody chose are never read
+    table[chosen] = numbers  # of several numbers for a cell, the last one stays
+    is_last: NDArray[np.bool_] = table[chosen] == numbers
+    return is_last
+
+
+def _counts(are: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many are true of each text, which has so many of them."""
+    counts = np.zeros(sizes.size, dtype=np.int64)
+    filled = sizes > 0
+    counts[filled] = np.add.reduceat(are, (np.cumsum(sizes) - sizes)[filled], dtype=np.int64)
+    return counts
 
 
 def _shares(texts: pa.ChunkedArray[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,8 @@ from lab.metrics.record_table import Floats
 from lab.metrics.request_table import RequestTable
 
 Samples = NDArray[np.float64]
+#: All values of each of LATENCIES; None for one that is unknown.
+Latencies = Mapping[str, Samples | None]
 
 
 def ttft_ms(requests: RequestTable) -> Floats:
@@ -60,14 +64,14 @@ def itl_ms(requests: RequestTable) -> Samples | None:
     chunks, tokens = requests.lists("chunk_s"), requests.lists("chunk_tokens")
     if not tokens.known.all() or not np.array_equal(tokens.bounds, chunks.bounds):
         return None
-    carrying = tokens.values > 0  # the gap before a chunk without tokens belongs to the next one that has some
-    carriers = chunks if carrying.all() else chunks.where(carrying)
-    shared_by = tokens.values[carrying][1:][carriers.follows]
-    shared_ms: Samples = carriers.gaps * 1000.0 / shared_by
-    return shared_ms if (shared_by == 1).all() else np.repeat(shared_ms, shared_by)
+    counts = tokens.values
+    if not (carrying := counts > 0).all():  # the gap before a chunk without tokens belongs to the next one with some
+        chunks, counts = chunks.where(carrying), counts[carrying]
+    gaps_ms, shared_by = chunks.gaps * 1000.0, counts[1:][chunks.follows]
+    return gaps_ms if (shared_by == 1).all() else np.repeat(gaps_ms / shared_by, shared_by)
 
 
-def samples_ms(completed: RequestTable) -> dict[str, Samples | None]:
+def samples_ms(completed: RequestTable) -> Latencies:
     """Return all values of each of LATENCIES. None where one request's values are unknown: a part would mislead."""
     tokens_known = bool(completed.known("completion_tokens").all())
     return {

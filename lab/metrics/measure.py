@@ -11,7 +11,7 @@ import numpy as np
 from lab.metrics import latency, slo
 from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.histogram import histogram
-from lab.metrics.latency import Samples
+from lab.metrics.latency import Latencies, Samples
 from lab.metrics.percentiles import percentiles
 from lab.metrics.record_table import Floats, Mask, Ragged
 from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
@@ -55,8 +55,16 @@ _MAXIMA = {
 }
 
 
-def measure(run: RunRecord, requests: RequestTable, samples: Sequence[TelemetrySample] = ()) -> dict[str, Value]:
-    """Return every one of METRICS by name. A failed run has at most the counts of its requests."""
+def measure(
+    run: RunRecord,
+    requests: RequestTable,
+    samples: Sequence[TelemetrySample] = (),
+    latencies_ms: Latencies | None = None,
+) -> dict[str, Value]:
+    """Return every one of METRICS by name. A failed run has at most the counts of its requests.
+
+    `latencies_ms` are those of the completed requests, if they have been computed already.
+    """
     values: dict[str, Value] = dict.fromkeys(metric.name for metric in METRICS)
     completed = requests.completed
     if run.status == "completed" or len(requests):
@@ -75,17 +83,16 @@ def measure(run: RunRecord, requests: RequestTable, samples: Sequence[TelemetryS
         values |= _scored(run, completed)
         values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
-        for name, samples_ms in latency.samples_ms(completed).items():
+        for name, samples_ms in (latency.samples_ms(completed) if latencies_ms is None else latencies_ms).items():
             values |= statistics_ms(name, samples_ms)
     return values
 
 
-def histograms(run: RunRecord, requests: RequestTable) -> dict[str, dict[int, int]]:
+def histograms(run: RunRecord, latencies_ms: Latencies) -> dict[str, dict[int, int]]:
     """Return the histogram in ms of each of LATENCIES that is known; an empty dict for a failed run."""
     if run.status != "completed":
         return {}
-    samples = latency.samples_ms(requests.completed)
-    return {name: histogram(values) for name, values in samples.items() if values is not None and values.size}
+    return {name: histogram(values) for name, values in latencies_ms.items() if values is not None and values.size}
 
 
 def _throughput(completed: RequestTable) -> dict[str, Value]:

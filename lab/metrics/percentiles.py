@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 #: Fewer values are ordered faster than they are counted.
 _MANY = 5_000
-#: Values are counted by the upper bits of their representation: sign, exponent, and seven bits after the leading one.
+#: Values are counted by the upper bits of their representation: sign, exponent, and eight bits after the leading one.
 #: Numbers that are not negative have the order of their representations, so each count covers a stretch of values.
-_LOWER_BITS = 45
+_LOWER_BITS = 44
 _NOT_FINITE = 0x7FF << 52 >> _LOWER_BITS
 
 Floats = NDArray[np.float64]
@@ -26,20 +26,19 @@ def percentiles(values: Floats, percents: Sequence[float]) -> list[float]:
     below = np.floor(places).astype(np.int64)
     ranks = np.unique(np.concatenate((below, np.minimum(below + 1, values.size - 1))))
     stretches -= lowest
-    ordered = dict(zip(ranks.tolist(), _of_ranks(values, stretches, ranks), strict=True))
+    ordered = dict(zip(ranks.tolist(), _of_ranks(values, stretches, ranks).tolist(), strict=True))
     return [_between(place, ordered) for place in places.tolist()]
 
 
-def _of_ranks(values: Floats, stretches: NDArray[np.int64], ranks: NDArray[np.int64]) -> list[float]:
+def _of_ranks(values: Floats, stretches: NDArray[np.int64], ranks: NDArray[np.int64]) -> Floats:
     """Return the values at these places of the sorted values: only stretches with one of them need to be ordered."""
     counts = np.bincount(stretches)
-    reached = np.cumsum(counts)
-    wanted = np.searchsorted(reached, ranks, side="right")
-    quantiles: list[float] = []
-    for stretch in np.unique(wanted):
-        inside = ranks[wanted == stretch] - (reached[stretch] - counts[stretch])
-        quantiles += np.partition(values[stretches == stretch], inside)[inside].tolist()
-    return quantiles
+    wanted = np.searchsorted(np.cumsum(counts), ranks, side="right")
+    is_wanted = np.zeros(counts.size, dtype=np.bool_)
+    is_wanted[wanted] = True
+    left_out = np.cumsum(np.where(is_wanted, 0, counts))[wanted]
+    places = ranks - left_out
+    return np.partition(values[is_wanted[stretches]], places)[places]
 
 
 def _between(place: float, ordered: dict[int, float]) -> float:

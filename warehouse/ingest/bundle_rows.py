@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lab.errors import BundleError
 from lab.metrics.groups import groups
+from lab.metrics.latency import samples_ms
 from lab.metrics.measure import histograms, measure
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported
@@ -34,6 +35,8 @@ from warehouse.schema.tables import (
 #: At most so many bundles are ingested together, of together at most so many bytes unless it is a single one: all of
 #: their rows are in memory at once.
 _MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 16 * 2**20
+#: So few rows are copied into one piece for DuckDB, which takes as long for each piece of a column as for many rows.
+_FEW_ROWS = 10_000
 #: A group of requests of which nothing is known.
 _GROUP: dict[str, Any] = dict.fromkeys(column.name for column in REQUEST_GROUP_COLUMNS)
 #: Errors for values that no column can hold.
@@ -106,10 +109,12 @@ def _caused(sentence: str, cause: Exception) -> BundleError:
 def _joined(bundles: Collection[Tables]) -> Tables:
     """Return the rows of all bundles by table."""
     names = dict.fromkeys(name for tables in bundles for name in tables)
-    return {
-        name: pa.concat_tables([tables[name] for tables in bundles if name in tables], promote_options="default")
-        for name in names
-    }
+    return {name: _in_one([tables[name] for tables in bundles if name in tables]) for name in names}
+
+
+def _in_one(tables: Sequence[pa.Table]) -> pa.Table:
+    joined = pa.concat_tables(tables, promote_options="default")
+    return joined.combine_chunks() if joined.num_rows < _FEW_ROWS else joined
 
 
 def _refuse_second(connection: duckdb.DuckDBPyConnection, bundles: Iterable[Tables]) -> None:
@@ -178,7 +183,8 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
     bundle = read_bundle(folder)
     run = bundle.run
     _refuse_renamed(root, folder, run.job_id, run.run_id)
-    measured = measure(run, bundle.requests, bundle.telemetry)
+    latencies_ms = samples_ms(bundle.requests.completed)
+    measured = measure(run, bundle.requests, bundle.telemetry, latencies_ms)
     verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder, run))
     requests = request_rows(bundle.requests, bundle.run.workload.score)
     latencies, prompts = prompt_latencies(requests)
@@ -187,7 +193,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
         "prompt_latencies": latencies,
         "telemetry": rows(TELEMETRY_COLUMNS, bundle.telemetry),
         "run_metrics": rows(METRIC_COLUMNS, [measured]),
-        "histograms": _histogram_rows(histograms(run, bundle.requests)),
+        "histograms": _histogram_rows(histograms(run, latencies_ms)),
         "request_groups": rows(REQUEST_GROUP_COLUMNS, [_GROUP | group for group in groups(run, bundle.requests)]),
     }
     of_run |= _verdict_rows(verdict)

@@ -124,11 +124,13 @@ def refresh(connection: duckdb.DuckDBPyConnection) -> None:
 def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
     """Append rows by column name, inside the caller's transaction."""
     for name, table in tables.items():
-        connection.register("incoming", table)
-        try:
-            connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
-        finally:
-            connection.unregister("incoming")
+        if table.num_rows:
+            _append(connection, name, table)
+
+
+def _append(connection: duckdb.DuckDBPyConnection, name: str, incoming: pa.Table) -> None:  # noqa: ARG001 - see below
+    # DuckDB finds the variable. A view of it, as `register` makes, takes longer than the rows of a small table.
+    connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
 
 
 @contextlib.contextmanager

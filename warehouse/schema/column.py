@@ -77,11 +77,13 @@ def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Colu
 
 def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
     """Return the records as rows for DuckDB. Raises ValueError if a column that is not nullable has a null."""
-    arrays = [pa.array([c.value(record) for record in records], type=c.types[1]) for c in columns]
-    for column, array in zip(columns, arrays, strict=True):
+    struct = pa.struct([(column.name, column.types[1]) for column in columns])
+    values = [tuple(column.value(record) for column in columns) for record in records]
+    batch = pa.RecordBatch.from_struct_array(pa.array(values, type=struct))
+    for column, array in zip(columns, batch.columns, strict=True):
         if array.null_count and not column.nullable:
             raise ValueError(f"column {column.name} is not nullable, but a record has no value for it")
-    return pa.table(arrays, names=[c.name for c in columns])
+    return pa.Table.from_batches([batch])
 
 
 def from_dicts(columns: Sequence[Column]) -> list[Column]:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.metrics.catalogue import LATENCIES, METRICS
+from lab.metrics.latency import samples_ms
 from lab.metrics.measure import (
     Value,
     energy_j,
@@ -160,7 +161,7 @@ def test_a_failed_run_has_no_numbers() -> None:
 def test_a_failed_run_counts_its_requests_but_measures_nothing_by_them() -> None:
     values = measured(request(), failed_request(), status="failed", error="the engine died")
     assert {name for name, value in values.items() if value is not None} == {"requests_completed", "requests_failed"}
-    assert histograms(run_record(status="failed"), RequestTable.of([request()])) == {}
+    assert histograms(run_record(status="failed"), samples_ms(RequestTable.of([request()]))) == {}
 
 
 def test_a_run_whose_requests_all_failed_has_no_throughput() -> None:
@@ -170,8 +171,10 @@ def test_a_run_whose_requests_all_failed_has_no_throughput() -> None:
 
 
 def test_each_latency_that_is_known_has_a_histogram() -> None:
-    assert set(histograms(run_record(), RequestTable.of([request()]))) == set(LATENCIES)
-    assert set(histograms(run_record(), RequestTable.of([request(chunk_tokens=None)]))) == set(LATENCIES) - {"itl"}
+    assert set(histograms(run_record(), samples_ms(RequestTable.of([request()])))) == set(LATENCIES)
+    assert set(histograms(run_record(), samples_ms(RequestTable.of([request(chunk_tokens=None)])))) == set(
+        LATENCIES
+    ) - {"itl"}
 
 
 def answered(sent_s: float, end_s: float, chunks: int = 4, **changes: Any) -> RequestRecord:
