@@ -13,6 +13,7 @@ from lab.errors import BundleError
 from lab.metrics.record_columns import records_table
 
 _R = TypeVar("_R")
+_BUFFER_BYTES = 2**18
 
 
 def write_records(path: Path, records: Sequence[Any], schema: pa.Schema) -> None:
@@ -42,7 +43,8 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
     """Read the rows as columns. Raises BundleError."""
     try:
         # One thread, because other processors may be measuring, and a column at a time, not the whole file ahead.
-        return pq.read_table(path, schema=schema, use_threads=False, pre_buffer=False)
+        # Without a buffer all bytes of a column are read before the first of its values.
+        return pq.read_table(path, schema=schema, use_threads=False, pre_buffer=False, buffer_size=_BUFFER_BYTES)
     except (OSError, pa.ArrowException) as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
 

@@ -15,7 +15,7 @@ from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.process_memory import give_back_memory
-from warehouse.queries.comparing.paired_runs import COMPARED
+from warehouse.queries.results import COMPARED
 from warehouse.queries.rows import Row, dicts
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: The metrics that can be compared: all that are a single number.
 COMPARABLE = tuple(metric.name for metric in METRICS if metric.name not in SEVERAL_VALUES)
+#: Which requests were sent the same prompt in every arm: a later turn follows what the model itself answered, unless
+#: recorded answers are replayed.
+COMPARED = "(turn IS NULL OR turn = 1 OR run_id IN (SELECT run_id FROM runs WHERE session_answers = 'recorded'))"
 
 
 def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from lab.comparison.influence import follows
 from lab.comparison.samples import Requests, RunSample
 from lab.errors import QueryError, UnknownStudyError
 from lab.metrics.catalogue import METRICS
-from warehouse.queries.results import COMPARABLE
+from warehouse.queries.results import COMPARABLE, COMPARED
 from warehouse.queries.rows import Row, dicts
 from warehouse.schema import request_columns
 
@@ -221,9 +221,6 @@ _HISTORY = """
     SELECT list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell HAVING count(*) >= 2
     ORDER BY max(started_at) DESC LIMIT 200
 """
-#: Which requests were sent the same prompt in every arm: a later turn follows what the model itself answered, unless
-#: recorded answers are replayed.
-COMPARED = "(turn IS NULL OR turn = 1 OR run_id IN (SELECT run_id FROM runs WHERE session_answers = 'recorded'))"
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.
 _OUTPUTS = f"""
     SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
