@@ -79,7 +79,10 @@ def _watch(most_bytes: int, page_bytes: int) -> None:
 
 
 def give_back_memory() -> None:
-    """Give back to the system what this process has freed: its allocators keep it, in pieces, for what may come."""
+    """Give back to the system what this process has freed, and what only refers to itself: its allocators keep it, in
+    pieces, for what may come.
+    """
+    gc.collect()
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()
     if sys.platform == "linux":

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from lab.errors import BundleError
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
-from warehouse.bundles.record_file import read_columns, write_columns
+from warehouse.bundles.record_file import read_columns, read_parts, write_columns
 from warehouse.bundles.run_bundle import (
     REQUESTS_FILE,
     RUN_FILE,
@@ -125,6 +125,25 @@ def read_imported(folder: Path) -> ImportedBundle:
     path = folder / REQUESTS_FILE
     requests = ImportedRequests(read_columns(path, ImportedRequests.schema)) if path.exists() else None
     return ImportedBundle(folder, record, replace(record.run, requests=requests))
+
+
+def known_of_all(completed: ImportedRequests) -> frozenset[str]:
+    """Return the fields that every completed request records; none if no request completed."""
+    names = ImportedRequests.schema.names if len(completed) else ()
+    return frozenset(name for name in names if completed.known(name).all())
+
+
+def read_known_of_all(folder: Path) -> frozenset[str] | None:
+    """Return the same of a bundle, or None if it has no requests, with few of its requests in memory at a time.
+
+    Raises BundleError.
+    """
+    path = folder / REQUESTS_FILE
+    if not path.exists():
+        return None
+    parts = map(ImportedRequests, read_parts(path))
+    known = [known_of_all(part.completed) for part in parts if len(part.completed)]
+    return frozenset.intersection(*known) if known else frozenset()
 
 
 def read_record(folder: Path) -> ImportedRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from lab.errors import BundleError
 from lab.metrics.record_columns import records_table
 
 _R = TypeVar("_R")
-_BUFFER_BYTES = 2**18
+_BUFFER_BYTES, _PART_ROWS = 2**18, 1000
 
 
 def write_records(path: Path, records: Sequence[Any], schema: pa.Schema) -> None:
@@ -45,6 +45,16 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
         # One thread, because other processors may be measuring, and a column at a time, not the whole file ahead.
         # Without a buffer all bytes of a column are read before the first of its values.
         return pq.read_table(path, schema=schema, use_threads=False, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+    except (OSError, pa.ArrowException) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from None
+
+
+def read_parts(path: Path) -> Iterator[pa.Table]:
+    """Read the rows as columns, some rows at a time. Raises BundleError."""
+    try:
+        with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+            for batch in file.iter_batches(_PART_ROWS, use_threads=False):
+                yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException) as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
 

@@ -19,7 +19,7 @@ from lab.metrics.record_table import Floats, Ragged
 from lab.metrics.records import Circumstances, RunRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
-from warehouse.bundles.imported_bundle import ImportedRecord
+from warehouse.bundles.imported_bundle import ImportedRecord, known_of_all
 from warehouse.importers.model import ImportedRequests, ImportedRun
 
 #: Fields that no format of another tool has.
@@ -69,7 +69,16 @@ class Evidence:
 
 def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
     """Return what the file records of the run, with placeholders for the rest. `run` has its requests."""
-    return Evidence(_record(record, run), frozenset(_unrecorded(run)), run)
+    known = None if run.requests is None else known_of_all(run.requests.completed)
+    return Evidence(_record(record, run), frozenset(_unrecorded(run, known)), run)
+
+
+def without_requests(record: ImportedRecord, known: frozenset[str] | None) -> Evidence:
+    """Return the same for the checks of the runs of a job together, which look at no requests.
+
+    `known` are the fields that every completed request has; None if the file has no requests.
+    """
+    return Evidence(_record(record, record.run), frozenset(_unrecorded(record.run, known)), record.run)
 
 
 def failure_reason(run: ImportedRun) -> str | None:
@@ -77,7 +86,7 @@ def failure_reason(run: ImportedRun) -> str | None:
     return None if run.metrics["requests_completed"] != 0 else "no request completed"
 
 
-def _unrecorded(run: ImportedRun) -> Iterator[str]:
+def _unrecorded(run: ImportedRun, known: frozenset[str] | None) -> Iterator[str]:
     columns = run.columns
     yield from (*_NEVER_RECORDED, *_TELEMETRY)
     absent = {
@@ -93,22 +102,16 @@ def _unrecorded(run: ImportedRun) -> Iterator[str]:
         "requests_failed": run.metrics["requests_failed"],
         "requests_completed": run.metrics["requests_completed"],
         "arm.speculation": _drafted(run),
-        "spec_accepted_tokens": _known_of_all(run, "spec_accepted_tokens"),
     }
     yield from (name for name, value in absent.items() if value is None)
-    if run.requests is None:
+    if "spec_accepted_tokens" not in (known or ()):
+        yield "spec_accepted_tokens"
+    if known is None:
         yield from _OF_REQUESTS
         return
     fields = {"sent_s": "sent_s", "first_token_s": "ttft_ms", "end_s": "e2e_ms", "chunk_s": "chunk_gaps_ms"}
     fields |= {name: name for name in ("output_text", "completion_tokens")}
-    yield from (ours for ours, theirs in fields.items() if _known_of_all(run, theirs) is None)
-
-
-def _known_of_all(run: ImportedRun, name: str) -> bool | None:
-    """Return True if every completed request records it; None if one does not or none completed."""
-    if run.requests is None or not len(run.requests.completed):
-        return None
-    return True if run.requests.completed.known(name).all() else None
+    yield from (ours for ours, theirs in fields.items() if theirs not in known)
 
 
 def _drafted(run: ImportedRun) -> int | None:
@@ -216,16 +219,20 @@ def chunk_moments_s(requests: ImportedRequests, sent_s: Floats) -> Ragged:
     counts = np.where(is_known, gaps_ms.lengths + 1, 0)
     bounds = np.concatenate(([0], np.cumsum(counts)))
     begins = bounds[:-1][is_known]
-    moments_s = np.empty(int(bounds[-1]))
+    moments_s = np.zeros(int(bounds[-1]))
     is_gap = np.ones(moments_s.size, dtype=np.bool_)
     is_gap[begins] = False
-    moments_s[is_gap] = gaps_ms.values[np.repeat(is_known, gaps_ms.lengths)] / 1000
+    moments_s[is_gap] = gaps_ms.values if is_known.all() else gaps_ms.values[np.repeat(is_known, gaps_ms.lengths)]
+    moments_s /= 1000
     moments_s[begins] = first_s[is_known]
     _sum_up(moments_s, begins, counts[is_known])
     found = Ragged(moments_s, bounds, is_known)
     end_s = sent_s + requests.numbers("e2e_ms") / 1000
     is_rounded = (end_s < found.lasts) & (found.lasts <= end_s + _ROUNDING_S)
-    np.minimum(moments_s, np.repeat(np.where(is_rounded, end_s, np.inf), counts), out=moments_s)
+    latest_s = np.where(is_rounded, end_s, np.inf)
+    for start in range(0, counts.size, _LISTS):
+        of_part = moments_s[bounds[start] : bounds[min(start + _LISTS, counts.size)]]
+        np.minimum(of_part, np.repeat(latest_s[start : start + _LISTS], counts[start : start + _LISTS]), out=of_part)
     return found
 
 

@@ -10,9 +10,9 @@ import duckdb
 from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.validity import StudyRun, judge_study
-from warehouse.bundles.imported_bundle import is_imported, read_imported
+from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, read_record
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
-from warehouse.ingest.imported_evidence import as_evidence
+from warehouse.ingest.imported_evidence import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.process_memory import give_back_memory
 from warehouse.queries.results import COMPARED
@@ -143,9 +143,9 @@ def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] |
     try:
         if not is_imported(folder):
             return StudyRun(read_run(folder), metrics), frozenset()
-        bundle = read_imported(folder)
+        record, known = read_record(folder), read_known_of_all(folder)
     except BundleError:
         return None
     give_back_memory()  # one import may be as large as a hundred runs
-    evidence = as_evidence(bundle.record, bundle.run)
+    evidence = without_requests(record, known)
     return StudyRun(evidence.record, metrics), evidence.unrecorded
