@@ -1,4 +1,5 @@
-"""How `make test` shares tests between four processes (`pytest -n 4 -p tests.side_by_side`), and its slowest files.
+"""How `make test` shares tests between four processes (`pytest --processes 4 -p tests.side_by_side`), and its slowest
+files.
 
 Half of the tests' time is waiting for other processes, so there are twice as many as two processors: 550 s instead of
 602 s with three; six take as long as four. The one that measures has the longest way to go, and what it measures must
@@ -7,6 +8,7 @@ not depend on what runs beside it: the others yield to it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 from collections import defaultdict
@@ -14,7 +16,8 @@ from collections.abc import Generator
 from operator import itemgetter
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+
+from tests.forks import run_in_forks
 
 _MEASURING = "measuring"
 #: Which files share a process, in the order in which the groups begin. Engines never measure two at once, because they
@@ -44,13 +47,6 @@ def group_of(nodeid: str) -> str:
     return next(groups, nodeid.partition("::")[0])
 
 
-class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Each process takes the next group when it is done with one."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
-
-
 class _Seconds:
     """Sums, file by file, what all processes report."""
 
@@ -71,22 +67,18 @@ class _Seconds:
         terminalreporter.line(f"{wall_s:7.1f}  {cpu_s:14.1f}  all {len(self.wall_s)} files")
 
 
-class _Yielding:
-    """Lowers the priority of a process at its first test of another group than the one that measures."""
-
-    def __init__(self) -> None:
-        self.yields = False
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        if not self.yields and group_of(nodeid) != _MEASURING:
-            os.nice(_NICENESS)
-            self.yields = True
+def _yield(item: pytest.Item) -> None:
+    """Lower the priority of a process from its first test on of another group than the one that measures."""
+    if group_of(item.nodeid) != _MEASURING:
+        os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 class _ProcessorTime:
     """Tells with each report the processor seconds of this process, and of the children that it waited for."""
 
-    def __init__(self) -> None:
+    until_now_s = 0.0
+
+    def pytest_runtest_logstart(self) -> None:
         self.until_now_s = _cpu_s()
 
     @pytest.hookimpl(wrapper=True)
@@ -102,19 +94,23 @@ def _cpu_s() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--processes", type=int, default=0, help="run groups of files side by side in so many processes")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_ProcessorTime())
     config.pluginmanager.register(_Seconds())
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Each process collects all tests, its own and those of the others."""
-    if hasattr(session.config, "workerinput") and any(group_of(item.nodeid) == _MEASURING for item in session.items):
-        session.config.pluginmanager.register(_Yielding())
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    return _Groups(config, log)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    processes: int = session.config.getoption("processes")
+    if not processes or session.testsfailed or session.config.option.collectonly:
+        return None  # pytest's own
+    groups = [list(items) for _, items in itertools.groupby(session.items, lambda item: group_of(item.nodeid))]
+    run_in_forks(session, groups, processes, _yield)
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
