@@ -131,8 +131,9 @@ class Here(Lab):
     def import_paths(self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress) -> Imported:
         from warehouse.importers.documents import import_document
         from warehouse.importers.store import import_paths
-        from warehouse.process_memory import give_back_memory
+        from warehouse.process_memory import give_back_memory, keep_what_is_imported
 
+        keep_what_is_imported()
         imported = import_paths(self._settings, paths, tool, labels, progress, actor=local_actor())
         progress("adding to the warehouse", 1.0)
         give_back_memory()

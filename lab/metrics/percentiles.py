@@ -38,7 +38,8 @@ def _of_ranks(values: Floats, stretches: NDArray[np.int64], ranks: NDArray[np.in
     is_wanted[wanted] = True
     left_out = np.cumsum(np.where(is_wanted, 0, counts))[wanted]
     places = ranks - left_out
-    return np.partition(values[is_wanted[stretches]], places)[places]
+    quantiles: Floats = np.partition(values[is_wanted[stretches]], places)[places]
+    return quantiles
 
 
 def _between(place: float, ordered: dict[int, float]) -> float:

@@ -79,7 +79,8 @@ def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
     """Return the records as rows for DuckDB. Raises ValueError if a column that is not nullable has a null."""
     struct = pa.struct([(column.name, column.types[1]) for column in columns])
     values = [tuple(column.value(record) for column in columns) for record in records]
-    batch = pa.RecordBatch.from_struct_array(pa.array(values, type=struct))
+    structs: Any = pa.array(values, type=struct)
+    batch = pa.RecordBatch.from_struct_array(structs)
     for column, array in zip(columns, batch.columns, strict=True):
         if array.null_count and not column.nullable:
             raise ValueError(f"column {column.name} is not nullable, but a record has no value for it")

@@ -106,7 +106,7 @@ def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:
     """
     wanted: list[Any] = [("index", "min"), *((name, "mean") for name in _LATENCIES)]
     narrow = requests.select(["index", "prompt_id", *_LATENCIES])  # the other columns are nearly all of the bytes
-    grouped = narrow.filter(requests["is_completed"]).group_by("prompt_id").aggregate(wanted)
+    grouped = narrow.filter(requests["is_completed"]).group_by("prompt_id", use_threads=False).aggregate(wanted)
     if not grouped.num_rows:
         return rows(PROMPT_LATENCY_COLUMNS, []), rows(PROMPT_LIST_COLUMNS, [])
     by_prompt = grouped.sort_by("index_min")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,17 @@ from lab.metrics.records import RequestRecord, TelemetrySample
 from lab.study import Load, Sampling, Slo
 from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, foreign, silent
 from tests.warehouse.runs import records
+from warehouse.bundles.imported_bundle import read_known_of_all, read_record, write_imported
+from warehouse.bundles.run_bundle import find_bundles
 from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, Scalar
-from warehouse.ingest.imported_evidence import Evidence, as_evidence, as_lists, chunk_moments_s, failure_reason
+from warehouse.ingest.imported_evidence import (
+    Evidence,
+    as_evidence,
+    as_lists,
+    chunk_moments_s,
+    failure_reason,
+    without_requests,
+)
 
 
 def evidence(run: ImportedRun) -> Evidence:
@@ -71,6 +81,31 @@ def test_an_absent_metric_is_unrecorded(name: str) -> None:
 def test_what_one_completed_request_lacks_is_unrecorded_of_all(changes: dict[str, Any], hidden: str) -> None:
     assert unrecorded(foreign(requests=(REQUEST, replace(REQUEST, **changes), FAILED))) == {hidden}
     assert unrecorded(foreign(requests=(REQUEST, FAILED))) == set()
+
+
+@pytest.mark.parametrize("lacks", ["sent_s", "chunk_gaps_ms", "output_text", None])
+@pytest.mark.parametrize("place", [0, 1999])
+def test_a_bundle_that_is_read_in_parts_records_the_same(tmp_path: Path, lacks: str | None, place: int) -> None:
+    requests = [REQUEST if number % 3 else FAILED for number in range(2000)]
+    without: dict[str, Any] = {} if lacks is None else {lacks: None}
+    requests[place] = replace(REQUEST, **without)
+    run = foreign(requests=tuple(requests))
+    write_imported(tmp_path, [run], {run.source.sha256: b"{}"})
+    [folder] = find_bundles(tmp_path)
+    judged = without_requests(read_record(folder), read_known_of_all(folder))
+    assert judged.unrecorded == evidence(run).unrecorded
+    assert judged.record == evidence(run).record
+
+
+@pytest.mark.parametrize("requests", [None, (), (FAILED,)])
+def test_so_does_a_bundle_without_completed_requests(
+    tmp_path: Path, requests: tuple[ImportedRequest, ...] | None
+) -> None:
+    run = foreign(requests=requests)
+    write_imported(tmp_path, [run], {run.source.sha256: b"{}"})
+    [folder] = find_bundles(tmp_path)
+    judged = without_requests(read_record(folder), read_known_of_all(folder))
+    assert judged.unrecorded == evidence(run).unrecorded
 
 
 def test_without_a_completed_request_nothing_of_requests_is_recorded() -> None:
