@@ -34,7 +34,7 @@ from warehouse.schema.tables import (
 
 #: At most so many bundles are ingested together, of together at most so many bytes unless it is a single one: all of
 #: their rows are in memory at once.
-_MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 16 * 2**20
+_MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 24 * 2**20
 #: So few rows are copied into one piece for DuckDB, which takes as long for each piece of a column as for many rows.
 _FEW_ROWS = 10_000
 #: A group of requests of which nothing is known.
