@@ -19,6 +19,8 @@ from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 _ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
 #: Of each context of a surface, whose cells have three lines.
 _SURFACE_ROW_HEIGHT = 60
+#: Of a crossing, from the middle of its row.
+_CROSSING_OFFSET = 23
 #: Of a crossing: whether its interval is known on a side, and on both.
 _IS_BOUNDED, _IS_SURE = (f"isValid(datum.low) {sign} isValid(datum.high)" for sign in ("||", "&&"))
 _TOOLTIP = [
@@ -118,7 +120,7 @@ def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
 def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode) -> list[Any]:
     """The place of 1× in each context, and its interval, to the edge of what was measured where one side is open.
 
-    A place whose interval is not known on both sides is pale.
+    A place whose interval is not known on both sides is pale. Both lie at the foot of the row, below its words.
     """
     if crossings.empty:
         return []
@@ -130,10 +132,10 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
     ink = INKS[mode].text
     bands = (
         base.transform_filter(_IS_BOUNDED)
-        .mark_bar(height=4, yOffset=_SURFACE_ROW_HEIGHT / 2 - 4, color=ink, opacity=0.45)
+        .mark_bar(height=4, yOffset=_CROSSING_OFFSET, color=ink, opacity=0.45)
         .encode(x=alt.X("drawn_low:Q"), x2=alt.X2("drawn_high:Q"))
     )
-    ticks = base.mark_tick(orient="vertical", thickness=3, size=_SURFACE_ROW_HEIGHT - 4, color=ink)
+    ticks = base.mark_tick(orient="vertical", thickness=4, size=12, yOffset=_CROSSING_OFFSET, color=ink)
     opacity = alt.condition(_IS_SURE, alt.value(1.0), alt.value(0.4))
     return [bands, ticks.encode(x=alt.X("at:Q"), opacity=opacity)]
 
