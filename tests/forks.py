@@ -84,6 +84,7 @@ def _work(
     status = 1
     try:
         atexit._clear()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
         capture = session.config.pluginmanager.getplugin("capturemanager")
         capture.stop_global_capturing()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the parent prints
