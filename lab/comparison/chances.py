@@ -1,5 +1,5 @@
-"""How likely so many more blocks decide an open comparison that is looked at after every block, and how likely there is
-an effect at all.
+"""How likely so many more blocks show the effect of an open comparison that is looked at after every block, and how
+likely there is one at all.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def likely(effect: Effect) -> float:
     return float(special.expit(log_odds + special.logit(1 - _NONE_AT_FIRST)))
 
 
-def chances(effect: Effect, blocks: int, bound: float, alpha: float, like: int) -> Array:
-    """Return how likely 1, 2 ... more blocks decide it, up to the last look; all 0 if the scatter is unknown.
+def chances(effect: Effect, blocks: int, alpha: float, like: int) -> Array:
+    """Return how likely 1, 2 ... more blocks show an effect, up to the last look; all 0 if the scatter is unknown.
 
     Of the true ratio no more is known than what was measured: the predictive power of Spiegelhalter, Freedman &
     Blackburn 1986, doi:10.1016/0197-2456(86)90003-6.
@@ -45,6 +45,4 @@ def chances(effect: Effect, blocks: int, bound: float, alpha: float, like: int) 
     half = spread.half_width(later, 1 - looks.unpaid(alpha, counts, like))
     away, sd = abs(effect.value), np.sqrt(one_block * (counts - blocks) / (blocks * counts))
     differs = special.ndtr((away - half) / sd) + special.ndtr(-(away + half) / sd)
-    room = np.maximum(bound - half, 0.0)
-    same = special.ndtr((room - away) / sd) - special.ndtr(-(room + away) / sd)
-    return np.asarray(np.minimum(differs + same, 1.0), dtype=np.float64)
+    return np.asarray(differs, dtype=np.float64)

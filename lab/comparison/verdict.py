@@ -74,14 +74,17 @@ def verdicts(
     rule = _Rule(math.log1p(margin), 1 - confidence, strict=strict)
     effects = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
     claims = [(place, effect) for place, effect in effects if not table[place].control]
-    like = like_claims([table[place] for place, _ in claims], strict=strict)
+    cells = [table[place] for place, _ in claims]
+    like = like_claims(cells, strict=strict)
     differs, same = (
-        rule.adjust(paid_for_looks(p_values, [table[place] for place, _ in claims], like))
+        rule.adjust(paid_for_looks(p_values, cells, like), cells)
         for p_values in _p_values([effect for _, effect in claims], rule.bound)
     )
-    intervals = rule.intervals([table[place] for place, _ in claims], like, differs, same)
+    intervals = rule.intervals(cells, like, differs, same)
     calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
-    alpha = _next_level(rule.level, len(claims), 0 if strict else calls)
+    alpha = _next_level(
+        rule.level, len(claims), 0 if strict else calls, two_stages=not strict and _all_looked_at(cells)
+    )
     table_verdicts = [_CONTROL if cell.control else UNKNOWN for cell in table]
     controls = [(place, effect) for place, effect in effects if table[place].control]
     for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
@@ -105,14 +108,21 @@ def like_claims(table: Sequence[Comparison], *, strict: bool = False) -> list[in
 
 
 def next_level(found: Sequence[Verdict], confidence: float = CONFIDENCE) -> float:
-    """Return the level at which one more call would be made in a table with these verdicts."""
+    """Return the level at which one more call would be made in a table, measured until decided, with these verdicts."""
     claims = [verdict for verdict in found if verdict.claims]
     calls = sum(verdict.word != "not enough data" for verdict in claims)
-    return _next_level(1 - confidence, len(claims), calls)
+    return _next_level(1 - confidence, len(claims), calls, two_stages=True)
 
 
-def _next_level(level: float, claims: int, calls: int) -> float:
-    return level / claims * min(calls + 1, claims) if claims else level
+def _next_level(level: float, claims: int, calls: int, *, two_stages: bool) -> float:
+    if not claims:
+        return level
+    second = level / (1 + level) / max(claims - calls, 1) if two_stages else 0.0
+    return min(max(level / claims, second) * min(calls + 1, claims), level)
+
+
+def _all_looked_at(cells: Sequence[Comparison]) -> bool:
+    return bool(cells) and all(cell.until_decided for cell in cells)
 
 
 def shown_ratio(comparison: Comparison, verdict: Verdict) -> Interval | None:
@@ -150,8 +160,10 @@ class _Rule:
     _: KW_ONLY
     strict: bool
 
-    def adjust(self, p_values: Array) -> list[float]:
-        return holm(p_values) if self.strict else benjamini_hochberg(p_values)
+    def adjust(self, p_values: Array, cells: Sequence[Comparison]) -> list[float]:
+        if self.strict:
+            return holm(p_values)
+        return two_stages(p_values, self.level) if _all_looked_at(cells) else benjamini_hochberg(p_values)
 
     def intervals(
         self, cells: Sequence[Comparison], like: Sequence[int], differs: Sequence[float], same: Sequence[float]
@@ -160,6 +172,7 @@ class _Rule:
 
         If c of n claims are called, they stand at c / n of the level, as Benjamini & Hochberg's last call does: that
         keeps the false coverage rate of the called ones (Benjamini & Yekutieli 2005, doi:10.1198/016214504000001907).
+        So it does where a second stage called more: there an interval that reaches beyond 1 is cut at it.
         In the strict reading at 1 / n of it, together (Bonferroni), and no wider than Holm's later steps leave them.
         """
         equal = np.array(same) <= self.level
@@ -252,6 +265,19 @@ def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
     adjusted = np.empty(count)
     adjusted[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0) if count else stepped
     return [float(p) for p in adjusted]
+
+
+def two_stages(p_values: Sequence[float] | Array, level: float) -> list[float]:
+    """Adjusted p values of a table measured until decided: Benjamini, Krieger & Yekutieli 2006, Biometrika 93, 491-507.
+
+    What the first stage calls has an effect in the main, so the second corrects for the others alone. Both are Benjamini
+    & Hochberg's, at level / (1 + level). A table without any effect, where the first calls nothing, is judged as by them
+    alone. No p value becomes less than it was.
+    """
+    alone = np.array(benjamini_hochberg(p_values))
+    others = max(alone.size - int((alone * (1 + level) <= level).sum()), 1)
+    second = alone * (1 + level) * others / max(alone.size, 1)
+    return [float(p) for p in np.maximum(np.minimum(alone, second), p_values)]
 
 
 def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, like: int | None = None) -> int | None:

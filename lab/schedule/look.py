@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.influence import follows, mean
 from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
 from lab.comparison.samples import Array, RunSample
-from lab.comparison.verdict import MARGIN, Verdict, like_claims, next_level, verdicts
+from lab.comparison.verdict import Verdict, like_claims, next_level, verdicts
 from lab.schedule.schedule import Outcome
 from lab.study import Load, Study
 
@@ -41,7 +42,8 @@ class Look:
 
     words: Mapping[Cell, str]
     needs: Mapping[Cell, int | None]
-    chances: Mapping[Cell, Array]  # of an effect and a verdict after 1, 2 ... more blocks, of each open cell
+    likely: Mapping[Cell, float]  # that there is an effect, of each open cell
+    chances: Mapping[Cell, Array]  # that 1, 2 ... more blocks would show it then
     failing: frozenset[Cell] = frozenset()
     dominated: Mapping[str, str] | None = None
 
@@ -78,6 +80,7 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
     return Look(
         words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
         needs=needs,
+        likely={cell: _likely(comparison) for cell, (comparison, _) in undecided.items()},
         chances={cell: _chances(comparison, alpha, like[cell]) for cell, (comparison, _) in undecided.items()},
         failing=frozenset(
             cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
@@ -90,16 +93,17 @@ def _more_blocks(comparison: Comparison, verdict: Verdict) -> int | None:
     return None if verdict.more_repeats is None else verdict.more_repeats // comparison.repeats_a_block
 
 
-def _chances(comparison: Comparison, alpha: float, like: int) -> Array:
-    """The chances of a verdict, as far as it is likely that there is an effect.
+def _likely(comparison: Comparison) -> float:
+    """Of a cell that is too young to be judged nothing is known, so its next block is always worth its time."""
+    return 1.0 if comparison.blocks < FIRST_LOOK or comparison.effect is None else likely(comparison.effect)
 
-    Of a cell that is too young to be judged nothing is known, so its next block is always worth its time.
-    """
+
+def _chances(comparison: Comparison, alpha: float, like: int) -> Array:
     if comparison.blocks < FIRST_LOOK:
         return np.ones(LAST_LOOK)
     if comparison.effect is None:
         return np.zeros(LAST_LOOK)
-    return likely(comparison.effect) * chances(comparison.effect, comparison.blocks, math.log1p(MARGIN), alpha, like)
+    return chances(comparison.effect, comparison.blocks, alpha, like)
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,17 @@ class _Runs:
         comparisons = compare_cells([self._pair(cell, baseline) for cell in cells], "higher")
         return dict(zip(cells, zip(comparisons, verdicts(comparisons), strict=True), strict=True))
 
+    def is_behind(self, arm: str, other: str) -> bool:
+        """Whether the arm measured less than the other one in each of its cells: else no verdict will say so of all."""
+        return all(0 < self._mean_ratio(cell, other) < 1 for cell in self.by_cell if cell.arm == arm)
+
+    def _mean_ratio(self, cell: Cell, other: str) -> float:
+        """The mean over the repeats that both have; 0 without any."""
+        theirs = {run.block: run.value for run in self.by_cell.get(cell._replace(arm=other), ())}
+        pairs = [(run.value, theirs.get(run.block)) for run in self.by_cell[cell]]
+        logs = [math.log(mine / yours) for mine, yours in pairs if mine and yours]
+        return math.exp(statistics.fmean(logs)) if logs else 0.0
+
     def _pair(self, cell: Cell, baseline: str) -> CellRuns:
         load = self.loads[cell.load]
         how = follows(METRIC, closed_loop=load.closed_loop)
@@ -164,7 +179,11 @@ def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[st
     beaten_by: dict[str, str] = {}
     everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
     for other in arms:
-        rivals = [arm for arm in arms if arm in open_arms and arm != other and arm not in beaten_by]
+        rivals = [
+            arm
+            for arm in arms
+            if arm in open_arms and arm != other and arm not in beaten_by and runs.is_behind(arm, other)
+        ]
         judged = runs.judged(other, everybody - {other}) if rivals and other not in beaten_by else {}
         for arm in rivals:
             cells = [cell for cell in runs.by_cell if cell.arm == arm]

@@ -27,9 +27,12 @@ from lab.schedule.shared import Content, Share
 from lab.study import Arm, Study
 from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
 
-#: A cell is worth its time while that is its chance of a verdict for the time that a cell's block usually takes.
-#: Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects, below it takes more time.
-_LEAST_WORTH = 0.0022
+#: A cell is worth its time while that is its chance of showing an effect for the time that a cell's block usually takes,
+#: for each block that there was. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer
+#: effects, below it takes more time; and what shows late is dear, so the same for each block calls fewer in small tables.
+_LEAST_WORTH = 0.0025
+#: A cell without an effect is given up after about so many more blocks.
+_GIVEN_UP_AFTER = 2
 #: Where nothing is known of how long something takes, it takes next to no time.
 _NO_TIME_S = 1e-9
 
@@ -170,7 +173,8 @@ class _Blocks:
         if blocks >= self._most:
             return End("hopeless", _sentence(look, f"A study until decided has at most {self._most} looks."))
         awaited = Counter(cell for cells in under_way for cell in cells)
-        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s, awaited)
+        least = _LEAST_WORTH * blocks / prices.usual()
+        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s, awaited, least)
         if not chosen:
             return End("budget spent" if too_dear else "hopeless", _sentence(look, _hopeless(look, prices)))
         return chosen, _sentence(look, "")
@@ -185,27 +189,32 @@ def _cells_in(content: Content) -> list[Cell]:
 
 
 def _worth_their_time(
-    look: Look, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int]
+    look: Look, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int], least: float
 ) -> tuple[list[Cell], bool]:
-    """The cells of the next block, the best chance of a verdict a second first; whether the time left kept some out.
+    """The cells of the next block, the best chance of an effect shown a second first, while that is `least` or more; and
+    whether the time left kept some out.
 
-    A cell's time is that of as many blocks as are best for it, at what they add to the time of those chosen before. A
-    cell that has as many `awaited` blocks under way is left out.
+    A cell's time is that of the blocks that are to be expected of it: as many as are best for it if it has an effect,
+    and a few if it has none, which then soon shows; at what they add to the time of those chosen before. A cell that
+    has as many `awaited` blocks under way is left out.
     """
-    blocks: dict[Cell, int] = {}
+    blocks: dict[Cell, float] = {}
     worth: dict[Cell, float] = {}
     for cell in look.waiting:
-        likely = look.chances[cell][: most + awaited.get(cell, 0)]
-        best = 1 + int((likely / np.arange(1, likely.size + 1)).argmax())
-        if best > awaited.get(cell, 0):
-            blocks[cell] = best - awaited.get(cell, 0)
-            worth[cell] = float(likely[best - 1])
-    chosen: dict[Cell, int] = {}
+        under_way, likely = awaited.get(cell, 0), look.likely[cell]
+        chances = likely * look.chances[cell][: most + under_way]
+        counts = np.arange(1, chances.size + 1)
+        expected = likely * counts + (1 - likely) * np.minimum(counts, _GIVEN_UP_AFTER)
+        best = int((chances / expected).argmax())
+        if expected[best] > under_way:
+            blocks[cell] = float(expected[best]) - under_way
+            worth[cell] = float(chances[best])
+    chosen: dict[Cell, float] = {}
     price, too_dear = 0.0, False
     while worth:
         added = {cell: max(prices.of(chosen | {cell: blocks[cell]}) - price, _NO_TIME_S) for cell in worth}
         cell = max(worth, key=lambda each: (worth[each] / added[each], each))
-        if worth.pop(cell) / added[cell] < _LEAST_WORTH / prices.usual():
+        if worth.pop(cell) / added[cell] < least:
             break
         longer = chosen | {cell: blocks[cell]}
         if (not chosen or price + added[cell] <= left_s) and prices.of(dict.fromkeys(longer, 1)) <= left_s:
@@ -245,10 +254,10 @@ class _Prices:
         every = {cell: 1 for cell in self._runs_s if cell.arm != self._baseline}
         return max(self.of(every) / len(every), _NO_TIME_S)
 
-    def of(self, blocks: Mapping[Cell, int]) -> float:
+    def of(self, blocks: Mapping[Cell, float]) -> float:
         """The seconds of so many blocks of these cells, and of as many of the baseline's beside them."""
-        most: dict[Cell, int] = {}
-        starts: dict[str, int] = {}
+        most: dict[Cell, float] = {}
+        starts: dict[str, float] = {}
         for cell, number in blocks.items():
             for priced in (cell, cell._replace(arm=self._baseline)):
                 most[priced] = max(most.get(priced, 0), number)

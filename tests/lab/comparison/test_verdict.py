@@ -17,7 +17,7 @@ from lab.comparison.compare import Comparison, compare
 from lab.comparison.effect import Interval
 from lab.comparison.influence import follows
 from lab.comparison.samples import Requests, RunSample, pair
-from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, verdicts
+from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, two_stages, verdicts
 from lab.metrics.catalogue import better
 from lab.metrics.definition import Better
 from tests.lab.comparison.simulations.experiments import World, requests
@@ -227,6 +227,24 @@ def test_holm_is_the_step_down_rule() -> None:
 def test_the_usual_reading_is_benjamini_and_hochbergs_step_up_rule() -> None:
     assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
     assert benjamini_hochberg([]) == []
+
+
+def test_a_second_stage_corrects_for_what_the_first_left_open() -> None:
+    """Three of six are called at once; the fourth then stands among three."""
+    p_values = [0.001, 0.001, 0.001, 0.035, 0.5, 0.6]
+    assert benjamini_hochberg(p_values)[3] == pytest.approx(0.0525)
+    assert two_stages(p_values, 0.05) == pytest.approx([0.00105, 0.00105, 0.00105, 0.035, 0.5, 0.6])
+    nothing_called = [0.02, 0.03, 0.2, 0.5]
+    assert two_stages(nothing_called, 0.05) == benjamini_hochberg(nothing_called)
+    assert two_stages([], 0.05) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_two_stages_keep_the_order_and_lie_between_the_p_value_and_one_stage(p_values: list[float]) -> None:
+    adjusted = two_stages(p_values, 0.05)
+    once = benjamini_hochberg(p_values)
+    assert all(p <= twice <= one for p, twice, one in zip(p_values, adjusted, once, strict=True))
+    assert [adjusted[place] for place in np.argsort(p_values, kind="stable")] == sorted(adjusted)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
