@@ -270,9 +270,9 @@ def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
 def two_stages(p_values: Sequence[float] | Array, level: float) -> list[float]:
     """Adjusted p values of a table measured until decided: Benjamini, Krieger & Yekutieli 2006, Biometrika 93, 491-507.
 
-    What the first stage calls has an effect in the main, so the second corrects for the others alone. Both are Benjamini
-    & Hochberg's, at level / (1 + level). A table without any effect, where the first calls nothing, is judged as by them
-    alone. No p value becomes less than it was.
+    What the first stage calls has an effect in the main, so the second corrects for the others alone. Both are those of
+    Benjamini & Hochberg, at level / (1 + level). A table without any effect, where the first calls nothing, is judged
+    as by them alone. No p value becomes less than it was.
     """
     alone = np.array(benjamini_hochberg(p_values))
     others = max(alone.size - int((alone * (1 + level) <= level).sum()), 1)

@@ -27,9 +27,9 @@ from lab.schedule.shared import Content, Share
 from lab.study import Arm, Study
 from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
 
-#: A cell is worth its time while that is its chance of showing an effect for the time that a cell's block usually takes,
-#: for each block that there was. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer
-#: effects, below it takes more time; and what shows late is dear, so the same for each block calls fewer in small tables.
+#: A cell is worth its time while that is its chance of showing an effect in the time that a cell's block usually takes,
+#: for each block so far. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer
+#: effects, below it takes more time. It rises with the blocks, since a cell that is dropped early had the least chance.
 _LEAST_WORTH = 0.0025
 #: A cell without an effect is given up after about so many more blocks.
 _GIVEN_UP_AFTER = 2
@@ -174,7 +174,7 @@ class _Blocks:
             return End("hopeless", _sentence(look, f"A study until decided has at most {self._most} looks."))
         awaited = Counter(cell for cells in under_way for cell in cells)
         least = _LEAST_WORTH * blocks / prices.usual()
-        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s, awaited, least)
+        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s, awaited, least=least)
         if not chosen:
             return End("budget spent" if too_dear else "hopeless", _sentence(look, _hopeless(look, prices)))
         return chosen, _sentence(look, "")
@@ -189,9 +189,9 @@ def _cells_in(content: Content) -> list[Cell]:
 
 
 def _worth_their_time(
-    look: Look, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int], least: float
+    look: Look, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int], *, least: float
 ) -> tuple[list[Cell], bool]:
-    """The cells of the next block, the best chance of an effect shown a second first, while that is `least` or more; and
+    """The cells of the next block, the best chance of an effect shown a second first, while it is at `least` that; and
     whether the time left kept some out.
 
     A cell's time is that of the blocks that are to be expected of it: as many as are best for it if it has an effect,
