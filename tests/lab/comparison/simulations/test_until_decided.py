@@ -16,7 +16,7 @@ import pytest
 from tests.lab.comparison.simulations.stopped_tables import Ended, fixed_seconds, until_decided
 from tests.lab.comparison.simulations.tables_of_cells import simulated
 
-_TABLES = 100
+_TABLES = 60
 _LUCK = 3 * math.sqrt(0.05 * 0.95 / _TABLES)
 
 
