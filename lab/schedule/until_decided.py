@@ -29,7 +29,7 @@ from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch
 
 #: A cell is worth its time while that is its chance of showing an effect in the time that a cell's block usually takes,
 #: for each block so far. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer
-#: effects, below it takes more time. A limit that does not rise calls fewer in the same time.
+#: effects, below it takes more time. It rises, because else noisy studies take longer where quiet ones call as many.
 _LEAST_WORTH = 0.0025
 #: A cell without an effect is given up after about so many more blocks.
 _GIVEN_UP_AFTER = 2
