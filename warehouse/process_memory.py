@@ -21,6 +21,8 @@ _SHARE, _LEAST_BYTES = 0.5, 2 * 2**30
 _OOM_SCORE = 500
 _LOOK_EVERY_S = 0.5
 _RESIDENT = Path("/proc/self/statm")
+#: What was read from fewer bytes leaves too little behind to be worth a look at every object.
+WORTH_GIVING_BACK_BYTES = 2**20
 #: "Internal software error" of sysexits.h: whoever supervises the process starts it anew.
 EXIT_STATUS = 70
 _log = logging.getLogger("drafthouse")

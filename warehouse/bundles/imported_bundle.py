@@ -65,6 +65,12 @@ def is_imported(folder: Path) -> bool:
     return (folder / SOURCE_FOLDER).is_dir()
 
 
+def requests_bytes(folder: Path) -> int:
+    """Return the size of the bundle's requests; 0 if it has none of its own."""
+    path = folder / REQUESTS_FILE
+    return path.stat().st_size if path.exists() else 0
+
+
 def record_of(run: ImportedRun) -> ImportedRecord:
     """Return the record of a run; importing the same run again gives the same record."""
     target = run.columns["target"]

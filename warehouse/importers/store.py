@@ -20,7 +20,7 @@ from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, pr
 from warehouse.importers.json_reader import Document, documents
 from warehouse.importers.model import ImportedRun
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
-from warehouse.process_memory import give_back_memory
+from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from warehouse.settings import Settings
 
 AUTO = "auto"
@@ -101,7 +101,8 @@ def import_read(
     _refuse_too_much(settings, actor, size_bytes)
     read = read_runs(files, tool, labels, progress)
     progress("storing", _COMPUTED)
-    give_back_memory()
+    if size_bytes >= WORTH_GIVING_BACK_BYTES:
+        give_back_memory()
     for run in read.runs:
         _refuse_unstorable(run)
     try:

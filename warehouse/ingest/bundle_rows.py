@@ -16,11 +16,11 @@ from lab.metrics.groups import groups
 from lab.metrics.latency import samples_ms
 from lab.metrics.measure import histograms, measure
 from lab.validity import Verdict, judge
-from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported
+from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported, requests_bytes
 from warehouse.bundles.run_bundle import REQUESTS_FILE, read_bundle, read_log
 from warehouse.ingest import imported_rows
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
-from warehouse.process_memory import give_back_memory
+from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, prompt_latencies, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS
@@ -203,9 +203,12 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
 def _imported_tables(root: Path, folder: Path) -> Tables:
     bundle = read_imported(folder)
     _refuse_renamed(root, folder, bundle.record.job_id, bundle.run.run_id)
-    give_back_memory()  # one import may be as large as a hundred runs
+    is_large = requests_bytes(folder) >= WORTH_GIVING_BACK_BYTES  # one import may be as large as a hundred runs
+    if is_large:
+        give_back_memory()
     tables = imported_tables(bundle)
-    give_back_memory()
+    if is_large:
+        give_back_memory()
     return tables
 
 

@@ -10,11 +10,11 @@ import duckdb
 from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.validity import StudyRun, judge_study
-from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, read_record
+from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, read_record, requests_bytes
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
 from warehouse.ingest.imported_evidence import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
-from warehouse.process_memory import give_back_memory
+from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from warehouse.queries.results import COMPARED
 from warehouse.queries.rows import Row, dicts
 from warehouse.schema.column import from_dicts, rows
@@ -146,6 +146,7 @@ def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] |
         record, known = read_record(folder), read_known_of_all(folder)
     except BundleError:
         return None
-    give_back_memory()  # one import may be as large as a hundred runs
+    if requests_bytes(folder) >= WORTH_GIVING_BACK_BYTES:  # one import may be as large as a hundred runs
+        give_back_memory()
     evidence = without_requests(record, known)
     return StudyRun(evidence.record, metrics), evidence.unrecorded
