@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from lab.metrics.records import RequestRecord, TelemetrySample
 from lab.study import Load, Sampling, Slo
 from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, foreign, silent
 from tests.warehouse.runs import records
-from warehouse.bundles.imported_bundle import read_known_of_all, read_record, write_imported
-from warehouse.bundles.run_bundle import find_bundles
+from warehouse.bundles.imported_bundle import (
+    known_of_all,
+    read_imported,
+    read_known_of_all,
+    read_record,
+    write_imported,
+)
+from warehouse.bundles.run_bundle import REQUESTS_FILE, find_bundles
 from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, Scalar
 from warehouse.ingest.imported_evidence import (
     Evidence,
@@ -106,6 +113,20 @@ def test_so_does_a_bundle_without_completed_requests(
     [folder] = find_bundles(tmp_path)
     judged = without_requests(read_record(folder), read_known_of_all(folder))
     assert judged.unrecorded == evidence(run).unrecorded
+
+
+def test_a_field_that_a_file_of_an_earlier_drafthouse_lacks_is_unrecorded(tmp_path: Path) -> None:
+    run = foreign()
+    write_imported(tmp_path, [run], {run.source.sha256: b"{}"})
+    [folder] = find_bundles(tmp_path)
+    file = folder / REQUESTS_FILE
+    pq.write_table(pq.read_table(file).drop_columns(["output_text"]), file)
+    requests = read_imported(folder).run.requests
+    assert requests is not None
+    known = known_of_all(requests.completed)
+    assert read_known_of_all(folder) == known
+    assert "output_text" not in known
+    assert "completion_tokens" in known
 
 
 def test_without_a_completed_request_nothing_of_requests_is_recorded() -> None:
