@@ -3,11 +3,12 @@
 Simulated studies in which half of the cells have an effect, of 1.05 to 1.5 times up or down. Both are judged by the
 verdicts of the pages. The schedule is the worker's own, with the fixed plan's time as its budget; of that it takes what
 it needs. Then what is promised in spite of the looks: in worlds whose noise differs from cell to cell, with effects and
-without any. No processor time is part of any figure.
+without any, and of intervals by the size of the effect. No processor time is part of any figure.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import numpy as np
 
 from benchmarks.deciding.power import cells_of
 from lab.comparison.compare import compare_cells
+from lab.comparison.samples import Array
 from lab.comparison.verdict import verdicts
 from tests.lab.comparison.simulations.stopped_tables import Ended, Flags, fixed_seconds, until_decided
 from tests.lab.comparison.simulations.tables_of_cells import Table, simulated
@@ -49,11 +51,17 @@ PROMISES = tuple(
 )
 
 
+#: All cells have the same effect, up or down: whether intervals hold it.
+SIZES = (1.0, 1.01, 1.02, 1.03, 1.05)
+_SIZES_PLAN = Plan(12, 8, 0.02)
+
+
 @dataclass(frozen=True)
 class Shares:
     """Shares over many tables."""
 
     called: float  # of the effects
+    right: Array  # number of effects called in each table
     same: float  # of the cells without an effect: called no difference
     false_calls: float  # of a table's calls
 
@@ -64,17 +72,21 @@ def run(
     tables: int = TABLES,
     plans: Sequence[Plan] = PLANS,
     promises: Sequence[Plan] = PROMISES,
+    sizes: Sequence[float] = SIZES,
 ) -> None:
     """Simulate, and print a line for each plan and for each world of the promises."""
     print(f"Until decided: {tables} simulated studies a line; their budget is the fixed plan's time\n")
-    print(f"{'':34} {'effects called':>28} {'others: no difference':>22} {'calls that are false':>22} {'time':>8}")
-    columns = f"{'fixed':>10} {'as long':>8} {'decided':>8} {'fixed':>13} {'decided':>8} {'fixed':>13} {'decided':>8}"
-    print(f"{'fixed plan':34} {columns} {'share':>8}")
+    print(f"{'':34} {'effects called':>41} {'others: no difference':>17} {'calls that are false':>22} {'time':>8}")
+    print(
+        f"{'fixed plan':34} {'fixed':>8} {'as long':>8} {'decided':>8} {'- fixed':>14} {'fixed':>8} {'decided':>8} "
+        f"{'fixed':>13} {'decided':>8} {'share':>8}"
+    )
     for plan in plans:
         began_s = time.monotonic()
         print(_held_against(plan, tables), flush=True)
         print(f"until_decided: {plan.name} took {time.monotonic() - began_s:.0f} s", file=sys.stderr)
     print("\nas long: a fixed plan whose number of repeats comes nearest to the time of the studies until decided")
+    print("- fixed: points more than the fixed plan, and the 95 % interval of the simulation's luck")
     print(f"\nWhat is promised in spite of the looks, {tables} studies with effects and as many without any\n")
     print(f"{'':16} {'':>6} {'calls that':>11} {'effect-free tables':>20} {'intervals hold the truth':>28}")
     print(
@@ -83,6 +95,9 @@ def run(
     for plan in promises:
         print(_promised(plan, tables), flush=True)
     print("promised: at most 5 %, at most 5 %, and 93 to 97 % of intervals")
+    print(f"\nIntervals that hold the truth, where all cells of {_SIZES_PLAN.name} have an effect of this size")
+    for size in sizes:
+        print(f"{size:4.2f} {_held_at(size, tables):>8.1%}", flush=True)
 
 
 def _held_against(plan: Plan, tables: int) -> str:
@@ -92,8 +107,11 @@ def _held_against(plan: Plan, tables: int) -> str:
     ended = [until_decided(table, seconds) for table in drawn]
     share = float(np.mean([each.seconds for each in ended])) / seconds
     as_long, decided = _fixed(drawn, max(2, round(share * plan.repeats))), _decided(ended)
+    more, effects = decided.right - fixed.right, sum(int((table.truth != 0).sum()) for table in drawn)
+    luck = 1.96 * float(more.std()) * math.sqrt(tables) / effects
     return (
-        f"{plan.name:34} {fixed.called:>10.1%} {as_long.called:>8.1%} {decided.called:>8.1%} {fixed.same:>13.0%} "
+        f"{plan.name:34} {fixed.called:>8.1%} {as_long.called:>8.1%} {decided.called:>8.1%} "
+        f"{100 * more.sum() / effects:>+7.1f} ± {100 * luck:.1f} {fixed.same:>11.0%} "
         f"{decided.same:>8.0%} {fixed.false_calls:>13.1%} {decided.false_calls:>8.1%} {share:>8.0%}"
     )
 
@@ -119,10 +137,17 @@ def _promised(plan: Plan, tables: int) -> str:
     return f"{plan.world:16} {plan.cells:>6} {false:>11.1%} {with_a_call:>20.1%} {held:>15.1%} {held_without:>12.1%}"
 
 
-def _drawn(rng: np.random.Generator, plan: Plan, with_effects: float) -> Table:
+def _held_at(size: float, tables: int) -> float:
+    rng = np.random.default_rng(_SEED)
+    drawn = [_drawn(rng, _SIZES_PLAN, 1.0, (size,)) for _ in range(tables)]
+    ended = [until_decided(table, fixed_seconds(table, _SIZES_PLAN.repeats)) for table in drawn]
+    return float(np.mean([each.held.mean() for each in ended]))
+
+
+def _drawn(rng: np.random.Generator, plan: Plan, with_effects: float, ratios: Sequence[float] = _RATIOS) -> Table:
     """A table in which so large a share of the cells has an effect."""
     table = simulated(rng, plan.world, (plan.cells, _MOST_BLOCKS), ratio=1.0, noise=plan.noise)
-    effects = np.log(rng.choice(_RATIOS, plan.cells)) * rng.choice((-1, 1), plan.cells)
+    effects = np.log(rng.choice(ratios, plan.cells)) * rng.choice((-1, 1), plan.cells)
     truth = np.where(rng.random(plan.cells) < with_effects, effects, 0.0)
     return replace(table, candidate=table.candidate + truth[:, None], truth=truth)
 
@@ -145,4 +170,5 @@ def _decided(ended: Sequence[Ended]) -> Shares:
 def _shares(real: Flags, called: Flags, same: Flags) -> Shares:
     """Of flags of shape (tables, cells)."""
     false = (called & ~real).sum(axis=1) / np.maximum(called.sum(axis=1), 1)
-    return Shares(float(called[real].mean()), float(same[~real].mean()), float(false.mean()))
+    right = (called & real).sum(axis=1)
+    return Shares(float(called[real].mean()), right, float(same[~real].mean()), float(false.mean()))

@@ -34,7 +34,7 @@ FIRST_LOOK, LAST_LOOK = 2, MOST_LOOKS
 _LEVELS = np.concatenate((10.0 ** np.arange(-12, -2), [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95]))
 #: The factor by which levels are raised for each like claim beyond the second, and at most. Chosen by simulation, so
 #: that of tables without an effect at most 5 % hold a call in every world (tests/lab/comparison/simulations).
-_RAISED_BY_ONE, _RAISED_AT_MOST = 0.25, 2.0
+_RAISED_BY_ONE, _RAISED_AT_MOST = 0.25, 2.5
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 _BISECTIONS = 60
 

@@ -38,12 +38,14 @@ class Look:
     """What is known so far. `needs`: about how many more blocks would decide an open cell; None: it takes more prompts.
 
     `failing` cells have no pair of valid runs; `dominated` arms are slower everywhere than the arm they are named with.
+    `noise` is the standard deviation of a run's logarithm in the median cell; 0 if no cell has one.
     """
 
     words: Mapping[Cell, str]
     needs: Mapping[Cell, int | None]
     likely: Mapping[Cell, float]  # that there is an effect, of each open cell
     chances: Mapping[Cell, Array]  # that 1, 2 ... more blocks would show it then
+    noise: float
     failing: frozenset[Cell] = frozenset()
     dominated: Mapping[str, str] | None = None
 
@@ -82,6 +84,7 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
         needs=needs,
         likely={cell: _likely(comparison) for cell, (comparison, _) in undecided.items()},
         chances={cell: _chances(comparison, alpha, like[cell]) for cell, (comparison, _) in undecided.items()},
+        noise=_noise(comparison for comparison, _ in judged.values()),
         failing=frozenset(
             cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
         ),
@@ -104,6 +107,12 @@ def _chances(comparison: Comparison, alpha: float, like: int) -> Array:
     if comparison.effect is None:
         return np.zeros(LAST_LOOK)
     return chances(comparison.effect, comparison.blocks, alpha, like)
+
+
+def _noise(comparisons: Iterable[Comparison]) -> float:
+    """A block's ratio is of two runs, so it has twice the variance of one."""
+    scattered = [(each.effect.spread, each.blocks) for each in comparisons if each.effect and each.effect.spread]
+    return statistics.median(math.sqrt(float(around.blocks) * n / 2) for around, n in scattered) if scattered else 0.0
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,10 @@ from lab.study import Arm, Study
 from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
 
 #: A cell is worth its time while that is its chance of showing an effect in the time that a cell's block usually takes,
-#: for each block so far. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer
-#: effects, below it takes more time. It rises, because else noisy studies take longer where quiet ones call as many.
-_LEAST_WORTH = 0.0025
+#: for each block so far. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects,
+#: below it takes more time. It rises with the blocks, and with the noise of runs above this, because else noisy studies
+#: take longer where quiet ones call as many; of fewer cells than these, which know less of their noise, it asks less.
+_LEAST_WORTH, _QUIET, _MANY_CELLS = 0.0018, 0.02, 12
 #: A cell without an effect is given up after about so many more blocks.
 _GIVEN_UP_AFTER = 2
 #: Where nothing is known of how long something takes, it takes next to no time.
@@ -173,7 +174,8 @@ class _Blocks:
         if blocks >= self._most:
             return End("hopeless", _sentence(look, f"A study until decided has at most {self._most} looks."))
         awaited = Counter(cell for cells in under_way for cell in cells)
-        least = _LEAST_WORTH * blocks / prices.usual()
+        rare = math.sqrt(min(1.0, len(self.cells) / _MANY_CELLS))
+        least = _LEAST_WORTH * blocks * max(1.0, look.noise / _QUIET) * rare / prices.usual()
         chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s, awaited, least=least)
         if not chosen:
             return End("budget spent" if too_dear else "hopeless", _sentence(look, _hopeless(look, prices)))

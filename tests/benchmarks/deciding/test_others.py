@@ -11,7 +11,9 @@ from warehouse.settings import Settings
 
 
 def test_a_study_until_decided_is_held_against_its_fixed_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    until_decided.run(Settings(), 0, tables=3, plans=[Plan(6, 4, 0.02)], promises=[Plan(6, 4, 0.02, "fourfold")])
+    until_decided.run(
+        Settings(), 0, tables=3, plans=[Plan(6, 4, 0.02)], promises=[Plan(6, 4, 0.02, "fourfold")], sizes=[1.02]
+    )
     lines = capsys.readouterr().out.splitlines()
     (line,) = [line for line in lines if line.startswith("6 cells × 4 repeats at 2 %")]
     assert line.count("%") == 9

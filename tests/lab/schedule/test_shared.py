@@ -73,7 +73,7 @@ def test_a_plan_is_handed_out_block_by_block_and_ends_with_the_last_one() -> Non
 
 
 def test_slots_decide_what_one_decides_in_less_time() -> None:
-    of, truth = until_decided(arms=("plain", "good", "bad"), budget="10 h"), world(good=1.06, bad=0.94, noise=0.02)
+    of, truth = until_decided(arms=("plain", "good", "bad"), budget="10 h"), world(good=1.08, bad=0.92, noise=0.02)
     alone, together = measured_by(1, of, truth), measured_by(3, of, truth)
     assert alone.end.sentence == "7 of 8 cells decided; 'bad' was dropped: 'good' is faster in every cell."
     assert together.end.sentence == "7 of 8 cells decided; 'bad' was dropped: 'good' is faster in every cell."
