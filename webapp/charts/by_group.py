@@ -62,7 +62,7 @@ def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[Arm
     layers: list[Any] = [base.mark_line(strokeWidth=2).encode(y=y)]
     if frame["low"].notna().any():
         layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.8).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
-    return alt.LayerChart(layer=[*layers, points]).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=[*layers, points], height=PANEL_HEIGHT)
 
 
 def _level() -> alt.Axis:
@@ -100,7 +100,7 @@ def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mo
         for name, dy, size in (("figure", -16, 13), ("interval", -1, 10), ("needs", 12, 10))
     ]
     layers: list[Any] = [tiles, *_line(crossings, y, domain, mode), *words]
-    return alt.LayerChart(layer=layers).properties(height=_SURFACE_ROW_HEIGHT * len(order) + _FOOT_HEIGHT)
+    return alt.LayerChart(layer=layers, height=_SURFACE_ROW_HEIGHT * len(order) + _FOOT_HEIGHT)
 
 
 def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
@@ -136,7 +136,7 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
         .encode(x=alt.X("drawn_low:Q"), x2=alt.X2("drawn_high:Q"))
     )
     ticks = base.mark_tick(orient="vertical", thickness=4, size=12, yOffset=_CROSSING_OFFSET, color=ink)
-    opacity = alt.condition(_IS_SURE, alt.value(1.0), alt.value(0.4))
+    opacity = alt.OpacityValue(0.4, condition={"test": _IS_SURE, "value": 1.0})
     return [bands, ticks.encode(x=alt.X("at:Q"), opacity=opacity)]
 
 
@@ -169,7 +169,7 @@ def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
         for name, dy, size in (("figure", -8, 13), ("interval", 8, 10))
     ]
     rows = frame["arm"].nunique()
-    return alt.LayerChart(layer=[tiles, *words]).properties(height=_ROW_HEIGHT * rows + _FOOT_HEIGHT)
+    return alt.LayerChart(layer=[tiles, *words], height=_ROW_HEIGHT * rows + _FOOT_HEIGHT)
 
 
 def _is_deep(length: float, most: float, mode: Mode) -> bool:

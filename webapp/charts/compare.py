@@ -105,7 +105,7 @@ def heat_panel(
         ),
         base.mark_text(dy=_LINE, fontSize=10).encode(text=alt.Text("interval:N"), color=ink),
     ]
-    return alt.LayerChart(layer=[cells, *lines]).properties(height=_HEAD_HEIGHT + _ROW_HEIGHT * len(rows.order))
+    return alt.LayerChart(layer=[cells, *lines], height=_HEAD_HEIGHT + _ROW_HEIGHT * len(rows.order))
 
 
 def gain_colours(mode: Mode, reach: float, *, higher: bool = True) -> alt.Scale:
@@ -203,7 +203,7 @@ def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -
         base.mark_point(filled=True, size=75, opacity=1).encode(y=y, shape=_shape_of(look), tooltip=_BREAK_EVEN_TOOLTIP)
     )
     layers += _crossings(crossings, look)
-    return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
 def _apart(gains: pd.DataFrame, styles: tuple[ArmStyle, ...]) -> pd.DataFrame:
@@ -304,7 +304,7 @@ def position_shares(frame: pd.DataFrame, column: str, styles: Sequence[ArmStyle]
     points = base.mark_point(filled=True, size=75, opacity=1).encode(
         shape=_shape_of_positions(styles), tooltip=_POSITION_TOOLTIP
     )
-    return alt.LayerChart(layer=[base.mark_line(strokeWidth=2), points]).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=[base.mark_line(strokeWidth=2), points], height=PANEL_HEIGHT)
 
 
 def tokens_per_round(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
@@ -319,8 +319,8 @@ def tokens_per_round(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode
         marks = rows.mark_point(filled=not estimated, size=75, strokeWidth=2, opacity=1, fill=fill)
         layers.append(marks.encode(shape=_shape_of_positions(styles), tooltip=_POSITION_TOOLTIP))
     words = _base(_with_labels(frame), styles, "Drafted tokens (k)").mark_text(dx=8, align="left", fontSize=11)
-    layers.append(words.encode(y="label:Q", text=alt.Text("length:Q", format=".2f")))
-    return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
+    layers.append(words.encode(y=alt.Y("label:Q"), text=alt.Text("length:Q", format=".2f")))
+    return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
 def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:

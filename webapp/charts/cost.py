@@ -34,10 +34,10 @@ def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float
         shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
         stroke=alt.Stroke("arm:N", scale=colours, legend=None),
         fill=alt.Fill("arm:N", scale=colours, legend=None),
-        fillOpacity=alt.condition("datum.meets_slo === 'no'", alt.value(0), alt.value(1)),
+        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.meets_slo === 'no'", "value": 0}),
         tooltip=[*_where(setting.axis), alt.Tooltip("amount:N", title=title), *_TOLD],
     )
-    return alt.LayerChart(layer=[_lines(base, setting, y), points]).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=[_lines(base, setting, y), points], height=PANEL_HEIGHT)
 
 
 def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
@@ -57,20 +57,20 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
     )
     sides = alt.Chart(pd.DataFrame({"zero": [0.0], "low": [domain[0]]}))
     layers: list[Any] = [
-        sides.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("zero:Q"), y2="low:Q"),
-        sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y="zero:Q"),
+        sides.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("zero:Q"), y2=alt.Y2("low:Q")),
+        sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("zero:Q")),
         _lines(base, setting, y),
     ]
     if frame["saving_low"].notna().any():
         whiskers = base.mark_rule(strokeWidth=1.5, opacity=0.75).transform_filter("isValid(datum.saving_low)")
         layers.append(
             whiskers.encode(
-                y="saving_low:Q",
-                y2="saving_high:Q",
+                y=alt.Y("saving_low:Q"),
+                y2=alt.Y2("saving_high:Q"),
                 color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
             )
         )
-    return alt.LayerChart(layer=[*layers, points]).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=[*layers, points], height=PANEL_HEIGHT)
 
 
 def domain(frame: pd.DataFrame) -> tuple[float, float]:

@@ -189,11 +189,11 @@ def _panel(
         return drawn.properties(height=_HEIGHT)
     low, high = interval
     if spec.mark in ("bar", "area"):
-        encoded["color"] = alt.value(INKS[mode].text)
+        encoded["color"] = alt.ColorValue(INKS[mode].text)
     rule = base.mark_rule(strokeWidth=1.5).encode(
-        y=alt.Y(f"{field[low]}:Q", title=y, scale=y_scale), y2=f"{field[high]}:Q", **encoded
+        y=alt.Y(f"{field[low]}:Q", title=y, scale=y_scale), y2=alt.Y2(f"{field[high]}:Q"), **encoded
     )
-    return alt.LayerChart(layer=[drawn, rule]).properties(height=_HEIGHT)
+    return alt.LayerChart(layer=[drawn, rule], height=_HEIGHT)
 
 
 def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[ArmStyle]) -> alt.Color | None:

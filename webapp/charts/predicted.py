@@ -33,9 +33,7 @@ def panel(frame: pd.DataFrame, about: str, styles: Sequence[ArmStyle], mode: Mod
         text="as predicted", align="right", dx=-36, dy=4, fontSize=11, fontStyle="italic", color=ink.muted
     )
     x, y = alt.X("x:Q"), alt.Y("y:Q")
-    return alt.LayerChart(layer=[diagonal.encode(x=x, y=y), words.encode(x=x, y=y), points]).properties(
-        height=PANEL_HEIGHT + 40
-    )
+    return alt.LayerChart(layer=[diagonal.encode(x=x, y=y), words.encode(x=x, y=y), points], height=PANEL_HEIGHT + 40)
 
 
 def _ends(frame: pd.DataFrame) -> tuple[float, float]:

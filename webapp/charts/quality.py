@@ -39,8 +39,6 @@ def quality_panel(rows: pd.DataFrame, margin: float, styles: Sequence[ArmStyle],
     bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q"))
     shape = alt.Shape("arm:N", scale=shape_scale(tuple(styles)), legend=None)
     points = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, shape=shape, tooltip=_TOOLTIP)
-    words = base.mark_text(align="left", dx=8, dy=-15, fontSize=12).encode(x=x, text="quality:N")
-    figures = base.mark_text(align="left", dx=8, dy=16, fontSize=11).encode(x=x, text="difference:N")
-    return alt.LayerChart(layer=[rules, bars, points, words, figures]).properties(
-        height=_AXIS_HEIGHT + _ROW_HEIGHT * len(arms)
-    )
+    words = base.mark_text(align="left", dx=8, dy=-15, fontSize=12).encode(x=x, text=alt.Text("quality:N"))
+    figures = base.mark_text(align="left", dx=8, dy=16, fontSize=11).encode(x=x, text=alt.Text("difference:N"))
+    return alt.LayerChart(layer=[rules, bars, points, words, figures], height=_AXIS_HEIGHT + _ROW_HEIGHT * len(arms))

@@ -99,16 +99,14 @@ def speedup_panel(
         y=y,
         shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
         fill=alt.Fill("arm:N", scale=colour_scale(setting.styles), legend=None),
-        fillOpacity=alt.condition("datum.is_open", alt.value(0), alt.value(1)),
+        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.is_open", "value": 0}),
         tooltip=_speedup_tooltip(measure, setting.axis),
     )
     layers = [*_ratio_ground(measure, setting.mode, domain), base.mark_line(strokeWidth=2).encode(y=y)]
     if frame["low"].notna().any():
         whiskers = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5, opacity=0.75, clip=True)
-        layers.append(whiskers.encode(y="low:Q", y2="high:Q"))
-    return alt.LayerChart(layer=[*layers, points, *_speedup_figures(base, setting.mode)]).properties(
-        height=PANEL_HEIGHT
-    )
+        layers.append(whiskers.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
+    return alt.LayerChart(layer=[*layers, points, *_speedup_figures(base, setting.mode)], height=PANEL_HEIGHT)
 
 
 def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
@@ -166,7 +164,7 @@ def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> l
     sides = pd.DataFrame({"one": [1.0], "low": [domain[0]], "high": [domain[1]]})
     middles = sides.assign(under=math.sqrt(domain[0]), over=math.sqrt(domain[1]))
     base, words = alt.Chart(sides), alt.Chart(middles)
-    right = alt.value("width")
+    right = alt.XValue("width")  # type: ignore[no-untyped-call]  # the only channel without types
     beside: dict[str, Any] = {
         "xOffset": 11,
         "angle": 270,
@@ -175,10 +173,10 @@ def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> l
         "fontStyle": "italic",
     }
     return [
-        base.mark_rect(color=ink.loss, opacity=0.09).encode(y="one:Q", y2=f"{losing}:Q"),
-        base.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y="one:Q"),
-        words.mark_text(text=below, **beside).encode(x=right, y="under:Q"),
-        words.mark_text(text=above, **beside).encode(x=right, y="over:Q"),
+        base.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("one:Q"), y2=alt.Y2(f"{losing}:Q")),
+        base.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("one:Q")),
+        words.mark_text(text=below, **beside).encode(x=right, y=alt.Y("under:Q")),
+        words.mark_text(text=above, **beside).encode(x=right, y=alt.Y("over:Q")),
     ]
 
 
@@ -188,9 +186,9 @@ def _speedup_figures(base: alt.Chart, mode: Mode) -> list[alt.Chart]:
     text = base.encode(text=alt.Text("figure:N"))
     layers = []
     for side, end, dy in (("above", "top:Q", -13), ("below", "bottom:Q", 14)):
-        rows = text.transform_filter(alt.datum.side == side).encode(y=end)
-        halo = alt.value(ink.ground)
-        layers.append(rows.mark_text(dy=dy, fontSize=11, strokeWidth=4).encode(stroke=halo, color=halo))
+        rows = text.transform_filter(alt.datum.side == side).encode(y=alt.Y(end))
+        halo = rows.mark_text(dy=dy, fontSize=11, strokeWidth=4)
+        layers.append(halo.encode(stroke=alt.StrokeValue(ink.ground), color=alt.ColorValue(ink.ground)))
         layers.append(rows.mark_text(dy=dy, fontSize=11))
     return layers
 
@@ -236,7 +234,7 @@ def acceptance_panel(frame: pd.DataFrame, styles: Sequence[ArmStyle], positions:
         shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None), tooltip=_acceptance_tooltip()
     )
     lines = base.mark_line(strokeWidth=2)
-    return alt.LayerChart(layer=[lines, points]).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=[lines, points], height=PANEL_HEIGHT)
 
 
 def _acceptance_tooltip() -> list[alt.Tooltip]:
@@ -267,10 +265,10 @@ def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top
         dots = with_written(
             repeats.mark_point(size=9, filled=True, opacity=0.9, color=INKS[setting.mode].text), "values"
         )
-        layers.append(dots.encode(y="values:Q", tooltip=[number_tooltip("values", "One repeat")]))
+        layers.append(dots.encode(y=alt.Y("values:Q"), tooltip=[number_tooltip("values", "One repeat")]))
     if len(frame) <= _MOST_LABELLED_BARS:
         layers.append(_throughput_figures(base, setting.mode))
-    return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
 def upper_end(frame: pd.DataFrame) -> float:
@@ -287,7 +285,7 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
 
 def _throughput_figures(base: alt.Chart, mode: Mode) -> alt.Chart:
     text: alt.Chart = base.mark_text(dy=-7, fontSize=9, color=INKS[mode].muted)
-    return text.encode(y="highest:Q", text="figure:N")
+    return text.encode(y=alt.Y("highest:Q"), text=alt.Text("figure:N"))
 
 
 def _short(value: float) -> str:

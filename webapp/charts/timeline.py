@@ -44,11 +44,13 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     lanes = int(requests["lane"].max()) + 1 if len(requests) else 1
     height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, lanes * _LANE_HEIGHT))
     base = alt.Chart(requests[list(DRAWN)]).encode(y=alt.Y("lane:O", title="Stream", axis=None), tooltip=_TOOLTIP)
-    colour = alt.condition("isValid(datum.error)", alt.value(ink.loss), alt.value(ink.arms[0]))
+    colour = alt.ColorValue(ink.arms[0], condition={"test": "isValid(datum.error)", "value": ink.loss})
     waited = base.mark_bar(opacity=0.35).encode(
-        x=alt.X("sent_s:Q", title=_TIME, axis=alt.Axis(tickCount=12)), x2="first_s", color=colour
+        x=alt.X("sent_s:Q", title=_TIME, axis=alt.Axis(tickCount=12)), x2=alt.X2("first_s"), color=colour
     )
-    answered = base.mark_bar(stroke=ink.ground, strokeWidth=1).encode(x="first_s:Q", x2="until_s", color=colour)
+    answered = base.mark_bar(stroke=ink.ground, strokeWidth=1).encode(
+        x=alt.X("first_s:Q"), x2=alt.X2("until_s"), color=colour
+    )
     layers = alt.LayerChart(layer=[waited, answered])
     return with_written(layers, "ttft_ms", "e2e_ms").properties(height=height)
 

@@ -54,7 +54,7 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
         measured.mark_point(filled=True, size=75, opacity=1).encode(y=alt.Y("ratio:Q"), shape=shape, tooltip=_TOOLTIP),
         *_chosen(alt.Chart(rows).encode(x=_x(frame)), mode),
     ]
-    return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
 def domain(frame: pd.DataFrame) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from altair.utils import sanitize_pandas_dataframe
 from streamlit.dataframe_util import convert_anything_to_arrow_bytes
 
 from webapp.charts.panels import Figure
-from webapp.charts.theme import Mode, themed
+from webapp.charts.theme import Mode, configuration
 
 #: The text of a specification, and its rows as the browser reads them, by their name.
 _Spec = tuple[str, dict[str, bytes]]
@@ -43,31 +43,35 @@ def _split(spec: dict[str, Any]) -> _Spec:
 
 
 def _spec(chart: Any, title: str, mode: Mode) -> dict[str, Any]:
-    titled = chart.properties(title=title) if title else chart
-    spec = plain(themed(titled, mode))
-    for default in ("continuousWidth", "continuousHeight"):
-        spec["config"]["view"].pop(default, None)  # a page's chart is as wide as its place
-    return spec
+    """Title and theme are put into the specification: a copy of a chart with them would copy all of its layers.
+
+    The theme is all of its `config`: with Altair's own, a chart would not be as wide as its place on the page.
+    """
+    return plain(chart) | ({"title": title} if title else {}) | {"config": configuration(mode)}
 
 
 def plain(chart: Any) -> dict[str, Any]:
     """The specification including the rows of its data frames. Not validated: that is slow, and tests do it."""
     rows: dict[str, list[Any]] = {}
-    spec: dict[str, Any] = _without_rows(chart, rows).to_dict(validate=False)
+    spec: dict[str, Any] = _without_rows(chart, rows, {}).to_dict(validate=False)
     return spec | {"datasets": rows} if rows else spec
 
 
-def _without_rows(chart: Any, rows: dict[str, list[Any]]) -> Any:
-    """The chart with the names of its rows in place of its data frames: Altair would convert each value again."""
+def _without_rows(chart: Any, rows: dict[str, list[Any]], names: dict[int, str]) -> Any:
+    """The chart with the names of its rows in place of its data frames: Altair would convert each value again.
+
+    `names`: by the identity of a data frame, which most layers of a chart have in common.
+    """
     copy = chart.copy(deep=False)
-    if isinstance(copy.data, pd.DataFrame):
-        records: list[Any] = _known(sanitize_pandas_dataframe(copy.data)).to_dict(orient="records")
-        name = f"data-{hashlib.sha256(json.dumps(records).encode()).hexdigest()[:32]}"
-        rows[name] = records
-        copy.data = alt.NamedData(name=name)
+    if isinstance(data := copy.data, pd.DataFrame):
+        if id(data) not in names:
+            records: list[Any] = _known(sanitize_pandas_dataframe(data)).to_dict(orient="records")
+            names[id(data)] = f"data-{hashlib.sha256(json.dumps(records).encode()).hexdigest()[:32]}"
+            rows[names[id(data)]] = records
+        copy.data = alt.NamedData(name=names[id(data)])
     for part_name in _PARTS:
         if isinstance(parts := getattr(copy, part_name, None), list):
-            setattr(copy, part_name, [_without_rows(part, rows) for part in parts])
+            setattr(copy, part_name, [_without_rows(part, rows, names) for part in parts])
     return copy
 
 

@@ -182,7 +182,7 @@ def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerCha
         fill=alt.Fill("arm:N", scale=fill_scale(styles, mode), legend=None),
         shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None),
     )
-    words = base.mark_text(align="left", dx=10, fontSize=12, color=INKS[mode].text).encode(text="arm:N")
+    words = base.mark_text(align="left", dx=10, fontSize=12, color=INKS[mode].text).encode(text=alt.Text("arm:N"))
     return alt.LayerChart(layer=[marks, words])
 
 

@@ -116,13 +116,13 @@ def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     layers = [
         *_band(scene),
         base.mark_line(strokeWidth=2, xOffset=_DODGE).encode(y=_y(scene), strokeDash=dash),
-        whiskers.encode(y="low:Q", y2="high:Q"),
+        whiskers.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
     ]
     if len(rows) > MOST_POINTS:
         layers.append(_dots(base, scene).encode(y=_y(scene), tooltip=_mean_tooltip(scene)))
     else:
         layers.append(_points(_dodged(rows, scene), scene))
-    return alt.LayerChart(layer=layers).properties(height=scene.height)
+    return alt.LayerChart(layer=layers, height=scene.height)
 
 
 def _dodged(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
@@ -146,14 +146,14 @@ def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     ranges = base.transform_filter("isValid(datum.low)").mark_rule(
         strokeWidth=1.5, color=INKS[scene.mode].text, clip=True
     )
-    return alt.LayerChart(layer=[*_band(scene), bars, ranges.encode(y="low:Q", y2="high:Q")]).properties(
-        height=scene.height
+    return alt.LayerChart(
+        layer=[*_band(scene), bars, ranges.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))], height=scene.height
     )
 
 
 def scatter(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """`rows` of `numbers` with `series`, at most MOST_MARKS of them."""
-    return alt.LayerChart(layer=[*_band(scene), _points(rows, scene)]).properties(height=scene.height)
+    return alt.LayerChart(layer=[*_band(scene), _points(rows, scene)], height=scene.height)
 
 
 def _band(scene: Scene) -> list[alt.Chart]:
@@ -161,7 +161,9 @@ def _band(scene: Scene) -> list[alt.Chart]:
     ink, layers = INKS[scene.mode], []
     if scene.band is not None:
         ends = alt.Chart(pd.DataFrame({"low": [scene.band[0]], "high": [scene.band[1]]}))
-        layers.append(ends.mark_rect(color=ink.muted, opacity=0.16, clip=True).encode(y=alt.Y("low:Q"), y2="high:Q"))
+        layers.append(
+            ends.mark_rect(color=ink.muted, opacity=0.16, clip=True).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+        )
     if scene.y.unit == "×":
         rule = alt.Chart(pd.DataFrame({"one": [1.0]}))
         layers.append(rule.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("one:Q")))
@@ -182,7 +184,7 @@ def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChar
         interpolate="step-before" if higher else "step-after",
     )
     drawn = steps.encode(x=_x_of_runs(scene), y=_y(scene), order=alt.Order("x:Q"))
-    return alt.LayerChart(layer=[drawn, _points(rows, scene)]).properties(height=scene.height)
+    return alt.LayerChart(layer=[drawn, _points(rows, scene)], height=scene.height)
 
 
 def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
@@ -193,7 +195,7 @@ def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
     dots = _dots(base, scene).encode(
         y=_y(scene),
         tooltip=[*_place(scene), *(_VERDICT if "verdict" in shown else ()), *_about(scene)],
-        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.25)),
+        opacity=alt.OpacityValue(0.25, condition=[{"param": CHOSEN, "empty": True, "value": 1.0}]),
     )
     chart: alt.Chart = dots.add_params(chosen)
     return chart
@@ -350,7 +352,7 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
             alt.Tooltip("share:Q", title="Values up to this time", format=".1%"),
         ]
     )
-    return alt.LayerChart(layer=[_rules(scene), lines, near]).properties(height=scene.height)
+    return alt.LayerChart(layer=[_rules(scene), lines, near], height=scene.height)
 
 
 def _rules(scene: Scene) -> alt.Chart:
@@ -358,7 +360,7 @@ def _rules(scene: Scene) -> alt.Chart:
     rules: alt.Chart = alt.Chart(pd.DataFrame({"share": [0.5, 0.95]})).mark_rule(
         strokeDash=[3, 3], color=INKS[scene.mode].muted, opacity=0.6
     )
-    return rules.encode(y="share:Q")
+    return rules.encode(y=alt.Y("share:Q"))
 
 
 def bands(drawn: pd.DataFrame, style: ArmStyle, scene: Scene) -> alt.LayerChart:
@@ -373,12 +375,12 @@ def bands(drawn: pd.DataFrame, style: ArmStyle, scene: Scene) -> alt.LayerChart:
             if alone
             else base.mark_area(opacity=opacity, color=style.colour)
         )
-        layers.append(mark.encode(y=alt.Y(f"{low}:Q", title=scene.y.title, scale=scale), y2=f"{high}:Q"))
+        layers.append(mark.encode(y=alt.Y(f"{low}:Q", title=scene.y.title, scale=scale), y2=alt.Y2(f"{high}:Q")))
     line = base.mark_line(strokeWidth=2, color=style.colour).encode(y=alt.Y("p50:Q", scale=scale))
     dots = base.mark_point(filled=True, size=60, opacity=1, color=style.colour, shape=style.shape)
     dots = with_written(dots, *(f"p{q}" for q in PERCENTILES))
-    return alt.LayerChart(layer=[*layers, line, dots.encode(y="p50:Q", tooltip=_tooltip(scene))]).properties(
-        height=scene.height
+    return alt.LayerChart(
+        layer=[*layers, line, dots.encode(y=alt.Y("p50:Q"), tooltip=_tooltip(scene))], height=scene.height
     )
 
 
