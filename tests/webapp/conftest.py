@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 from streamlit.util import calc_hash
 
 from jobs.presets import load_preset
@@ -34,6 +35,20 @@ SLO = {"ttft_ms": 1000, "tpot_ms": 30}
 
 # Each AppTest reads the metadata of all installed packages, 0.3 s of processor time: they stay the same.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
+# Each run of a page would compile it anew, which a server does once.
+_COMPILED = ScriptCache()
+for module in (app_test, local_script_runner):
+    vars(module)["ScriptCache"] = lambda: _COMPILED
+
+
+def _wait(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+    """AppTest looks every millisecond whether the page is done, and takes the interpreter from it to do so."""
+    assert runner._script_thread is not None
+    runner._script_thread.join(timeout)
+    assert runner.script_stopped(), f"the page ran for more than {timeout} s"
+
+
+local_script_runner.require_widgets_deltas = _wait
 
 
 @pytest.fixture

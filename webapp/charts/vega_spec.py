@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import altair as alt
+import numpy as np
 import pandas as pd
 from altair.utils import sanitize_pandas_dataframe
 from streamlit.dataframe_util import convert_anything_to_arrow_bytes
@@ -65,7 +67,7 @@ def _without_rows(chart: Any, rows: dict[str, list[Any]], names: dict[int, str])
     copy = chart.copy(deep=False)
     if isinstance(data := copy.data, pd.DataFrame):
         if id(data) not in names:
-            records: list[Any] = _known(sanitize_pandas_dataframe(data)).to_dict(orient="records")
+            records = _records(data)
             names[id(data)] = f"data-{hashlib.sha256(json.dumps(records).encode()).hexdigest()[:32]}"
             rows[names[id(data)]] = records
         copy.data = alt.NamedData(name=names[id(data)])
@@ -75,9 +77,26 @@ def _without_rows(chart: Any, rows: dict[str, list[Any]], names: dict[int, str])
     return copy
 
 
-def _known(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with None for whatever is unknown: JSON has no NaN."""
-    for name in rows.columns:
-        if rows[name].isna().any():
-            rows[name] = rows[name].astype(object).where(rows[name].notna(), None)
-    return rows
+def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """What Altair's `sanitize_pandas_dataframe` makes of the rows, with None for whatever is unknown: JSON has no NaN.
+
+    Numbers and texts, which most columns are, without it: it takes half a millisecond for each of them.
+    """
+    values = {name: _plain_values(rows[name]) for name in rows.columns}
+    if others := [name for name, column in values.items() if column is None]:
+        sanitized = sanitize_pandas_dataframe(rows[others])
+        values |= {
+            name: sanitized[name].astype(object).where(sanitized[name].notna(), None).tolist() for name in others
+        }
+    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+
+
+def _plain_values(column: pd.Series) -> list[Any] | None:
+    """None for a column that is neither of numbers nor of texts."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biu":
+        return column.tolist()
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
+        return [value if math.isfinite(value) else None for value in column.tolist()]
+    if isinstance(column.dtype, pd.StringDtype):
+        return [value if isinstance(value, str) else None for value in column.tolist()]
+    return None
