@@ -23,8 +23,10 @@ from warehouse.queries.point_in_time import seen_as_of
 from warehouse.settings import Settings
 
 if TYPE_CHECKING:
+    from lab.planning.components import Components
     from lab.planning.prospects import Prospects, Size
 
+_Publication = tuple[int, int, int, datetime | None]
 #: Verdicts are foretold for this metric.
 _METRIC = "output_tok_per_s"
 #: The newest, and those that visitors look back to.
@@ -76,15 +78,28 @@ def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
     if study.tune is not None or study.until_decided or not settings.warehouse_file.exists():
         return None
     from lab.planning.prospects import prospects  # noqa: PLC0415 - imports SciPy, which takes a while
-    from warehouse.queries.comparing.past_ratios import past_components  # noqa: PLC0415 - likewise
 
     hardware, whole = (hardware_name(), True) if study.hardware is None else (study.hardware, False)
-    with open_warehouse(settings.warehouse_file) as connection:
-        components = past_components(connection, _METRIC, target=study.target, hardware=hardware, whole=whole)
-        components = components or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
+    publication = _publication_of(settings.warehouse_file)
+    components = _past_components(settings.warehouse_file, publication, study.target, hardware, whole=whole)
     if components is None:
         return None
     return prospects(study, components, _seconds_of(settings, study))
+
+
+@functools.lru_cache(_REMEMBERED_PUBLICATIONS)
+def _past_components(
+    warehouse_file: Path, _publication: _Publication, target: str, hardware: str, *, whole: bool
+) -> Components | None:
+    """Return how far ratios of the target, or else of any, scattered on the hardware.
+
+    Read once per publication: the form forecasts the study after each edit.
+    """
+    from warehouse.queries.comparing.past_ratios import past_components  # noqa: PLC0415 - imports SciPy
+
+    with open_warehouse(warehouse_file) as connection:
+        components = past_components(connection, _METRIC, target=target, hardware=hardware, whole=whole)
+        return components or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
 
 
 def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
@@ -116,10 +131,9 @@ def _history(warehouse_file: Path, target: str, hardware: str | None) -> History
     Empty before the first publication. Raises UserError for a warehouse of another revision.
     """
     try:
-        stat = warehouse_file.stat()
+        publication = _publication_of(warehouse_file)
     except FileNotFoundError:
         return History()
-    publication = (stat.st_ino, stat.st_mtime_ns, stat.st_size, seen_as_of())
     wanted = (hardware or hardware_name()).casefold()
     return History(
         [
@@ -130,10 +144,14 @@ def _history(warehouse_file: Path, target: str, hardware: str | None) -> History
     )
 
 
+def _publication_of(warehouse_file: Path) -> _Publication:
+    """Return what differs between the publications of a file, and as of different points in time."""
+    stat = warehouse_file.stat()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size, seen_as_of()
+
+
 @functools.lru_cache(_REMEMBERED_PUBLICATIONS)
-def _past_runs(
-    warehouse_file: Path, _publication: tuple[int, int, int, datetime | None]
-) -> tuple[tuple[str, str, PastRuns], ...]:
+def _past_runs(warehouse_file: Path, _publication: _Publication) -> tuple[tuple[str, str, PastRuns], ...]:
     """Return hardware (casefolded), target and times of all past runs.
 
     Read once per publication: the Jobs page forecasts every queued study after each.
