@@ -132,9 +132,19 @@ class _Blocks:
         self._places = {(w.name, load.name): (w, load) for w in study.workloads for load in study.loads}
         candidates = [arm.name for arm in study.arms if arm != study.baseline]
         self.cells = [Cell(*place, arm) for place in self._places for arm in candidates]
+        self._known_launches: dict[tuple[int, tuple[Cell, ...], int], list[Launch]] = {}
 
     def launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
-        """The launches of one block: A B or B A, or all arms on one launch side by side."""
+        """The launches of one block: A B or B A, or all arms on one launch side by side.
+
+        Remembered, because a schedule says all that may follow each time that it is asked for the next launch.
+        """
+        asked = (block, tuple(cells), first_index)
+        if asked not in self._known_launches:
+            self._known_launches[asked] = self._launches(*asked)
+        return self._known_launches[asked]
+
+    def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
         places: dict[str, set[tuple[str, str]]] = {}
         for cell in cells:
             for arm in (cell.arm, self._study.baseline.name):
