@@ -155,8 +155,11 @@ class _Curves:
         place = (np.log(misses) - _LOG_SHARES[0]) / (_LOG_SHARES[1] - _LOG_SHARES[0])
         place = np.clip(place, 0.0, _LOG_SHARES.size - 1.001).reshape(self.log_loads.size, -1)
         before = place.astype(np.intp)
-        part = (place - before)[:, :, None]
-        return np.asarray(table[before] * (1 - part) + table[before + 1] * part)
+        below, logs = table.take(before, axis=0), table.take(before + 1, axis=0)
+        logs -= below
+        logs *= (place - before)[:, :, None]
+        logs += below
+        return np.asarray(logs)
 
 
 @functools.cache

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit import config
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
@@ -32,6 +34,12 @@ DEFAULT_PAGE = "home"
 OpenPage = Callable[..., AppTest]
 
 SLO = {"ttft_ms": 1000, "tpot_ms": 30}
+
+# The server's own settings, which AppTest does not look for.
+_SERVED = tomllib.loads((MAIN.parents[1] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+for section in ("runner", "browser"):
+    for name, value in _SERVED[section].items():
+        config.set_option(f"{section}.{name}", value)
 
 # Each AppTest reads the metadata of all installed packages, 0.3 s of processor time: they stay the same.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
