@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit import config
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
@@ -24,6 +23,7 @@ from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import ARMS
 from warehouse.settings import Settings
 from webapp.access.gate import gate
+from webapp.pages.submit import form_options
 from webapp.server import first_paint
 from webapp.shared import published_data
 
@@ -98,8 +98,17 @@ def measured_home(tmp_path_factory: pytest.TempPathFactory) -> MeasuredHome:
 
 
 def forget_everything() -> None:
-    st.cache_data.clear()
-    st.cache_resource.clear()
+    """All that is cached, but for what belongs to one published file: the file is part of its key, and tests that read
+    the same one need not draw its figures again.
+    """
+    for cached in (
+        published_data._engine,
+        form_options.presets,
+        form_options.engines,
+        form_options.datasets,
+        form_options._missing,
+    ):
+        cached.clear()
     published_data.settings.cache_clear()
     gate.cache_clear()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 
 import duckdb
@@ -17,7 +18,7 @@ from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp import frames
 from tests.webapp.comparisons import comparison
-from tests.webapp.conftest import OpenPage
+from tests.webapp.conftest import OpenPage, using_home
 from tests.webapp.homes import make_home, running_job
 from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import charts, words
@@ -41,6 +42,13 @@ def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     made = make_home(tmp_path_factory.mktemp("measured"))
     measure_study(made, three_arms())
     return made
+
+
+@pytest.fixture
+def open_measured(measured_once: Settings, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenPage]:
+    """Opens pages of that home, with figures that are drawn once for all who want the same."""
+    with using_home(measured_once, monkeypatch):
+        yield open_page
 
 
 @pytest.fixture
@@ -74,34 +82,34 @@ def test_the_newest_study_is_shown_with_its_headline(open_page: OpenPage, settin
     assert charts(app) == 6  # three figures of two categories
 
 
-def test_arms_stand_in_the_studys_order(measured: Settings, open_page: OpenPage) -> None:
-    legends = [element.value for element in open_page("results").markdown if "foreground" in element.value]
+def test_arms_stand_in_the_studys_order(open_measured: OpenPage) -> None:
+    legends = [element.value for element in open_measured("results").markdown if "foreground" in element.value]
     assert [legend.index("draft") < legend.index("a first by name") for legend in legends] == [True] * 3
 
 
-def test_a_category_narrows_cards_charts_and_tables(measured: Settings, open_page: OpenPage) -> None:
-    app = open_page("results", category="code")
+def test_a_category_narrows_cards_charts_and_tables(open_measured: OpenPage) -> None:
+    app = open_measured("results", category="code")
     assert app.selectbox(key="category").value == "code"
     assert charts(app) == 3
     assert set(app.dataframe[0].value["category"]) == {"code"}
 
 
-def test_a_latency_is_compared_with_its_own_words(measured: Settings, open_page: OpenPage) -> None:
-    app = open_page("results", metric="Time per output token p50")
+def test_a_latency_is_compared_with_its_own_words(open_measured: OpenPage) -> None:
+    app = open_measured("results", metric="Time per output token p50")
     shown = words(app)
     assert "Time per output token p50 against the baseline" in shown
     assert "Best ratio of 8 cells" in shown
 
 
-def test_a_claim_in_the_link_is_set_against_what_was_measured(measured: Settings, open_page: OpenPage) -> None:
+def test_a_claim_in_the_link_is_set_against_what_was_measured(open_measured: OpenPage) -> None:
     """One repeat has no interval, so it decides nothing about a claim."""
-    shown = words(open_page("results", claim="3"))
+    shown = words(open_measured("results", claim="3"))
     assert re.search(r"3× was claimed; measured 1\.\d\d× \(draft, .+\): the claim is not decided. Of 8 cells: 8", shown)
-    assert "was claimed" not in words(open_page("results"))
+    assert "was claimed" not in words(open_measured("results"))
 
 
-def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(measured: Settings, open_page: OpenPage) -> None:
-    app = open_page("results", category="poetry", metric="Charm")
+def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_measured: OpenPage) -> None:
+    app = open_measured("results", category="poetry", metric="Charm")
     warnings = [warning.value.replace("\\", "") for warning in app.warning]
     assert len(warnings) == 2
     assert "The category poetry in this link does not exist" in warnings[0]
@@ -138,11 +146,8 @@ def test_runs_that_failed_checks_are_excluded_from_the_charts_and_the_page_says_
     assert invalid["sentence"].str.contains("counted").all()
 
 
-def test_a_link_to_a_table_that_is_not_there_says_so_and_shows_the_first(
-    open_page: OpenPage, settings: Settings
-) -> None:
-    measure_study(settings, three_arms())
-    app = open_page("results", results_tab="<b>gone</b>")
+def test_a_link_to_a_table_that_is_not_there_says_so_and_shows_the_first(open_measured: OpenPage) -> None:
+    app = open_measured("results", results_tab="<b>gone</b>")
     assert "The table <b>gone</b> in this link does not exist (any more). Shown instead: Cells." in words(app)
     assert "ratio" in app.dataframe[0].value
 
@@ -170,8 +175,8 @@ def test_while_a_study_runs_what_is_measured_so_far_is_shown(open_page: OpenPage
     assert "1 of 12" in words(app)
 
 
-def test_the_tables_carry_units_and_no_long_numbers(measured: Settings, open_page: OpenPage) -> None:
-    app = open_page("results")
+def test_the_tables_carry_units_and_no_long_numbers(open_measured: OpenPage) -> None:
+    app = open_measured("results")
     config = app.dataframe[0].proto.columns
     assert "Output throughput (tok/s)" in config
     shown = convert_arrow_bytes_to_pandas_df(app.dataframe[0].proto.arrow_data.styler.display_values)
