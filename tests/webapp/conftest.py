@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit import config
@@ -19,7 +20,7 @@ from jobs.presets import load_preset
 from lab.study import Study
 from tests.lab.studies import study
 from tests.webapp.homes import environment, make_home
-from tests.webapp.measured import measure_study
+from tests.webapp.measured import measure_study, measured_only_to_be_read
 from tests.webapp.three_arms import ARMS
 from warehouse.settings import Settings
 from webapp.access.gate import gate
@@ -74,6 +75,29 @@ def using_home(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         monkeypatch.setenv(name, value)
     forget_everything()
     yield
+    forget_everything()
+
+
+ReadStudy = Callable[..., str]
+
+
+@pytest.fixture
+def read_study(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReadStudy]:
+    """Leads the pages from this test's home to one in which nothing but a study was measured, and returns its job.
+
+    It is called as `measure_study` is. All tests of a process that read the same study share its home, and the figures
+    that were drawn of it: they change nothing there.
+    """
+    assert settings
+
+    def lead(study: Study, **how: Any) -> str:
+        shared, job_id = measured_only_to_be_read(study, **how)
+        for name, value in environment(shared).items():
+            monkeypatch.setenv(name, value)
+        forget_everything()
+        return job_id
+
+    yield lead
     forget_everything()
 
 

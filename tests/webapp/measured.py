@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from lab.metrics.records import RequestRecord
 from lab.schedule import Outcome, Step, schedule_of
@@ -17,7 +18,7 @@ from lab.study import Study
 from lab.study.plan import PlannedRun
 from tests.migrated import copy_migrated, is_new, scratch_folder
 from tests.warehouse.runs import TELEMETRY, circumstances, counters, request, run_record
-from tests.webapp.homes import claimed_job, finish
+from tests.webapp.homes import claimed_job, finish, make_home
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
@@ -43,6 +44,7 @@ HARDWARE = "AMD EPYC 7B13 (2 cores)"
 
 #: Homes in which nothing but one study was measured, with its job: by all that its figures depend on.
 _MEASURED: dict[tuple[object, ...], tuple[Path, str]] = {}
+_ONLY_READ: dict[tuple[object, ...], tuple[Settings, str]] = {}
 
 
 def measure_study(
@@ -67,6 +69,15 @@ def measure_study(
     home, job_id = _MEASURED[about]
     shutil.copytree(home, settings.home, dirs_exist_ok=True)
     return job_id
+
+
+def measured_only_to_be_read(study: Study, **how: Any) -> tuple[Settings, str]:
+    """A home in which the study was measured as by `measure_study`, the same one for all who ask; and its job."""
+    about = (study.model_dump_json(), *sorted(how.items()))
+    if about not in _ONLY_READ:
+        home = make_home(scratch_folder())
+        _ONLY_READ[about] = home, measure_study(home, study, **how)
+    return _ONLY_READ[about]
 
 
 def _measure(settings: Settings, study: Study, failing: str, miscounted: str, writes: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import re
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
-from tests.webapp.conftest import OpenPage
+from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import ARMS, OTHERWISE
@@ -82,8 +82,8 @@ def test_an_arm_that_answers_worse_is_said_to_before_how_fast_it_is(open_page: O
     assert (drawn["low"] <= drawn["points"]).all()
 
 
-def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study())
+def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(study())
     shown = words(open_page("compare", job=job_id))
     assert "One repeat does not show how much runs vary" in shown
     assert "not enough data over all cells" in shown

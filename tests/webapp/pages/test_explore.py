@@ -11,7 +11,7 @@ from lab.metrics.number_format import ratio
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
-from tests.webapp.conftest import OpenPage
+from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import charts, words
@@ -74,8 +74,8 @@ def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
     assert "completed runs (12 measured, 1 imported, 58 published)" in words(app)
 
 
-def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
+def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, read_study: ReadStudy) -> None:
+    read_study(three_arms())
     app = open_page("explore", categories=["code", "poetry"], mark="Pie", to="yesterday")
     warnings = " ".join(warning.value.replace("\\", "") for warning in app.warning)
     for lost in ("category poetry", "mark Pie", "last day yesterday"):
@@ -86,8 +86,8 @@ def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPa
     assert "poetry" not in " ".join(warning.value for warning in app.warning)
 
 
-def test_where_nothing_matches_the_filters_to_blame_are_named(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, three_arms())
+def test_where_nothing_matches_the_filters_to_blame_are_named(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(three_arms())
     app = open_page("explore", study=job_id, arms="draft", method="ngram")
     assert "No run matches" in words(app)
     dropping = [button.label for button in app.button if button.label.startswith("Drop")]
@@ -114,8 +114,8 @@ def test_a_filter_without_a_match_shows_nothing_rather_than_everything_until_it_
     assert "Shown instead" not in words(app)
 
 
-def test_invalid_runs_are_left_out_unless_they_are_asked_for(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, three_arms(), miscounted="draft")
+def test_invalid_runs_are_left_out_unless_they_are_asked_for(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(three_arms(), miscounted="draft")
     assert "draft" not in table(open_page("explore", study=job_id))
     assert set(table(open_page("explore", study=job_id, validity="invalid"))) == {"draft"}
 
@@ -127,8 +127,8 @@ def test_before_anything_is_measured_what_others_published_is_shown(open_page: O
     assert charts(app) > 0
 
 
-def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(settings: Settings) -> None:
-    job_id = measure_study(settings, three_arms(repeats=2))
+def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(read_study: ReadStudy) -> None:
+    job_id = read_study(three_arms(repeats=2))
     label = url_params.job_label(three_arms().name, job_id)
     for mark in MARKS:
         parameters = {"mark": [str(mark)], "study": [label]}
@@ -146,9 +146,9 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(sett
 
 
 def test_points_and_legend_carry_the_verdict_and_a_click_opens_the_run_in_a_drawer(
-    open_page: OpenPage, settings: Settings
+    open_page: OpenPage, read_study: ReadStudy
 ) -> None:
-    job_id = measure_study(settings, study(name="judged", repeats=3))
+    job_id = read_study(study(name="judged", repeats=3))
     app = open_page("explore", job=job_id, metric="Speed-up")
     pairs = published_data.compared(job_id, "output_tok_per_s").pairs
     (within,) = (pair.ratio for pair in pairs if pair.cell.concurrency == 1)
@@ -166,8 +166,8 @@ def test_points_and_legend_carry_the_verdict_and_a_click_opens_the_run_in_a_draw
     assert "Its cell against" not in words(app.run())  # it was closed
 
 
-def test_means_that_mix_what_is_not_told_apart_are_named(settings: Settings) -> None:
-    label = url_params.job_label(three_arms().name, measure_study(settings, three_arms()))
+def test_means_that_mix_what_is_not_told_apart_are_named(read_study: ReadStudy) -> None:
+    label = url_params.job_label(three_arms().name, read_study(three_arms()))
     mixed = figures.shown({"study": [label], "facet": ["none"]}, "light")
     assert mixed.notes == (
         "Some means are over runs that differ in category: separate them by panels, colour or a filter.",
@@ -183,9 +183,9 @@ def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
 
 
 def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
-    open_page: OpenPage, settings: Settings
+    open_page: OpenPage, read_study: ReadStudy
 ) -> None:
-    job_id = measure_study(settings, three_arms(repeats=2))
+    job_id = read_study(three_arms(repeats=2))
     link = {"study": [url_params.job_label("small", job_id)], "metric": ["Time per output token, any percentile"]}
     found = figures.shown({**link, "percentile": ["p12.5"]}, "light")
     assert found.figure is not None

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 
 import duckdb
@@ -18,8 +17,8 @@ from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp import frames
 from tests.webapp.comparisons import comparison
-from tests.webapp.conftest import OpenPage, using_home
-from tests.webapp.homes import make_home, running_job
+from tests.webapp.conftest import OpenPage, ReadStudy
+from tests.webapp.homes import running_job
 from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import three_arms
@@ -36,26 +35,17 @@ from webapp.shared.verdicts import arm_cards
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 
 
-@pytest.fixture(scope="module")
-def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Three arms, only to be copied."""
-    made = make_home(tmp_path_factory.mktemp("measured"))
-    measure_study(made, three_arms())
-    return made
+@pytest.fixture
+def open_measured(open_page: OpenPage, read_study: ReadStudy) -> OpenPage:
+    """Opens pages of a home in which three arms were measured."""
+    read_study(three_arms())
+    return open_page
 
 
 @pytest.fixture
-def open_measured(measured_once: Settings, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenPage]:
-    """Opens pages of that home, with figures that are drawn once for all who want the same."""
-    with using_home(measured_once, monkeypatch):
-        yield open_page
-
-
-@pytest.fixture
-def measured(measured_once: Settings, settings: Settings) -> Settings:
+def measured(settings: Settings) -> Settings:
     """This test's home, in which three arms were measured."""
-    shutil.rmtree(settings.home)
-    shutil.copytree(measured_once.home, settings.home)
+    measure_study(settings, three_arms())
     return settings
 
 

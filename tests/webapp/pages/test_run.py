@@ -13,8 +13,7 @@ from lab.metrics.catalogue import SAMPLED
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
-from tests.webapp.conftest import OpenPage
-from tests.webapp.measured import measure_study
+from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.page_text import words
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
@@ -31,8 +30,8 @@ def test_without_runs_the_page_says_how_to_get_some(open_page: OpenPage) -> None
     assert "No results yet" in words(open_page("run"))
 
 
-def test_a_run_shows_what_it_was_its_figures_and_how_it_was_started(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, study())
+def test_a_run_shows_what_it_was_its_figures_and_how_it_was_started(open_page: OpenPage, read_study: ReadStudy) -> None:
+    read_study(study())
     shown = words(open_page("run", run_tab="How it was run"))
     assert "**no draft, " in shown
     assert "Output throughput" in shown
@@ -45,15 +44,15 @@ def test_a_run_shows_what_it_was_its_figures_and_how_it_was_started(open_page: O
     assert unknown == "–"
 
 
-def test_a_link_opens_its_run_and_one_that_is_gone_is_said(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study())
+def test_a_link_opens_its_run_and_one_that_is_gone_is_said(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(study())
     last = run_ids(open_page("run"))[-1]
     assert f"· {last}" in words(open_page("run", job=job_id, run=last))
     assert "The run gone in this link does not exist" in words(open_page("run", job=job_id, run="gone"))
 
 
-def test_a_failed_run_shows_its_error_and_no_figures(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study(), failing="draft")
+def test_a_failed_run_shows_its_error_and_no_figures(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(study(), failing="draft")
     failed = next(
         run
         for run in run_ids(open_page("run"))
@@ -65,8 +64,8 @@ def test_a_failed_run_shows_its_error_and_no_figures(open_page: OpenPage, settin
     assert error == "EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"
 
 
-def test_an_invalid_run_says_so_and_why(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study(), miscounted="draft")
+def test_an_invalid_run_says_so_and_why(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(study(), miscounted="draft")
     pages = [words(open_page("run", job=job_id, run=run)) for run in run_ids(open_page("run"))]
     (wrong,) = {page.count("server_token_count") for page in pages if ":red-badge[:material/gpp_bad: invalid]" in page}
     assert wrong == 1

@@ -10,12 +10,11 @@ import pytest
 from lab.comparison.effect import Interval
 from lab.study import Study
 from tests.lab.studies import DRAFT, study
-from tests.webapp.conftest import OpenPage
-from tests.webapp.measured import READY_TO_DRAFT, measure_study
+from tests.webapp.conftest import OpenPage, ReadStudy
+from tests.webapp.measured import READY_TO_DRAFT
 from tests.webapp.page_text import words
 from warehouse.queries.comparing.tunings import answered
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 from webapp.pages.tune import data, page
 from webapp.shared import published_data
 
@@ -29,9 +28,9 @@ def tuning(**tune: object) -> Study:
 
 
 @pytest.fixture
-def tuned(settings: Settings) -> str:
+def tuned(read_study: ReadStudy) -> str:
     """The job: the draft pays at 1 and 4 requests at once, as `measured.RATIOS` says, and nothing pays at 16."""
-    return measure_study(settings, tuning())
+    return read_study(tuning())
 
 
 def test_it_shows_the_setting_for_each_load_and_the_command_line(open_page: OpenPage, tuned: str) -> None:
@@ -70,8 +69,7 @@ def test_it_says_what_being_ready_to_draft_costs(open_page: OpenPage, tuned: str
     assert "slower" in shown
 
 
-def test_every_setting_says_what_became_of_it(settings: Settings, tuned: str) -> None:
-    assert settings
+def test_every_setting_says_what_became_of_it(tuned: str) -> None:
     report = data.tuned(tuned)
     assert report is not None
     rows = data.tried(report)
@@ -80,19 +78,19 @@ def test_every_setting_says_what_became_of_it(settings: Settings, tuned: str) ->
     assert rows.loc[rows["runs"] == 0, "fate"].str.startswith("not run").all()
 
 
-def test_a_study_of_fixed_arms_says_how_to_tune_it(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study())
+def test_a_study_of_fixed_arms_says_how_to_tune_it(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(study())
     assert f"drafthouse tune {job_id}" in words(open_page("tune", job=job_id))
 
 
-def test_before_the_first_comparison_it_waits(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, tuning(), failing="no draft")
+def test_before_the_first_comparison_it_waits(open_page: OpenPage, read_study: ReadStudy) -> None:
+    job_id = read_study(tuning(), failing="no draft")
     assert "No load has a run without speculation" in words(open_page("tune", job=job_id))
 
 
-def test_where_no_draft_pays_nothing_is_deployed(open_page: OpenPage, settings: Settings) -> None:
+def test_where_no_draft_pays_nothing_is_deployed(open_page: OpenPage, read_study: ReadStudy) -> None:
     loads = [{"max_concurrency": 16, "num_prompts": 16}]
-    job_id = measure_study(settings, study(arms=ARMS, loads=loads, tune={"drafted_tokens": [1, 3]}))
+    job_id = read_study(study(arms=ARMS, loads=loads, tune={"drafted_tokens": [1, 3]}))
     assert "No speculation: at no load was a draft shown to be faster" in words(open_page("tune", job=job_id))
 
 
@@ -103,17 +101,16 @@ def test_where_no_draft_pays_nothing_is_deployed(open_page: OpenPage, settings: 
         (((1, 8, 3), (9, 32, 1), (33, 4096, 0)), "k = 3 up to 8, 1 up to 32 requests at once, then 0"),
     ],
 )
-def test_ranges_are_said_in_a_sentence(settings: Settings, tuned: str, ranges: object, sentence: str) -> None:
-    assert settings
+def test_ranges_are_said_in_a_sentence(tuned: str, ranges: object, sentence: str) -> None:
     report = data.tuned(tuned)
     assert report is not None
     assert page.ranges_sentence(replace(report, ranges=ranges)) == sentence  # type: ignore[arg-type]
 
 
 def test_a_study_that_is_no_tuning_leads_to_one_for_each_of_its_workloads(
-    open_page: OpenPage, settings: Settings
+    open_page: OpenPage, read_study: ReadStudy
 ) -> None:
-    job_id = measure_study(settings, study(arms=ARMS, loads=LOADS, tune=None))
+    job_id = read_study(study(arms=ARMS, loads=LOADS, tune=None))
     labels = [link.proto.label for link in open_page("tune", job=job_id).get("page_link")]
     assert "Tune for reference/code/16" in [label.replace("\\", "") for label in labels]
     form = open_page("submit", from_job=job_id, tune="reference/code/16")
