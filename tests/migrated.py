@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import filecmp
 import functools
 import os
@@ -21,11 +22,20 @@ def scratch_folder() -> Path:
     return folder
 
 
+#: Made when this module is imported: the processes of one run, which are forked after that, have the same.
+_OF_THIS_RUN = scratch_folder()
+
+
 @functools.cache
 def migrated_home() -> Path:
-    """Only to be copied."""
-    home = scratch_folder() / "home"
-    migrate(Settings(home=home))
+    """Only to be copied. The first process that asks makes it, and the others of its run wait for that."""
+    home, made = _OF_THIS_RUN / "home", _OF_THIS_RUN / "made"
+    with (_OF_THIS_RUN / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            shutil.rmtree(home, ignore_errors=True)  # of one that was interrupted
+            migrate(Settings(home=home))
+            made.touch()
     return home
 
 

@@ -33,6 +33,7 @@ _TOGETHER = {
     "tests/workers/test_crashes.py": "crashes",
     "/transformers_server/": "transformers",
     "tests/webapp/pages/": "pages",
+    "tests/webapp/links/": "pages",
     "tests/cli/": "verbs",
 }
 _BEGIN_WITH = tuple(dict.fromkeys(_TOGETHER.values()))
