@@ -35,6 +35,24 @@ def imported(settings: Settings, *paths: Path, **labels: str) -> Import:
     return stored
 
 
+@pytest.fixture(scope="module")
+def detailed(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Import]:
+    """A home with one imported run, and what its import says: both are only read."""
+    return _home_with(migrated, tmp_path_factory, DETAILED)
+
+
+@pytest.fixture(scope="module")
+def every_sample(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Import]:
+    """The same with all of our samples."""
+    return _home_with(migrated, tmp_path_factory, SAMPLES)
+
+
+def _home_with(migrated: Path, folders: pytest.TempPathFactory, path: Path) -> tuple[Settings, Import]:
+    settings = Settings(home=folders.mktemp("imported") / "home")
+    shutil.copytree(migrated, settings.home)
+    return settings, imported(settings, path)
+
+
 def bundle_of(settings: Settings, run_id: str) -> Path:
     (folder,) = settings.bundles.glob(f"*/{run_id}")
     return folder
@@ -65,16 +83,16 @@ def test_an_imported_run_stands_in_results_with_its_origin_tool_and_file(setting
     ]
 
 
-def test_what_the_file_does_not_tell_is_null_in_the_tables(settings: Settings) -> None:
-    imported(settings, DETAILED)
+def test_what_the_file_does_not_tell_is_null_in_the_tables(detailed: tuple[Settings, Import]) -> None:
+    settings, _ = detailed
     unknown = "is_baseline, method, dataset, temperature, seed, started_at, hardware, engine, command_json, gpus"
     assert ask(settings, f"select {unknown} from runs") == [(None,) * 10]
     per_request = "prompt_id, prompt, intended_send_s, ttft_from_intended_ms"
     assert set(ask(settings, f"select {per_request} from request_records")) == {(None,) * 4}
 
 
-def test_every_sample_is_ingested_and_none_is_rejected(settings: Settings) -> None:
-    stored = imported(settings, SAMPLES)
+def test_every_sample_is_ingested_and_none_is_rejected(every_sample: tuple[Settings, Import]) -> None:
+    settings, stored = every_sample
     assert len(stored.new_run_ids) == len({run.run_id for run in stored.runs}) == 33
     assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(33,)]
     assert ask(settings, "select * from rejected_bundles") == []
@@ -92,8 +110,9 @@ def test_an_import_says_what_it_does_and_how_much_is_done(settings: Settings) ->
     assert (shares[0], shares[-1] < 1) == (0.0, True)
 
 
-def test_the_figures_in_the_warehouse_are_those_of_the_file(settings: Settings) -> None:
-    (run,) = imported(settings, DETAILED).runs
+def test_the_figures_in_the_warehouse_are_those_of_the_file(detailed: tuple[Settings, Import]) -> None:
+    settings, stored = detailed
+    (run,) = stored.runs
     [(speed, ttft, length)] = ask(
         settings, "select output_tok_per_s, ttft_mean_ms, acceptance_length from results where origin = 'imported'"
     )
@@ -105,8 +124,8 @@ def test_the_figures_in_the_warehouse_are_those_of_the_file(settings: Settings) 
     assert figures == dict(run.printed)
 
 
-def test_figures_that_became_no_column_are_kept_with_the_reason(settings: Settings) -> None:
-    imported(settings, DETAILED)
+def test_figures_that_became_no_column_are_kept_with_the_reason(detailed: tuple[Settings, Import]) -> None:
+    settings, _ = detailed
     query = "select left_out from imported_figures where field = 'max_output_tokens_per_s'"
     assert "counted in chunks, not tokens" in ask(settings, query)[0][0]
 
@@ -131,8 +150,9 @@ def test_a_run_in_two_files_is_imported_once(settings: Settings, tmp_path: Path)
     assert ask(settings, "select count(*) from runs") == [(2,)]
 
 
-def test_the_original_file_is_kept_in_the_bundle_byte_by_byte(settings: Settings) -> None:
-    (run,) = imported(settings, DETAILED).runs
+def test_the_original_file_is_kept_in_the_bundle_byte_by_byte(detailed: tuple[Settings, Import]) -> None:
+    settings, stored = detailed
+    (run,) = stored.runs
     copy = bundle_of(settings, run.run_id) / SOURCE_FOLDER / run.source.sha256
     assert copy.read_bytes() == DETAILED.read_bytes()
 
@@ -151,8 +171,8 @@ def test_a_rebuild_gives_the_same_warehouse(settings: Settings) -> None:
     assert contents(settings) == before
 
 
-def test_a_bundle_reads_back_equal(settings: Settings) -> None:
-    stored = import_paths(settings, [SAMPLES], actor=ADMIN)
+def test_a_bundle_reads_back_equal(every_sample: tuple[Settings, Import]) -> None:
+    settings, stored = every_sample
     read = read_runs(read_paths([SAMPLES])).runs
     assert stored.runs == tuple(replace(run, requests=None) for run in read)
     for run in read:
