@@ -25,10 +25,10 @@ from warehouse.settings import Settings
 from webapp.pages.sql.state import EXAMPLES
 
 
-@pytest.fixture
-def studied(settings: Settings) -> Settings:
-    ingest_sessions(settings)
-    return settings
+@pytest.fixture(scope="module")
+def studied(shared: Settings) -> Settings:
+    ingest_sessions(shared)
+    return shared
 
 
 def test_each_turn_has_its_acceptance_and_its_ratio_to_the_baseline(studied: Settings) -> None:
