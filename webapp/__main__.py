@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 
@@ -61,6 +62,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     limit_memory(settings.web_memory_mib)
+    gc.disable()  # while importing, it only costs: a tenth of the time; what is served enables it
     from webapp.server.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
 
     app.run(config=streamlit_options(settings))

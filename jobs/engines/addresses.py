@@ -6,12 +6,9 @@ read its host's metadata service. Loopback and private addresses are what a lab'
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 from urllib.parse import urlsplit
-
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from lab.errors import UserError
 
@@ -51,7 +48,7 @@ def check_host(base_url: str) -> None:
     """Resolve the URL's host and check every address. Raises RefusedAddress, or UserError if there is no address."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
-    _check_name(host)
+    check_name(host)
     try:
         resolved = socket.getaddrinfo(host, parts.port or 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -60,35 +57,10 @@ def check_host(base_url: str) -> None:
         check_address(host, str(address[0]))
 
 
-class CheckedResolver(AbstractResolver):
-    """Resolves a name once and returns only checked addresses, so that what was checked is what is connected to."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        _check_name(host)
-        loop = asyncio.get_running_loop()
-        resolved = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-        for *_, address in resolved:
-            check_address(host, str(address[0]))
-        return [
-            ResolveResult(
-                hostname=host,
-                host=str(address[0]),
-                port=port,
-                family=kind,
-                proto=protocol,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for kind, _, protocol, _, address in resolved
-        ]
-
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-
-def _check_name(host: str) -> None:
-    """Works without DNS too: a name that does not resolve here may resolve on the worker."""
+def check_name(host: str) -> None:
+    """Raise RefusedAddress for a metadata service's name. Works without DNS too: a name that does not resolve here may
+    resolve on the worker.
+    """
     if host.rstrip(".").lower() in _METADATA_NAMES:
         raise RefusedAddress(host, None, "it is a metadata service")
 

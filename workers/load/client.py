@@ -12,11 +12,11 @@ from typing import Literal
 import aiohttp
 
 from jobs.datasets.prompt import Message, Prompt
-from jobs.engines.addresses import CheckedResolver
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
 from workers.load.answer import Answer, EventReader
 from workers.load.connections import KEEPALIVE_S, CannotConnectError, Connections
+from workers.load.resolver import CheckedResolver
 
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 _ERROR_CHARS = 500

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from jobs.engines.addresses import CheckedResolver
+from workers.load.resolver import CheckedResolver
 
 T = TypeVar("T")
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.

@@ -9,6 +9,7 @@ another by plain name, and nothing else of Drafthouse.
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import sys
@@ -30,10 +31,13 @@ def main() -> int:
 
 
 def _serve(options: Options, listener: socket.socket) -> None:
+    gc.disable()  # while importing, it only costs
     from loading import load  # noqa: PLC0415 - takes seconds, which a wrong option need not wait for
     from routes import application  # noqa: PLC0415 - likewise
 
     models = load(options)
+    gc.freeze()
+    gc.enable()
     web.run_app(
         application(options, models),
         sock=listener,

@@ -8,6 +8,7 @@ are. Nothing of Drafthouse is imported here.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib
 import importlib.util
 import json
@@ -22,6 +23,7 @@ _MAKERS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_a
 
 def main() -> None:
     """Print the answer last; vLLM prints what it likes before."""
+    gc.disable()  # while importing, it only costs
     answer = {
         "flags": sorted(set(_flags())),
         "methods": [name for name in _methods() if _works_here(name)],
