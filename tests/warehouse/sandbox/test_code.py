@@ -134,8 +134,9 @@ def test_an_answer_that_ends_before_the_tests_is_wrong_whatever_it_says() -> Non
 def test_what_never_ends_prints_on_or_takes_all_memory_is_wrong_within_its_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The lowest priority has next to nothing of the processors beside other tests.
-    monkeypatch.setattr(code_runner, "_CHILD", code_runner._CHILD.replace("priority.lower_own_session(); ", ""))
+    # The lowest priority has next to nothing of the processors beside other tests, and a limit of one second is one.
+    child = code_runner._CHILD.replace("priority.lower_own_session(); ", "")
+    monkeypatch.setattr(code_runner, "_CHILD", child.replace("sys.exit(", "code_child.CPU_S = 1; sys.exit("))
     began_s = time.monotonic()
     endless = (
         "import signal\nfor number in (14, 24, 15):\n    signal.signal(number, signal.SIG_IGN)\nwhile True:\n    pass"
