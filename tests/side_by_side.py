@@ -2,8 +2,9 @@
 files.
 
 Half of the tests' time is waiting for other processes, so there are twice as many as two processors: with processes
-that each collected all tests, four took 550 s, three 602 s, and six as long as four. The one that measures has the
-longest way to go, and what it measures must not depend on what runs beside it: the others yield to it.
+that each collected all tests, four took 550 s, three 602 s, and six as long as four. What is measured must not depend
+on what runs beside it: the others yield to the process with the engines and to the one with all else that measures,
+which wait for half of their time.
 """
 
 from __future__ import annotations
@@ -19,26 +20,29 @@ import pytest
 
 from tests.forks import run_in_forks
 
-_MEASURING = "measuring"
-#: Which files share a process, in the order in which the groups begin. Engines never measure two at once, because they
-#: are bound to the same processor; other files share servers that take seconds to start, or homes filled once. Walks
-#: over all pages take as long as half of the browser's other tests.
+_MEASURING = ("engines", "measuring")
+#: Which files share a process. Engines never measure two at once, because they are bound to the same processor; other
+#: files share servers that take seconds to start, or homes filled once. Walks over all pages take as long as half of
+#: the browser's other tests.
 _TOGETHER = {
-    "tests/e2e/": _MEASURING,
-    "tests/validity_for_real/": _MEASURING,
-    "tests/benchmarks/test_small_versions.py": _MEASURING,
+    "tests/e2e/": "engines",
+    "tests/validity_for_real/": "measuring",
+    "tests/benchmarks/test_small_versions.py": "measuring",
     "tests/webapp/browser/test_links.py": "links",
     "tests/webapp/browser/test_login.py": "links",
     "tests/webapp/browser/": "browser",
     "tests/workers/test_crashes.py": "crashes",
+    "tests/workers/test_two_slots.py": "slots",
     "/transformers_server/": "transformers",
     "tests/webapp/pages/": "pages",
     "tests/webapp/links/": "pages",
     "tests/cli/": "verbs",
 }
-_BEGIN_WITH = tuple(dict.fromkeys(_TOGETHER.values()))
+#: The groups in the order in which they begin: those that measure, whose processes have not yielded yet, then the
+#: longest, none of which may be left for the end.
+_BEGIN_WITH = (*_MEASURING, "browser", "pages", "verbs", "crashes", "slots", "links", "transformers")
 _SLOWEST, _CPU = 10, "processor seconds"
-#: How far the other processes, and all that they start, step back behind the one that measures.
+#: How far the other processes, and all that they start, step back behind those that measure.
 _NICENESS = 10
 
 
@@ -69,8 +73,8 @@ class _Seconds:
 
 
 def _yield(item: pytest.Item) -> None:
-    """Lower the priority of a process from its first test on of another group than the one that measures."""
-    if group_of(item.nodeid) != _MEASURING:
+    """Lower the priority of a process from its first test on of another group than those that measure."""
+    if group_of(item.nodeid) not in _MEASURING:
         os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
@@ -115,7 +119,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The groups first, the longest of them at the very beginning. The other files follow from the last room to the
+    """The groups first. The other files follow from the last room to the
     first: so those that wait for processes are shared out early, and those that only compute fill the gaps at the end.
     """
     others = [group for group in dict.fromkeys(group_of(item.nodeid) for item in items) if group not in _BEGIN_WITH]
