@@ -12,6 +12,8 @@ import gc
 import importlib
 import importlib.util
 import json
+import os
+import sys
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -69,3 +71,5 @@ def _works_here(method: str) -> bool:
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # two seconds sooner than by taking apart all that was imported
