@@ -98,7 +98,7 @@ def attaching(path: Path, name: str, option: str) -> str:
 
 def create_master(path: Path) -> None:
     """Create the database at `path`, or upgrade it to the newest revision, with its views and comments."""
-    config = {"default_block_size": str(BLOCK_BYTES)}
+    config = {**_CONFIG, "default_block_size": str(BLOCK_BYTES)}
     engine = sa.create_engine(sa.URL.create("duckdb", database=str(path)), connect_args={"config": config})
     try:
         with engine.begin() as connection:

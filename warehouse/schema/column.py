@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
     "texts": (sa.ARRAY(sa.String), pa.list_(pa.string())),
     "ints": (sa.ARRAY(sa.Integer), pa.list_(pa.int32())),
     "doubles": (sa.ARRAY(sa.Double), pa.list_(pa.float64())),
+    "millionths": (sa.ARRAY(sa.Numeric(18, 6)), pa.list_(pa.decimal128(18, 6))),
 }
 
 

@@ -18,7 +18,7 @@ MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 #: would cost every command and page half a second.
 REVISIONS = {
     "app": tuple(f"app_{number:04}" for number in range(1, 15)),
-    "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 21)),
+    "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 22)),
 }
 
 

@@ -23,7 +23,7 @@ from warehouse.published.columns import (
 )
 from warehouse.schema import request_columns
 from warehouse.schema.column import Column, column, from_dicts, table
-from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
+from warehouse.schema.request_columns import STORED_REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 
 WAREHOUSE = sa.MetaData()
@@ -192,7 +192,7 @@ recent_requests = table(
     WAREHOUSE,
     "recent_requests",
     "The rows of request_records that are not in the archive",
-    (RUN_ID, *REQUEST_COLUMNS),
+    (RUN_ID, *STORED_REQUEST_COLUMNS),
 )
 archived_runs = table(
     WAREHOUSE,

@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from warehouse.schema.column import Column, column
-from warehouse.schema.request_columns import REQUEST_COLUMNS
+from warehouse.schema.request_columns import IN_MICROSECONDS, REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import METRIC_COLUMNS, RUN_ID, VERDICT_COLUMNS, WAREHOUSE
 from warehouse.settings import ARCHIVE_FOLDER
@@ -97,7 +97,10 @@ _IN_REQUESTS = (
 REQUEST_RECORDS = View(
     "request_records",
     "One row per request, as measured, with its own latencies. The view requests adds columns of its run",
-    _of("q", (RUN_ID, *REQUEST_COLUMNS)),
+    tuple(
+        (f"{stored}::DOUBLE[]" if shown.name == IN_MICROSECONDS else stored, shown)
+        for stored, shown in _of("q", (RUN_ID, *REQUEST_COLUMNS))
+    ),
     "FROM recent_requests AS q",
 )
 REQUESTS = View(
@@ -170,5 +173,7 @@ def _comments(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], st
 
 
 def _stored_views(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    query = "SELECT view_name, sql FROM duckdb_views() WHERE database_name = current_database() AND NOT internal"
+    # DuckDB quotes the name of a type in a new view until the file is opened again.
+    query = """SELECT view_name, replace(sql, '"DOUBLE"', 'DOUBLE') FROM duckdb_views()
+    WHERE database_name = current_database() AND NOT internal"""
     return dict(connection.execute(query).fetchall())
