@@ -4,11 +4,13 @@ hashes.
 Every job has 4 arms at 5 concurrencies, 5 repeats each. Rows are copies of one real record with the varying values
 replaced, so no column is missing. A request is short (two chunks and a text of 20 letters: a hundred bytes), because
 most pages read other columns, or realistic (128 chunk times, 500 letters, 128 token ids: as many bytes as a real one).
+Rows lie in groups as the ingester leaves them: of sixteen runs, or more where the runs have few rows.
 """
 
 # ruff: noqa: S608 - no user's text is in this SQL
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, replace
 
@@ -20,6 +22,7 @@ from lab.metrics.records import Circumstances, RequestRecord, RunRecord, ServerC
 from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Study, Workload
 from lab.study.cell_ids import Contents, identity
+from warehouse.ingest.row_groups import RUNS_A_GROUP, merge_groups
 from warehouse.migrate import migrate
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, request_rows
@@ -63,15 +66,16 @@ def fill(settings: Settings, size: Size) -> None:
         connection.execute("SET TimeZone = 'UTC'")
         _register(connection)
         connection.execute(_PLAN.format(jobs=size.jobs, seed=size.seed))
-        connection.execute(_RUNS)
         connection.execute(_JOBS)
         connection.execute(_JUDGED)
         connection.execute(_PROMPT_LISTS.format(requests=size.requests_per_run))
         wide = (_REALISTIC if size.realistic else _SHORT).format(seed=size.seed)
-        for job in range(size.jobs):  # a job at a time, so that memory does not grow with the jobs
-            for sql in (_REQUESTS, _LISTS, _METRICS, _HISTOGRAMS, _TELEMETRY, _VERDICTS, _FINDINGS):
-                connection.execute(sql.format(job=job, requests=size.requests_per_run, seed=size.seed, wide=wide))
+        for part in range(math.ceil(size.runs / RUNS_A_GROUP)):
+            for sql in (_RUNS, _REQUESTS, _LISTS, _METRICS, _HISTOGRAMS, _TELEMETRY, _VERDICTS, _FINDINGS):
+                connection.execute(sql.format(part=part, requests=size.requests_per_run, seed=size.seed, wide=wide))
             connection.execute("CHECKPOINT")
+            if merge_groups(connection):
+                connection.execute("CHECKPOINT")
     settings.master_file.unlink(missing_ok=True)  # the ingester copies what is published
 
 
@@ -158,7 +162,7 @@ def _request() -> RequestRecord:
 #: What differs from run to run. `place` is its number, `draw` is between 0 and 1.
 _PLAN = f"""
     CREATE TEMP TABLE plan AS
-    SELECT place, place // {RUNS_A_JOB} AS job, place % {ARMS} AS arm,
+    SELECT place, place // {RUNS_A_JOB} AS job, place // {RUNS_A_GROUP} AS part, place % {ARMS} AS arm,
         {list(CONCURRENCIES)}[1 + place // {ARMS} % {len(CONCURRENCIES)}] AS concurrency,
         place // {ARMS * len(CONCURRENCIES)} % {REPEATS} AS repeat,
         format('20260101-{{{{:05d}}}}', job) AS job_id, format('{{{{}}}}-{{{{:07d}}}}', job_id, place) AS run_id,
@@ -171,12 +175,12 @@ _RUNS = """
         p.run_id AS run_id, p.run_id AS cell_key, p.job_id AS job_id, p.job_id AS study_id,
         'made ' || p.job AS study_name, 'arm ' || p.arm AS arm, p.arm = 0 AS is_baseline,
         CASE p.arm WHEN 0 THEN 'none' ELSE 'ngram' END AS method, nullif(p.arm, 0) AS num_speculative_tokens,
-        format('{}-{}-{}', p.job % 10, p.arm, p.concurrency) AS cell_id, p.concurrency AS concurrency,
+        format('{{}}-{{}}-{{}}', p.job % 10, p.arm, p.concurrency) AS cell_id, p.concurrency AS concurrency,
         'c' || p.concurrency AS pattern, p.repeat AS repeat,
         p.repeat AS launch_index, a_run.started_at + to_minutes(p.place) AS started_at,
         CASE WHEN p.place % 50 = 49 THEN 'failed' ELSE 'completed' END AS status,
         CASE WHEN p.place % 50 = 49 THEN 'the engine died' END AS error, 30 + p.draw AS window_s
-    ) FROM plan AS p, a_run ORDER BY p.place
+    ) FROM plan AS p, a_run WHERE p.part = {part} ORDER BY p.place
 """
 _JOBS = """
     INSERT INTO jobs BY NAME
@@ -199,7 +203,7 @@ _REQUESTS = f"""
             ttft + {_TOKENS - 1} * tpot AS e2e,
             CASE WHEN p.arm > 0 THEN round({_TOKENS - 1} / (1 + 0.6 * p.arm * chance))::INTEGER END AS drafts,
             (n // p.concurrency) * (20 + 2 * p.concurrency + {_TOKENS - 1} * (8 + 0.1 * p.concurrency)) / 1000 AS at_s
-        FROM plan AS p, (SELECT range AS n FROM range({{requests}})) WHERE p.job = {{job}} ORDER BY p.place, n
+        FROM plan AS p, (SELECT range AS n FROM range({{requests}})) WHERE p.part = {{part}} ORDER BY p.place, n
     )
     SELECT d.run_id, a_request.* REPLACE (
         d.n AS "index", 'prompt ' || d.n AS prompt_id, ['code', 'prose', 'chat', 'maths'][1 + d.n % 4] AS category,
@@ -234,7 +238,7 @@ _LISTS = f"""
     INSERT INTO prompt_latencies BY NAME
     SELECT run_id, (SELECT prompts_id FROM prompt_lists) AS prompts_id,
         {", ".join(f'list({name}_ms ORDER BY "index") AS {name}_ms' for name in _LATENCIES)}
-    FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE job = {{job}}) GROUP BY run_id ORDER BY run_id
+    FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE part = {{part}}) GROUP BY run_id ORDER BY run_id
 """
 _QUANTILES = ", ".join(
     f"f.{name}_q[{place}] AS {name}_p{q}_ms" for name in _LATENCIES for place, q in enumerate((50, 90, 95, 99), 1)
@@ -245,7 +249,7 @@ _METRICS = f"""
         SELECT run_id, count(*) AS requests, sum(completion_tokens) AS tokens, max(end_s) AS length_s,
             {", ".join(f"avg({name}_ms) AS {name}_mean" for name in _LATENCIES)},
             {", ".join(f"quantile_cont({name}_ms, [0.5, 0.9, 0.95, 0.99]) AS {name}_q" for name in _LATENCIES)}
-        FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE job = {{job}}) GROUP BY run_id
+        FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE part = {{part}}) GROUP BY run_id
     )
     SELECT f.run_id, a_measured.* REPLACE (
         f.requests AS requests_completed, 0 AS requests_failed, f.length_s AS duration_s,
@@ -262,22 +266,22 @@ _HISTOGRAMS = f"""
     FROM (
         SELECT run_id, unnest(['ttft', 'tpot', 'itl', 'icl', 'e2e']) AS metric,
             unnest([ttft_ms, tpot_ms, tpot_ms, tpot_ms, e2e_ms]) AS ms
-        FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE job = {{job}})
+        FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE part = {{part}})
     ) GROUP BY ALL ORDER BY run_id, metric, bucket
 """
 _TELEMETRY = f"""
     INSERT INTO telemetry BY NAME
     SELECT p.run_id, a_sample.* REPLACE (n AS t_s)
-    FROM plan AS p, (SELECT range + 1 AS n FROM range({_SAMPLES})), a_sample WHERE p.job = {{job}}
+    FROM plan AS p, (SELECT range + 1 AS n FROM range({_SAMPLES})), a_sample WHERE p.part = {{part}}
     ORDER BY p.place, n
 """
 _VERDICTS = """
     INSERT INTO verdicts
     SELECT run_id, place % 40 <> 7, CASE WHEN place % 40 = 7 THEN ['made so'] ELSE [] END, [] FROM plan
-    WHERE job = {job}
+    WHERE part = {part}
 """
 _FINDINGS = """
     INSERT INTO findings
     SELECT run_id, name, CASE WHEN place % 40 = 7 THEN 'invalid' ELSE 'note' END, 'made so', 'leave it'
-    FROM plan, (SELECT unnest(['few_requests', 'long_tail']) AS name) WHERE job = {job}
+    FROM plan, (SELECT unnest(['few_requests', 'long_tail']) AS name) WHERE part = {part}
 """
