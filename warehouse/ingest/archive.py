@@ -19,7 +19,7 @@ import duckdb
 
 from lab.errors import DrafthouseError
 from warehouse.bundles.run_bundle import fsync
-from warehouse.ingest.master import BLOCK_BYTES, attaching, connect_master, only_ingester, refresh
+from warehouse.ingest.master import BLOCK_BYTES, WRITING, attaching, connect_master, only_ingester, refresh
 from warehouse.ingest.publication import Master
 from warehouse.ingest.rebuild import remove_database, replace_master
 from warehouse.settings import Settings
@@ -107,7 +107,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, month: Month, be
 
 def _copy_the_rest(connection: duckdb.DuckDBPyConnection, fresh: Path, files: Sequence[Path]) -> None:
     """Fill the new master with the rows of the old one that are not in these files, and with what is in which file."""
-    connection.execute(attaching(fresh, "fresh", f"BLOCK_SIZE {BLOCK_BYTES}, RECOVERY_MODE no_wal_writes"))
+    connection.execute(attaching(fresh, "fresh", f"BLOCK_SIZE {BLOCK_BYTES}, {WRITING}"))
     try:
         connection.execute("COPY FROM DATABASE warehouse TO fresh (SCHEMA)")
         for file in files:

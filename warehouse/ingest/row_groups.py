@@ -20,7 +20,7 @@ from warehouse.schema.tables import WAREHOUSE
 #: groups of twice as many are merged in any case.
 RUNS_A_GROUP = 16
 #: Groups of more rows than this are left as they are: they are large enough, and writing them again costs more.
-MOST_ROWS = 16_384
+MOST_ROWS = 40_960
 #: The table that has one row per run, and few columns.
 _ONE_A_RUN = "verdicts"
 _GROUPS = f"""
