@@ -26,7 +26,7 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 GIGABYTES = (0.1, 1.0)
-_BYTES_A_REQUEST = 1560  # of the published file
+_BYTES_A_REQUEST = 880  # of the published file
 _REQUESTS = 2000
 _PATIENCE_S = 600.0
 _LOOK_EVERY_S = 0.1

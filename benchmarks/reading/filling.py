@@ -213,7 +213,8 @@ _REQUESTS = f"""
         d.at_s AS intended_send_s, d.at_s AS sent_s, d.at_s + d.ttft / 1000 AS first_token_s,
         d.at_s + d.e2e / 1000 AS end_s, {{wide}},
         d.ttft AS ttft_ms, d.ttft AS ttft_from_intended_ms, d.tpot AS tpot_ms, d.e2e AS e2e_ms
-    ) FROM drawn AS d, a_request
+    ), a_run.started_at + to_minutes(d.place) AS run_started_at
+    FROM drawn AS d, a_request, a_run
 """
 _SHORT = """
         'It is ' || d.n * 97 AS output_text, [d.at_s + d.ttft / 1000, d.at_s + d.e2e / 1000] AS chunk_s

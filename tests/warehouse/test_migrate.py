@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -163,11 +164,13 @@ def test_upgrading_a_master_without_imports_keeps_its_runs_as_measured(tmp_path:
         assert connection.execute("select run_id, prompt from request_records").fetchall() == [("x", "x")]
 
 
-def test_upgrading_a_master_rounds_its_chunks_to_the_microsecond(tmp_path: Path) -> None:
+def test_upgrading_a_master_rounds_the_times_of_chunks_and_dates_requests(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     make_home(settings)
     at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0020")
     with duckdb.connect(settings.master_file) as connection:
+        _fill(connection, "runs")
+        connection.execute("update runs set started_at = '2026-09-09 12:00:00+00'")
         _fill(connection, "recent_requests")
         for chunk_s in ("null", "[0.1, 86400.1234567, null]"):
             row = f"select * replace ({chunk_s} as chunk_s) from recent_requests limit 1"
@@ -178,7 +181,9 @@ def test_upgrading_a_master_rounds_its_chunks_to_the_microsecond(tmp_path: Path)
         shown = connection.execute("select chunk_s from request_records").fetchall()
         assert stored == [([],), (None,), ([Decimal("0.1"), Decimal("86400.123457"), None],)]
         assert shown == [([],), (None,), ([0.1, 86400.123457, None],)]
-        assert connection.execute("select run_id, prompt from request_records").fetchall() == [("x", "x")] * 3
+        dated = ("x", "x", datetime(2026, 9, 9, 12, tzinfo=UTC))
+        query = "select run_id, prompt, run_started_at from request_records"
+        assert connection.execute(query).fetchall() == [dated] * 3
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, table: str) -> None:

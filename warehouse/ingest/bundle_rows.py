@@ -28,6 +28,7 @@ from warehouse.schema.tables import (
     FINDING_COLUMNS,
     METRIC_COLUMNS,
     REQUEST_GROUP_COLUMNS,
+    RUN_STARTED_AT,
     VERDICT_COLUMNS,
     WAREHOUSE,
 )
@@ -197,7 +198,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
         "request_groups": rows(REQUEST_GROUP_COLUMNS, [_GROUP | group for group in groups(run, bundle.requests)]),
     }
     of_run |= _verdict_rows(verdict)
-    return {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts, **_of_run(run.run_id, of_run)}
+    return _of_run(rows(RUN_COLUMNS, [run]), of_run) | {"prompt_lists": prompts}
 
 
 def _imported_tables(root: Path, folder: Path) -> Tables:
@@ -222,7 +223,7 @@ def imported_tables(bundle: ImportedBundle) -> Tables:
         "imported_figures": imported_rows.figure_rows(run),
     }
     of_run |= _verdict_rows(imported_rows.verdict_on(bundle))
-    return {"runs": imported_rows.run_rows(bundle), **_of_run(run.run_id, of_run)}
+    return _of_run(imported_rows.run_rows(bundle), of_run)
 
 
 def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
@@ -230,7 +231,7 @@ def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
         raise BundleError(f"{folder.relative_to(root)} holds run {job_id}/{run_id}: was it copied or renamed?")
 
 
-def _verdict_rows(verdict: Verdict) -> Tables:
+def _verdict_rows(verdict: Verdict) -> dict[str, pa.Table]:
     return {"verdicts": rows(VERDICT_COLUMNS, [verdict]), "findings": rows(FINDING_COLUMNS, verdict.findings)}
 
 
@@ -245,8 +246,16 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
     return {**tables, "prompt_lists": lists.take(pa.array(places.values(), type=pa.int64()))}
 
 
-def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:
-    return {name: table.add_column(0, "run_id", pa.repeat(run_id, table.num_rows)) for name, table in tables.items()}
+def _of_run(run: pa.Table, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """Return the row of a run and the rows that belong to it, which get its id."""
+    run_id, started_at = run["run_id"][0], run["started_at"][0]
+    requests = tables["recent_requests"]
+    begun = requests.append_column(RUN_STARTED_AT.name, pa.repeat(started_at, requests.num_rows))
+    named = {
+        name: table.add_column(0, "run_id", pa.repeat(run_id, table.num_rows))
+        for name, table in {**tables, "recent_requests": begun}.items()
+    }
+    return {"runs": run, **named}
 
 
 def _histogram_rows(histograms: Mapping[str, Mapping[int, int]]) -> pa.Table:

@@ -28,6 +28,14 @@ from warehouse.schema.run_columns import RUN_COLUMNS
 
 WAREHOUSE = sa.MetaData()
 RUN_ID = column("run_id", "text", "the run")
+#: DuckDB notes the least and the greatest number of each group of rows, but of texts only their first eight letters,
+#: which ids share.
+RUN_STARTED_AT = column(
+    "run_started_at",
+    "moment?",
+    "started_at of the run. A query that compares it with a moment, and not run_id alone, reads the rows of other runs "
+    "not even in part. Null in older files of the archive",
+)
 
 
 def _metric_column(metric: Metric) -> Column:
@@ -192,7 +200,7 @@ recent_requests = table(
     WAREHOUSE,
     "recent_requests",
     "The rows of request_records that are not in the archive",
-    (RUN_ID, *STORED_REQUEST_COLUMNS),
+    (RUN_ID, *STORED_REQUEST_COLUMNS, RUN_STARTED_AT),
 )
 archived_runs = table(
     WAREHOUSE,

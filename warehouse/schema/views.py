@@ -15,7 +15,7 @@ import duckdb
 from warehouse.schema.column import Column, column
 from warehouse.schema.request_columns import IN_MICROSECONDS, REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
-from warehouse.schema.tables import METRIC_COLUMNS, RUN_ID, VERDICT_COLUMNS, WAREHOUSE
+from warehouse.schema.tables import METRIC_COLUMNS, RUN_ID, RUN_STARTED_AT, VERDICT_COLUMNS, WAREHOUSE
 from warehouse.settings import ARCHIVE_FOLDER
 
 _RUN = {column.name: column for column in RUN_COLUMNS}
@@ -99,7 +99,7 @@ REQUEST_RECORDS = View(
     "One row per request, as measured, with its own latencies. The view requests adds columns of its run",
     tuple(
         (f"{stored}::DOUBLE[]" if shown.name == IN_MICROSECONDS else stored, shown)
-        for stored, shown in _of("q", (RUN_ID, *REQUEST_COLUMNS))
+        for stored, shown in _of("q", (RUN_ID, *REQUEST_COLUMNS, RUN_STARTED_AT))
     ),
     "FROM recent_requests AS q",
 )
