@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from warehouse.queries.rows import Row, dicts
+from warehouse.queries.rows import Row, dicts, records_of
 
 _RUN_FIELDS = {
     "model_id": "target",
@@ -44,7 +44,7 @@ _IDENTITY = ("run_id", "arm", "method", "draft_model", "num_speculative_tokens",
 _REQUESTS = """
     SELECT "index", sent_s, end_s, chunk_s, error, is_completed, prompt_tokens, completion_tokens, output_text, ttft_ms,
         e2e_ms
-    FROM request_records WHERE run_id = ? ORDER BY "index"
+    FROM {records} WHERE run_id = ? ORDER BY "index"
 """
 
 
@@ -53,7 +53,11 @@ def vllm_results(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> list[di
     query = (
         "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) AND status = 'completed' ORDER BY started_at, run_id"
     )
-    return [_result(run, dicts(con, _REQUESTS, [run["run_id"]])) for run in dicts(con, query, [list(jobs)])]
+    return [_result(run, _requests(con, run["run_id"])) for run in dicts(con, query, [list(jobs)])]
+
+
+def _requests(con: duckdb.DuckDBPyConnection, run_id: str) -> list[Row]:
+    return dicts(con, _REQUESTS.format(records=records_of(con, [run_id])), [run_id])
 
 
 def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from warehouse.ingest.imported_evidence import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from warehouse.queries.results import COMPARED
-from warehouse.queries.rows import Row, dicts
+from warehouse.queries.rows import Row, dicts, records_of
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
@@ -31,7 +31,7 @@ _JOBS_SEEN = 8
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but IN for each row.
 _OUTPUTS = f"""
     SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
-        SELECT run_id, prompt_id, any_value(output_text) AS output_text FROM request_records
+        SELECT run_id, prompt_id, any_value(output_text) AS output_text FROM {{records}}
         WHERE list_contains(?, run_id) AND is_completed AND prompt_id IS NOT NULL AND "index" < ? AND {COMPARED}
         GROUP BY run_id, prompt_id
     ) GROUP BY run_id
@@ -63,7 +63,7 @@ class SeenRuns:
         seen = self._jobs.pop(job_id, {})
         new = {row["run_id"]: row for row in metrics if row["run_id"] not in seen}
         present = {run_id: found for run_id, row in new.items() if (found := _run(root, job_id, row))}
-        outputs = dict(connection.execute(_OUTPUTS, [list(present), MAX_OUTPUTS]).fetchall()) if present else {}
+        outputs = _outputs(connection, list(present)) if present else {}
         for run_id, (run, unrecorded) in present.items():
             seen[run_id] = (run._replace(outputs=outputs.get(run_id)), unrecorded)
         self._jobs[job_id] = seen  # at the end
@@ -71,6 +71,12 @@ class SeenRuns:
             del self._jobs[next(iter(self._jobs))]
         folders = {row["run_id"]: bundle_folder(root, job_id, row["run_id"]) for row in metrics}
         return [seen[run_id] for run_id, folder in folders.items() if run_id in seen and (folder / RUN_FILE).exists()]
+
+
+def _outputs(connection: duckdb.DuckDBPyConnection, run_ids: list[str]) -> dict[str, dict[str, int]]:
+    """By run and prompt, the hash of what came back."""
+    query = _OUTPUTS.format(records=records_of(connection, run_ids))
+    return dict(connection.execute(query, [run_ids, MAX_OUTPUTS]).fetchall())
 
 
 def changed_jobs(connection: duckdb.DuckDBPyConnection) -> list[str]:

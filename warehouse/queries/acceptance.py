@@ -5,6 +5,7 @@ From the server's counters, which know positions; from the requests where the se
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +29,7 @@ from lab.comparison.acceptance import (
 from lab.comparison.samples import Array
 from lab.errors import QueryError
 from warehouse.queries.comparing.paired_runs import CellKey, jobs_of
-from warehouse.queries.rows import Row, dicts
+from warehouse.queries.rows import Row, dicts, records_of
 
 Source = Literal["the server's counters", "its requests"]
 LATENCIES = ("tpot_ms", "e2e_ms")
@@ -68,7 +69,8 @@ def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcce
     if not cells:
         raise QueryError(f"no valid run of {study!r} speculates, so there is no acceptance to show")
     numbered = [[row["run_id"] for row in rows] for rows in cells.values()]
-    table = con.execute(_SUMS, _numbered(numbered)).to_arrow_table()
+    sums = _SUMS.format(records=records_of(con, [*itertools.chain(*numbered)]))
+    table = con.execute(sums, _numbered(numbered)).to_arrow_table()
     category_counts = _by_category(table.filter(table["of_category"]))
     correlations = _against(table.filter(table["of_prompt"]))
     return [
@@ -149,7 +151,7 @@ _RUNS = """
 """
 _TOLD = """
     SELECT cell, category, prompt_id, spec_drafts, spec_draft_tokens, spec_accepted_tokens, tpot_ms, e2e_ms
-    FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS cell) USING (run_id)
+    FROM {records} JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS cell) USING (run_id)
     WHERE list_contains($1::TEXT[], run_id) AND is_completed
         AND spec_drafts > 0 AND spec_accepted_tokens IS NOT NULL
 """

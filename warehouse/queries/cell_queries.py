@@ -9,7 +9,7 @@ import pandas as pd
 
 from lab.comparison.acceptance import Acceptance, Counts, pooled, with_fewer_tokens
 from warehouse.queries.results import frame
-from warehouse.queries.rows import dicts
+from warehouse.queries.rows import dicts, records_of
 
 RunIds = Mapping[str, Sequence[str]]  # of each arm
 
@@ -48,7 +48,8 @@ def texts(
     Of several runs of an arm, the first one's, as in `paired_runs.outputs`.
     """
     wanted = list(prompt_ids)
-    outputs = frame(con, _TEXTS, [list(baseline), list(candidate), wanted])
+    texts = _TEXTS.format(records=records_of(con, [*baseline, *candidate]))
+    outputs = frame(con, texts, [list(baseline), list(candidate), wanted])
     return outputs.set_index("prompt_id").reindex(wanted).reset_index()
 
 
@@ -76,7 +77,7 @@ _TEXTS = """
     WITH first AS (
         SELECT prompt_id, run_id IN (SELECT unnest($1::TEXT[])) AS is_baseline, arg_min(prompt, run_id) AS prompt,
             arg_min(output_text, run_id) AS output
-        FROM request_records
+        FROM {records}
         WHERE (run_id IN (SELECT unnest($1::TEXT[])) OR run_id IN (SELECT unnest($2::TEXT[])))
             AND is_completed AND prompt_id IN (SELECT unnest($3::TEXT[]))
         GROUP BY ALL

@@ -12,6 +12,7 @@ import duckdb
 
 from lab.metrics.catalogue import METRICS
 from lab.metrics.definition import SEVERAL_VALUES
+from warehouse.queries.rows import records_of
 
 if TYPE_CHECKING:
     import pandas as pd  # the ingester reads this module and does without
@@ -188,18 +189,8 @@ def requests_of(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
 
     list_contains takes half the time of an equals sign: DuckDB evaluates it once per distinct run of a block of rows.
     """
-    sql = """
-        SELECT * EXCLUDE (output_token_ids, run_started_at) FROM request_records
-        WHERE list_contains([$1], run_id) {} ORDER BY "index"
-    """
-    begun = con.execute(_BEGUN, [run_id]).fetchone()
-    if begun is None:
-        return frame(con, sql.format(""), [run_id])
-    return frame(con, sql.format("AND run_started_at = $2"), [run_id, *begun])
-
-
-#: When a run began, unless its requests may lie in a file that does not say so.
-_BEGUN = """
-    SELECT started_at FROM runs
-    WHERE run_id = ? AND started_at IS NOT NULL AND run_id NOT IN (SELECT run_id FROM archived_runs)
-"""
+    sql = f"""
+        SELECT * EXCLUDE (output_token_ids, run_started_at) FROM {records_of(con, [run_id])}
+        WHERE list_contains([?], run_id) ORDER BY "index"
+    """  # noqa: S608 - no text of a user is in it
+    return frame(con, sql, [run_id])

@@ -1,4 +1,4 @@
-"""Answers of DuckDB as rows of Python."""
+"""Answers of DuckDB as rows of Python, and what requests are read from."""
 
 from __future__ import annotations
 
@@ -15,3 +15,21 @@ def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object]
     answer = con.execute(sql, list(parameters))
     names = [column[0] for column in answer.description or ()]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+def records_of(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> str:
+    """Return what to read the requests of these runs from, in SQL: `request_records`, without the other runs' if it is
+    known when these began. The rows are still to be chosen by their run_id.
+    """
+    first, last = con.execute(_BEGUN, [list(run_ids)]).fetchone() or (None, None)
+    if first is None:
+        return "request_records"
+    begun = f"run_started_at BETWEEN TIMESTAMPTZ '{first}' AND TIMESTAMPTZ '{last}'"
+    return f"(SELECT * FROM request_records WHERE {begun})"  # noqa: S608 - no text of a user is in it
+
+
+#: When the first and the last of some runs began; no row if a run may have requests that do not say so.
+_BEGUN = """
+    SELECT min(started_at)::TEXT, max(started_at)::TEXT FROM runs LEFT JOIN archived_runs USING (run_id)
+    WHERE list_contains(?, run_id) HAVING bool_and(started_at IS NOT NULL AND file IS NULL)
+"""

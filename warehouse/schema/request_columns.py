@@ -66,7 +66,8 @@ PROMPT_LATENCY_COLUMNS = (
         for name in _LATENCIES
     ),
 )
-_NUMBERS = "SELECT run_id, prompts_id, {latency} AS numbers FROM prompt_latencies WHERE run_id IN ({runs})"
+#: With IN and a hundred ids DuckDB takes six times as long.
+_NUMBERS = "SELECT run_id, prompts_id, {latency} AS numbers FROM prompt_latencies WHERE list_contains(?, run_id)"
 _PROMPTS = "SELECT prompts_id, prompt_ids FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))"
 
 
@@ -150,8 +151,7 @@ def requests_of(latencies: pa.Table, lists: pa.Table) -> dict[str, Requests]:
 
 def read_prompt_latencies(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], latency: str) -> dict[str, Requests]:
     """Return the latencies by run_id. Runs of the same prompts share one tuple, so that comparing them is free."""
-    query = _NUMBERS.format(latency=latency, runs=", ".join("?" * len(run_ids)))
-    table = con.execute(query, list(run_ids)).to_arrow_table()
+    table = con.execute(_NUMBERS.format(latency=latency), [list(run_ids)]).to_arrow_table()
     ids: list[Any] = table["run_id"].to_pylist()
     keys = table["prompts_id"].to_pylist()
     prompts = {key: tuple(listed) for key, listed in con.execute(_PROMPTS, [list(set(keys))]).fetchall()}

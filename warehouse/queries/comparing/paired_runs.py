@@ -20,7 +20,7 @@ from lab.comparison.samples import Requests, RunSample
 from lab.errors import QueryError, UnknownStudyError
 from lab.metrics.catalogue import METRICS
 from warehouse.queries.results import COMPARABLE, COMPARED
-from warehouse.queries.rows import Row, dicts
+from warehouse.queries.rows import Row, dicts, records_of
 from warehouse.schema import request_columns
 
 _ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", "closed_loop", "arm_id")
@@ -157,8 +157,9 @@ def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> li
     Token ids are known if the server sent as many as its usage counts.
     """
     numbered = [(run_id, arm) for arm, run_ids in enumerate(arms) for run_id in run_ids]
-    parameters = [[run_id for run_id, _ in numbered], [arm for _, arm in numbered]]
-    table = con.execute(_OUTPUTS, parameters).to_arrow_table()
+    run_ids = [run_id for run_id, _ in numbered]
+    parameters = [run_ids, [arm for _, arm in numbered]]
+    table = con.execute(_OUTPUTS.format(records=records_of(con, run_ids)), parameters).to_arrow_table()
     columns = [list[Any](table[name].to_pylist()) for name in ("arm", "prompt_id", "text", "count")]
     outputs_of: list[dict[str, Output]] = [{} for _ in arms]
     for arm, prompt_id, text, count, ids in zip(*columns, _token_ids(table["ids"].combine_chunks()), strict=True):
@@ -226,7 +227,7 @@ _OUTPUTS = f"""
     SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
         SELECT arm, prompt_id, min("index") AS place, arg_min(struct_pack(
             text := output_text, count := completion_tokens, ids := output_token_ids), run_id) AS got
-        FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS arm) USING (run_id)
+        FROM {{records}} JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS arm) USING (run_id)
         WHERE list_contains($1::TEXT[], run_id) AND is_completed AND prompt_id IS NOT NULL AND {COMPARED}
         GROUP BY arm, prompt_id
     ) ORDER BY arm, place

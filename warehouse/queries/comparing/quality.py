@@ -11,15 +11,16 @@ import duckdb
 from lab.quality.distribution import LEAST, Difference, difference
 from lab.quality.non_inferiority import MARGIN, Quality, quality
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
+from warehouse.queries.rows import records_of
 
 #: A prompt that was sent several times counts by the mean of its scores.
 _SCORES = """
-    SELECT prompt_id, avg(score) FROM request_records
+    SELECT prompt_id, avg(score) FROM {records}
     WHERE run_id IN (SELECT unnest(?)) AND is_completed AND score IS NOT NULL GROUP BY prompt_id ORDER BY min(index)
 """
 #: Of the prompt that was sent oftenest.
 _COMPLETIONS = """
-    SELECT prompt_id, list(output_text ORDER BY index) FROM request_records JOIN runs USING (run_id)
+    SELECT prompt_id, list(output_text ORDER BY index) FROM {records} JOIN runs USING (run_id)
     WHERE run_id = ? AND is_completed AND temperature > 0
     GROUP BY prompt_id HAVING count(*) >= ? ORDER BY count(*) DESC, prompt_id LIMIT 1
 """
@@ -56,7 +57,7 @@ def _judged(
 ) -> ArmQuality:
     base = [run.run_id for pair in pairs for run in pair.baseline.runs]
     tried = [run.run_id for pair in pairs for run in pair.candidate.runs]
-    ours, theirs = (dict(con.execute(_SCORES, [runs]).fetchall()) for runs in (base, tried))
+    ours, theirs = (_scores(con, runs) for runs in (base, tried))
     return ArmQuality(arm, workload, quality(ours, theirs, margin), _distribution(con, base, tried))
 
 
@@ -64,6 +65,14 @@ def _distribution(con: duckdb.DuckDBPyConnection, base: Sequence[str], tried: Se
     """Of the first run of each: other repeats draw with the same seeds, so they are no more samples."""
     if not base or not tried:
         return None
-    ours, theirs = (con.execute(_COMPLETIONS, [runs[0], LEAST]).fetchone() for runs in (base, tried))
+    ours, theirs = (_completions(con, runs[0]) for runs in (base, tried))
     same = ours is not None and theirs is not None and ours[0] == theirs[0]
     return difference(ours[1], theirs[1]) if same and ours is not None and theirs is not None else None
+
+
+def _scores(con: duckdb.DuckDBPyConnection, runs: list[str]) -> dict[str, float]:
+    return dict(con.execute(_SCORES.format(records=records_of(con, runs)), [runs]).fetchall())
+
+
+def _completions(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[str, list[str]] | None:
+    return con.execute(_COMPLETIONS.format(records=records_of(con, [run_id])), [run_id, LEAST]).fetchone()
