@@ -16,13 +16,14 @@ Each file is named after what it is, so that an ingester that is killed anywhere
     warehouse.duckdb                    published: complete, and never written to under this name
     master.duckdb                       has everything that is published, and perhaps more
     .warehouse.duckdb.former            was published before, and may lack rows
-    .warehouse.duckdb.*.publishing      an unfinished copy
+    .warehouse.duckdb.*.publishing      an unfinished copy, or a master that is being rewritten
 
 The master has the modification time of the published file until something is written to it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -30,6 +31,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -113,8 +115,7 @@ class Master:
             self._make_ahead()
         if self._has_new_runs and self.file.exists():
             self._has_new_runs = False
-            if merge_groups(self.connection):
-                self.connection.execute("CHECKPOINT")
+            merge_groups(self.connection, self._aside())
 
     def _make_ahead(self) -> None:
         """Make the next master if that is cheap by now, or has not become so for a minute."""
@@ -138,7 +139,7 @@ class Master:
         """
         if (runs := count_runs(self.connection)) != self._runs:
             self._runs, self._has_new_runs = runs, True
-            merge_groups(self.connection, only_overdue=True)
+            merge_groups(self.connection, self._aside(), only_overdue=True)
         self.connection.execute("CHECKPOINT")
         share_with_group(self.file, self.published.parent)
         if not self._publish_copy():
@@ -148,6 +149,21 @@ class Master:
         """Close the master, even one that can no longer be written."""
         self._connection.close()
         self._connection, self._is_open = new_connection(self.file), False
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Give the master another name while its groups of rows are merged: one that was left half-way is removed, and
+        made anew.
+        """
+        aside = self.published.with_name(_TEMPORARY.format(name=self.published.name, unique=uuid.uuid4().hex[:8]))
+        self.file.rename(aside)
+        try:
+            yield
+        except BaseException:
+            self.close()
+            aside.unlink()
+            raise
+        aside.rename(self.file)
 
     def _publish_copy(self) -> bool:
         """Publish a copy of the master. Returns False if that would cost more than a tenth of a second."""

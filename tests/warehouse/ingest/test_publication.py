@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import request, write_run
 from warehouse.ingest import catch_up, publication, row_groups
+from warehouse.ingest.master import transaction
 from warehouse.ingest.publication import Master, is_open_nowhere, remove_leftovers
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
@@ -301,9 +303,9 @@ def test_a_change_that_adds_no_run_looks_at_no_table_of_runs(
         looked_at.append(table)
         append(connection, table)
 
-    def noted_merge(connection: duckdb.DuckDBPyConnection, *, only_overdue: bool = False) -> bool:
+    def noted_merge(*arguments: Any, only_overdue: bool = False) -> bool:
         looked_at.append("groups")
-        return merge(connection, only_overdue=only_overdue)
+        return merge(*arguments, only_overdue=only_overdue)
 
     monkeypatch.setattr(catch_up, "_append", noted_append)
     monkeypatch.setattr(publication, "merge_groups", noted_merge)
@@ -350,3 +352,30 @@ def test_an_ingester_killed_at_any_step_of_a_turn_goes_on_from_what_it_left(sett
     former.unlink()
     add_run(settings, "run-4")
     assert ask(settings, "select run_id from runs order by 1") == [(f"run-{number}",) for number in (1, 2, 3, 4)]
+
+
+def test_a_master_whose_groups_were_half_merged_is_made_anew(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_groups, "RUNS_A_GROUP", 2)
+    for number in (1, 2):
+        add_run(settings, f"run-{number}")
+    before, begun = contents(settings), list[int]()
+
+    @contextmanager
+    def second_fails(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        begun.append(1)
+        with transaction(connection):
+            yield
+            if len(begun) == 2:
+                raise OSError("the disk is full")
+
+    with monkeypatch.context() as broken, closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        broken.setattr(row_groups, "transaction", second_fails)
+        with pytest.raises(OSError, match="the disk is full"):
+            master.prepare()
+        assert not settings.master_file.exists()
+        assert contents(settings) == before
+    add_run(settings, "run-3")
+    assert ask(settings, "select run_id from runs order by 1") == [(f"run-{number}",) for number in (1, 2, 3)]
+    assert list(settings.home.glob(".*.publishing")) == []
