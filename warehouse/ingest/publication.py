@@ -74,7 +74,7 @@ class Master:
     def __init__(self, file: Path, published: Path) -> None:
         self.file, self.published = file, published
         self.former = published.with_name(f".{published.name}.former")
-        self._connection = new_connection(file)
+        self._connected: duckdb.DuckDBPyConnection | None = None
         self._is_open = False
         self._clones = True  # until the file system has refused to
         self._replaced_s = time.monotonic() - PATIENCE_S  # when the former file ceased to be the published one
@@ -96,6 +96,12 @@ class Master:
                 attach_master(self._connection, self.file)
                 self._is_open = True
         return self._connection
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """Whether or not the master is open. Made when it is needed: it takes a hundredth of a second."""
+        self._connected = self._connected or new_connection(self.file)
+        return self._connected
 
     def make(self) -> None:
         """Make the next master if there is none: of the former file, which is open then, or else by copying the
@@ -147,8 +153,9 @@ class Master:
 
     def close(self) -> None:
         """Close the master, even one that can no longer be written."""
-        self._connection.close()
-        self._connection, self._is_open = new_connection(self.file), False
+        if self._connected:
+            self._connected.close()
+        self._connected, self._is_open = None, False
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[None]:
