@@ -76,17 +76,27 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
     return rows(from_dicts(RUN_COLUMNS), [row])
 
 
+#: DECIMAL(18, 6) holds less.
+_TOO_LATE_S = 1e12
+
+
 def request_rows(run: ImportedRun) -> pa.Table:
-    """Return the rows of `request_records`; times are known only if the file records when requests were sent."""
+    """Return the rows of `request_records`; times are known only if the file records when requests were sent.
+
+    Raises ValueError for the time of a chunk that is too great for whole microseconds.
+    """
     requests = ImportedRequests.of(()) if run.requests is None else run.requests
     sent_s = requests.numbers("sent_s")
+    moments_s = chunk_moments_s(requests, sent_s)
+    if moments_s.values.size and moments_s.values.max() >= _TOO_LATE_S:
+        raise ValueError(f"a chunk arrives {moments_s.values.max():.3g} s after the first request")
     columns: dict[str, Any] = {
         **{name: requests.texts(name) for name in _SHARED},
         "is_completed": pa.array(requests.is_completed),
         "requested_output_tokens": pa.array([run.columns["requested_output_tokens"]] * len(requests), type=pa.int32()),
         "first_token_s": pa.array(first_token_s(requests, sent_s), from_pandas=True),
         "end_s": pa.array(sent_s + requests.numbers("e2e_ms") / 1000, from_pandas=True),
-        "chunk_s": as_lists(chunk_moments_s(requests, sent_s), null_if_empty=True),
+        "chunk_s": as_lists(moments_s, null_if_empty=True),
     }
     nulls = pa.nulls(len(requests))
     schema = pa.schema([(column.name, column.types[1]) for column in REQUEST_COLUMNS])

@@ -264,6 +264,16 @@ def test_a_figure_that_no_column_can_hold_is_refused_at_once(settings: Settings,
     assert list(settings.bundles.iterdir()) == []
 
 
+def test_the_time_of_a_chunk_that_no_column_can_hold_is_refused_at_once(settings: Settings, tmp_path: Path) -> None:
+    result = json.loads((SAMPLES / "vllm-bench" / "base-random-c4.json").read_text())
+    result["itls"][0][0] = 2e12
+    path = tmp_path / "late.json"
+    path.write_text(json.dumps(result))
+    with pytest.raises(ForeignFileError, match=r"it cannot be stored: a chunk arrives 2e\+12 s after"):
+        import_paths(settings, [path], actor=ADMIN)
+    assert list(settings.bundles.iterdir()) == []
+
+
 @pytest.mark.parametrize("key", ["completed", "failed", "total_output_tokens", "burstiness", "duration"])
 def test_what_is_imported_is_never_rejected_later(settings: Settings, tmp_path: Path, key: str) -> None:
     imported(settings, summary_of(SAMPLES / "vllm-bench" / "base-random-c4.json", tmp_path, **{key: 10**14}))
