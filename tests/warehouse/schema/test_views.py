@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import duckdb
+import pytest
+
 from tests.warehouse.asking import ask
+from warehouse.ingest.master import connect_master
 from warehouse.queries.connect import open_warehouse
-from warehouse.schema import dictionary
+from warehouse.schema import dictionary, views
 from warehouse.settings import Settings
 
 RESULTS = """
@@ -57,3 +61,36 @@ def test_the_data_dictionary_equals_the_comments_in_the_warehouse(settings: Sett
     with open_warehouse(settings.warehouse_file) as connection:
         written = dictionary.PAGE.read_text(encoding="utf-8")
         assert written == dictionary.page(connection), "run `python -m warehouse.schema.dictionary`"
+
+
+def identities(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """A view that is created anew has another one."""
+    found = connection.execute("SELECT view_name, view_oid FROM duckdb_views() WHERE database_name = 'warehouse'")
+    return dict(found.fetchall())
+
+
+def test_views_that_are_as_they_should_be_stay_in_a_new_process(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect_master(settings.master_file) as connection:
+        before = identities(connection)
+        monkeypatch.setattr(views, "_AS_STORED", {})
+        views.describe(connection)
+        assert identities(connection) == before
+        assert connection.execute(
+            "SELECT count(*) FROM duckdb_views() WHERE temporary AND NOT internal"
+        ).fetchone() == (0,)
+
+
+def test_a_view_with_another_sql_or_other_types_is_created_anew(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect_master(settings.master_file) as connection:
+        before = identities(connection)
+        connection.execute("CREATE OR REPLACE VIEW requests AS SELECT 1 AS run_id")
+        connection.execute("ALTER TABLE recent_requests ALTER COLUMN score TYPE FLOAT")
+        monkeypatch.setattr(views, "_AS_STORED", {})
+        views.describe(connection)
+        after = identities(connection)
+        assert {name for name in before if after[name] != before[name]} == {"request_records", "requests"}
+        assert {"run_id", "score"} <= {name for name, *_ in connection.execute("DESCRIBE requests").fetchall()}
