@@ -51,3 +51,17 @@ def test_arrow_works_in_a_process_that_does_without_pandas_and_what_was_imported
     done = subprocess.run([sys.executable, "-c", _SPARES], capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "[1.0, 2.5] True\n"
     assert done.stderr.endswith("ModuleNotFoundError: this process does without pandas\n")
+
+
+_IMPORTS = """
+import cli.verbs.exchange.import_results
+from warehouse.process_memory import allocate_like_the_system
+allocate_like_the_system()
+import pyarrow
+print(pyarrow.default_memory_pool().backend_name)
+"""
+
+
+def test_the_verb_import_is_there_before_arrow_and_lets_it_do_without_an_allocator_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", _IMPORTS], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "system\n"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -16,8 +15,10 @@ from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table, print_text
 from lab.errors import UserError
-from warehouse.importers.store import Progress as ImportProgress
-from warehouse.process_memory import do_without_pandas
+from warehouse.process_memory import allocate_like_the_system, do_without_pandas
+
+if TYPE_CHECKING:
+    from warehouse.importers.store import Progress as ImportProgress
 
 Paths = Annotated[
     list[Path], typer.Argument(help="Result files, folders of them, or a folder that `drafthouse export` wrote.")
@@ -37,7 +38,7 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     Runs that were imported before stay as they are.
     """
     do_without_pandas()
-    pa.set_memory_pool(pa.system_memory_pool())  # which gives back more than Arrow's own
+    allocate_like_the_system()
     here, labels = the_lab(), dict(map(_label, label or []))
     with _bar() as progress:
         imported = here.import_paths(paths, tool, labels, progress)
