@@ -188,7 +188,7 @@ class Elsewhere(Lab):
             sent = [("exported", str(path.relative_to(paths[0])), path.read_bytes()) for path in names]
         else:
             files = read_paths(paths)
-            sent = [("file" if file.was_named else "found", file.name, file.content) for file in files]
+            sent = [("file" if file.was_named else "found", file.name, file.whole()) for file in files]
         progress(f"sending them to {self._lab.url}", 0.5)
         with refusals():
             document = self._lab.import_files(sent, tool=tool, labels=labels)

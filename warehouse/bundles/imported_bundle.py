@@ -36,6 +36,8 @@ SOURCE_FOLDER = "source"
 _READABLE_FORMAT_VERSIONS = (1,)
 _JOB_DIGITS = 12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+#: Gives the content of files in pieces, by SHA-256.
+Sources = Mapping[str, Callable[[], Iterable[bytes]]]
 
 
 class ImportedRecord(Frozen):
@@ -80,11 +82,8 @@ def record_of(run: ImportedRun) -> ImportedRecord:
     return ImportedRecord(job_id=job_id, study_id=study_id, study_name=study, run=replace(run, requests=None))
 
 
-def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Mapping[str, bytes]) -> list[ImportedRecord]:
-    """Write the bundles of the runs that have none yet: all of them, or none and OSError.
-
-    `sources` has the content of the files they were read from, by SHA-256.
-    """
+def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Sources) -> list[ImportedRecord]:
+    """Write the bundles of the runs that have none yet: all of them, or none and OSError, or what a source raises."""
     stored = {folder.name for folder in find_bundles(root)}
     new = {run.run_id: run for run in runs if run.run_id not in stored}
     records = {run_id: record_of(run) for run_id, run in new.items()}
@@ -98,7 +97,7 @@ def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Mapping[str
 
 
 def _filler(
-    record: ImportedRecord, run: ImportedRun, sources: Mapping[str, bytes], written: dict[str, Path]
+    record: ImportedRecord, run: ImportedRun, sources: Sources, written: dict[str, Path]
 ) -> Callable[[Path], None]:
     def fill(writing: Path) -> None:
         (writing / RUN_FILE).write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -111,14 +110,15 @@ def _filler(
     return fill
 
 
-def _write_source(path: Path, source: SourceFile, sources: Mapping[str, bytes], written: dict[str, Path]) -> None:
+def _write_source(path: Path, source: SourceFile, sources: Sources, written: dict[str, Path]) -> None:
     """Write a source file, or link to the copy in another bundle: a file of a hundred runs needs the space once."""
     if path.exists():
         return
     try:
         os.link(written[source.sha256], path)
     except (KeyError, OSError):
-        path.write_bytes(sources[source.sha256])
+        with path.open("wb") as opened:
+            opened.writelines(sources[source.sha256]())
         written[source.sha256] = path
 
 

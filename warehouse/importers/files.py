@@ -1,14 +1,16 @@
-"""Read foreign files whole, within limits that bound the memory. Nothing is unpacked or unpickled."""
+"""Read foreign files, within limits that bound the memory. Nothing is unpacked or unpickled."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import stat
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from lab.errors import ForeignFileError
 from warehouse.importers.model import SourceFile
@@ -16,29 +18,71 @@ from warehouse.importers.model import SourceFile
 MIB = 2**20
 #: The largest file that is read. A result file with every request of a long run in it has some ten MiB.
 LARGEST_FILE_BYTES = 128 * MIB
-#: The most that one import reads. It stays in memory until all of it is parsed, so that nothing is half imported.
+#: The most that one import reads. What was read stays in memory until all of it is, so that nothing is half imported.
 LARGEST_IMPORT_BYTES = 256 * MIB
 #: The most files that a folder may have.
 MOST_FILES = 10_000
+#: The content of a file on disk that has as many bytes is not in memory as a whole.
+LARGE_BYTES = MIB
+_PIECE_BYTES = MIB
 _LONGEST_NAME = 200
 
 
-@dataclass(frozen=True)
+@dataclass
 class ForeignFile:
-    """A file's content and its name, which is shown and tells folders apart; the file is never opened by it."""
+    """A file's content, or the path of a large file, and its name, which is shown and tells folders apart; the file is
+    never opened by its name.
+
+    A file at a path may be read several times. Every reading gives what the first one gave, or a ForeignFileError.
+    """
 
     name: str
-    content: bytes
+    content: bytes | Path
     was_named: bool = True  # by the user; False for a file found in a folder
+    size_bytes: int = field(init=False)
+    _sha256: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if len(self.content) > LARGEST_FILE_BYTES:
-            raise ForeignFileError(too_large(self.name, len(self.content)))
+        self.size_bytes = self.content.stat().st_size if isinstance(self.content, Path) else len(self.content)
+        if self.size_bytes > LARGEST_FILE_BYTES:
+            raise ForeignFileError(too_large(self.name, self.size_bytes))
 
-    @cached_property
+    @property
+    def is_large(self) -> bool:
+        return self.size_bytes >= LARGE_BYTES
+
+    @property
     def source(self) -> SourceFile:
-        digest = hashlib.sha256(self.content).hexdigest()
-        return SourceFile(printable(self.name), digest, len(self.content))
+        if not self._sha256:
+            deque(self.pieces(), maxlen=0)
+        return SourceFile(printable(self.name), self._sha256, self.size_bytes)
+
+    def whole(self) -> bytes:
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the content piece by piece. Raises ForeignFileError at its end if the file has changed."""
+        digest, read_bytes = hashlib.sha256(), 0
+        for piece in self._read():
+            digest.update(piece)
+            read_bytes += len(piece)
+            yield piece
+        sha256 = digest.hexdigest()
+        self._sha256 = self._sha256 or sha256
+        if (read_bytes, sha256) != (self.size_bytes, self._sha256):
+            raise ForeignFileError(f"{printable(self.name)}: it changed while it was imported: import it again")
+
+    def _read(self) -> Iterator[bytes]:
+        """Read at most one byte more than the file had, even if it grows meanwhile."""
+        opened: BinaryIO
+        try:
+            with io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb") as opened:
+                left = self.size_bytes + 1
+                while piece := opened.read(min(left, _PIECE_BYTES)):
+                    left -= len(piece)
+                    yield piece
+        except OSError as error:
+            raise _unreadable(self.name, error) from error
 
     @property
     def folder(self) -> str:
@@ -53,8 +97,8 @@ def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
     files: list[ForeignFile] = []
     left = LARGEST_IMPORT_BYTES
     for path, name, was_named in _walk(paths):
-        files.append(ForeignFile(name, _content(path, name), was_named))
-        left -= len(files[-1].content)
+        files.append(_file(path, name, was_named=was_named))
+        left -= files[-1].size_bytes
         if left < 0 or len(files) > MOST_FILES:
             raise ForeignFileError(
                 f"{printable(name)}: more than {LARGEST_IMPORT_BYTES // MIB} MiB or {MOST_FILES} files in one import: "
@@ -88,8 +132,8 @@ def _walk(paths: Sequence[Path]) -> Iterator[tuple[Path, str, bool]]:
                     yield inner, inner.as_posix(), False
 
 
-def _content(path: Path, name: str) -> bytes:
-    """The file's content. Reads at most one byte more than the limit, even if the file grows meanwhile."""
+def _file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
+    """Reads at most one byte more than the limit, even if the file grows meanwhile."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -97,6 +141,11 @@ def _content(path: Path, name: str) -> bytes:
         if status.st_size > LARGEST_FILE_BYTES:
             raise ForeignFileError(too_large(name, status.st_size))
         with path.open("rb") as opened:
-            return opened.read(LARGEST_FILE_BYTES + 1)
+            content = path if status.st_size >= LARGE_BYTES else opened.read(LARGEST_FILE_BYTES + 1)
+        return ForeignFile(name, content, was_named)
     except OSError as error:
-        raise ForeignFileError(f"{printable(name)}: cannot be read: {error.strerror}") from error
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: OSError) -> ForeignFileError:
+    return ForeignFileError(f"{printable(name)}: cannot be read: {error.strerror}")

@@ -11,11 +11,8 @@ import codecs
 import json
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-#: Smaller files are read whole.
-LEAST_BYTES = 2**20
-_PIECE_BYTES = 2**20
 #: An element that is longer than this is not small.
 _LONGEST = 4 * 2**20
 #: The keys of lists that have a list of gaps between chunks for each request: nearly all of a file.
@@ -29,12 +26,10 @@ class _ReadWholeError(Exception):
     """The file is to be read as a whole."""
 
 
-def read_in_pieces(content: bytes, decoder: json.JSONDecoder) -> dict[str, object] | None:
+def read_in_pieces(pieces: Iterator[bytes], decoder: json.JSONDecoder) -> dict[str, object] | None:
     """Return the only object of the file, or None if the file is to be read as a whole."""
-    if len(content) < LEAST_BYTES:
-        return None
     try:
-        return _object(_Window(content, decoder))
+        return _object(_Window(pieces, decoder))
     except Exception:  # noqa: BLE001 - whatever is wrong with the file: the reader of whole files says where
         return None
 
@@ -42,8 +37,8 @@ def read_in_pieces(content: bytes, decoder: json.JSONDecoder) -> dict[str, objec
 class _Window:
     """A part of the file's text that moves over it."""
 
-    def __init__(self, content: bytes, decoder: json.JSONDecoder) -> None:
-        self._content, self._next_byte = memoryview(content), 0
+    def __init__(self, pieces: Iterator[bytes], decoder: json.JSONDecoder) -> None:
+        self._pieces = pieces
         self._to_text = codecs.getincrementaldecoder("utf-8-sig")()
         self._decoder = decoder
         self._text, self._at = "", 0
@@ -92,8 +87,7 @@ class _Window:
         """Add a piece to the text, and leave out what was read. Returns False at the end of the file."""
         if len(self._text) - self._at > _LONGEST:
             raise _ReadWholeError
-        piece = self._content[self._next_byte : self._next_byte + _PIECE_BYTES]
-        self._next_byte += len(piece)
+        piece = next(self._pieces, b"")
         added = self._to_text.decode(piece, final=not len(piece))
         self._text, self._at = self._text[self._at :] + added, 0
         return bool(len(piece))

@@ -47,13 +47,14 @@ class _TwiceError(Exception):
 
 def documents(file: ForeignFile) -> tuple[Document, ...]:
     """Every JSON value of the file. Raises ForeignFileError."""
-    commas = sum(file.content.count(mark) for mark in (b",", b"[", b"{"))
+    commas = sum(piece.count(mark) for piece in file.pieces() for mark in (b",", b"[", b"{"))
     if commas > MOST_VALUES:
         raise ForeignFileError(
             f"{printable(file.name)}: about {commas} values are more than the limit of {MOST_VALUES} per file: "
             "split it, or save it without its requests"
         )
-    value = read_in_pieces(file.content, json.JSONDecoder(object_pairs_hook=_unique))
+    decoder = json.JSONDecoder(object_pairs_hook=_unique)
+    value = read_in_pieces(file.pieces(), decoder) if file.is_large else None
     decoded = _decoded(file, _text(file)) if value is None else [Document(file, _first_line(file), value)]
     if not decoded:
         raise ForeignFileError(f"{printable(file.name)}: the file is empty")
@@ -63,8 +64,13 @@ def documents(file: ForeignFile) -> tuple[Document, ...]:
 
 
 def _first_line(file: ForeignFile) -> int:
-    before = file.content[: file.content.index(b"{")]
-    return 1 + before.count(b"\n")
+    line = 1
+    for piece in file.pieces():
+        before, found, _ = piece.partition(b"{")
+        line += before.count(b"\n")
+        if found:
+            break
+    return line
 
 
 def shown_path(path: Sequence[Step]) -> str:
@@ -74,15 +80,16 @@ def shown_path(path: Sequence[Step]) -> str:
 
 
 def _text(file: ForeignFile) -> str:
-    if b"\0" in file.content[:4096] or file.content[:1] == b"\x80":
+    content = file.whole()
+    if b"\0" in content[:4096] or content[:1] == b"\x80":
         raise ForeignFileError(
             f"{printable(file.name)}: this is a binary file (archives and pickles are never opened): unpack it and "
             "import the JSON file in it"
         )
     try:
-        return file.content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = file.content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error
 
 

@@ -93,11 +93,11 @@ def import_read(
 ) -> Import:
     """Import files that were read or uploaded. Runs that are stored already stay as they are."""
     access.require(actor, Change.IMPORT, is_new=True)
-    if sum(len(file.content) for file in files) > LARGEST_IMPORT_BYTES:
+    size_bytes = sum(file.size_bytes for file in files)
+    if size_bytes > LARGEST_IMPORT_BYTES:
         raise ForeignFileError(
             f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
         )
-    size_bytes = sum(len(file.content) for file in files)
     _refuse_too_much(settings, actor, size_bytes)
     read = read_runs(files, tool, labels, progress)
     progress("storing", _COMPUTED)
@@ -106,7 +106,7 @@ def import_read(
     for run in read.runs:
         _refuse_unstorable(run)
     try:
-        new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.content for file in files})
+        new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.pieces for file in read.files})
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
     places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
@@ -156,10 +156,13 @@ def _unwritable(bundles: Path, error: OSError) -> ForeignFileError:
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """The result of an import: each run once, and the files of a folder that were skipped, with the reason."""
+    """The result of an import: each run once, the files that have some, and the files of a folder that were skipped,
+    with the reason.
+    """
 
     runs: tuple[ImportedRun, ...]
     skipped: tuple[str, ...]
+    files: tuple[ForeignFile, ...]
 
 
 def read_runs(
@@ -178,10 +181,11 @@ def read_runs(
         raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")
     groups: dict[tuple[str, str], list[Document]] = {}
     skipped: list[str] = []
-    read_bytes, all_bytes = 0, sum(len(file.content) for file in files)
+    results: list[ForeignFile] = []
+    read_bytes, all_bytes = 0, sum(file.size_bytes for file in files)
     for file in files:
         progress(f"reading {printable(file.name)}", _READ * read_bytes / max(all_bytes, 1))
-        read_bytes += len(file.content)
+        read_bytes += file.size_bytes
         try:
             detected = _detected(file, tool)
         except _NotAResultError as error:
@@ -189,6 +193,7 @@ def read_runs(
                 raise _named(error) from error
             skipped.append(str(error))
             continue
+        results.append(file)
         for name, document in detected:
             groups.setdefault((name, file.folder), []).append(document)
     runs: dict[str, ImportedRun] = {}
@@ -198,7 +203,7 @@ def read_runs(
     if not runs:
         raise ForeignFileError(_nothing(files, skipped))
     labelled = (replace(run, labels={**run.labels, **(labels or {})}) for run in runs.values())
-    return ReadRuns(tuple(labelled), tuple(skipped))
+    return ReadRuns(tuple(labelled), tuple(skipped), tuple(results))
 
 
 class _NotAResultError(Exception):
@@ -224,7 +229,7 @@ def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
 
 
 def _looks_like_json(file: ForeignFile) -> bool:
-    return file.content[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+    return next(file.pieces(), b"")[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
 def _what_it_is(value: object, name: str | None) -> str:

@@ -1,6 +1,6 @@
 """The views that readers and SQL users query, each column with its meaning.
 
-Views and comments follow from the declared columns. They are created anew whenever the ingester starts or
+Views and comments follow from the declared columns. They are brought up to date whenever the ingester starts or
 `drafthouse migrate` runs, so no revision creates them; a revision only marks since when a view exists.
 """
 

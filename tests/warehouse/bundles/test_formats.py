@@ -157,7 +157,7 @@ def test_a_bundle_of_a_newer_format_says_how_to_go_on_before_anything_else_is_lo
 
 def test_an_imported_bundle_of_a_newer_format_says_how_to_go_on(tmp_path: Path) -> None:
     run = samples_read.run("vllm-bench/base-random-c4.json")
-    write_imported(tmp_path, [run], {run.source.sha256: b"{}"})
+    write_imported(tmp_path, [run], {run.source.sha256: lambda: [b"{}"]})
     (folder,) = find_bundles(tmp_path)
     stored = json.loads((folder / RUN_FILE).read_text())
     (folder / RUN_FILE).write_text(json.dumps(stored | {"format_version": 2, "a_new_field": 1}))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from array import array
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lab.errors import ForeignFileError
 from tests.warehouse.importers.sample_files import DETAILED, SAMPLES
-from warehouse.importers import json_pieces
+from warehouse.importers import files, json_pieces
 from warehouse.importers.files import ForeignFile, read_paths
 from warehouse.importers.json_pieces import read_in_pieces
 from warehouse.importers.json_reader import documents
@@ -22,28 +23,27 @@ _TEXT = """ {"a": [], "text": "half \\ud83d\\ude00 \\u00e9 é", "empty": {}, "n"
 """
 
 
-@pytest.fixture(params=[1, 2, 3, 50, 2**20])
-def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_pieces, "LEAST_BYTES", 0)
-    monkeypatch.setattr(json_pieces, "_PIECE_BYTES", request.param)
+_LENGTHS = (1, 2, 3, 50, 2**20)
 
 
-def read(text: str) -> Any:
-    return read_in_pieces(text.encode(), json.JSONDecoder())
+def read(text: str | bytes, length: int) -> Any:
+    content = text if isinstance(text, bytes) else text.encode()
+    pieces = (content[start : start + length] for start in range(0, len(content), length))
+    return read_in_pieces(pieces, json.JSONDecoder())
 
 
-@pytest.mark.usefixtures("pieces")
-def test_pieces_of_any_length_give_the_same_value_with_arrays_for_lists_of_finite_gaps() -> None:
-    value = read(_TEXT)
+@pytest.mark.parametrize("length", _LENGTHS)
+def test_pieces_of_any_length_give_the_same_value_with_arrays_for_lists_of_finite_gaps(length: int) -> None:
+    value = read(_TEXT, length)
     assert value["itls"][0] == array("d", [0.25, 0.5])
     assert [type(gaps) for gaps in value["itls"]] == [array, list, list, list, int, list]
     value["itls"][0] = list(value["itls"][0])
     assert value == json.loads(_TEXT)
     assert list(value) == list(json.loads(_TEXT))
-    assert read('\ufeff{"a": 1}') == {"a": 1}
+    assert read('\ufeff{"a": 1}', length) == {"a": 1}
 
 
-@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("length", _LENGTHS)
 @pytest.mark.parametrize(
     "text",
     [
@@ -52,23 +52,21 @@ def test_pieces_of_any_length_give_the_same_value_with_arrays_for_lists_of_finit
         *('{"a": [[1]}', '{"a": 1]', '{"a": tru}', "{}x"),
     ],
 )  # fmt: skip
-def test_all_else_is_left_to_the_reader_of_whole_files(text: str) -> None:
-    assert read(text) is None
+def test_all_else_is_left_to_the_reader_of_whole_files(text: str, length: int) -> None:
+    assert read(text, length) is None
 
 
 def test_a_file_of_large_elements_or_bytes_that_are_no_text_is_left_to_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_pieces, "LEAST_BYTES", 0)
-    monkeypatch.setattr(json_pieces, "_PIECE_BYTES", 10)
     monkeypatch.setattr(json_pieces, "_LONGEST", 100)
-    assert read('{"a": [[1], [2]], "b": "%s"}' % ("x" * 200)) is None
-    assert read_in_pieces(b'{"a": "\xff"}', json.JSONDecoder()) is None
+    assert read('{"a": [[1], [2]], "b": "%s"}' % ("x" * 200), 10) is None
+    assert read(b'{"a": "\xff"}', 10) is None
 
 
 def test_the_runs_of_real_files_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read_runs(read_paths([SAMPLES]))
-    monkeypatch.setattr(json_pieces, "LEAST_BYTES", 0)
-    monkeypatch.setattr(json_pieces, "_PIECE_BYTES", 4096)
-    assert read_runs(read_paths([SAMPLES])) == whole
+    monkeypatch.setattr(files, "LARGE_BYTES", 0)
+    monkeypatch.setattr(files, "_PIECE_BYTES", 4096)
+    assert replace(read_runs(read_paths([SAMPLES])), files=()) == replace(whole, files=())
 
 
 @pytest.mark.parametrize("gap", ["-1.0", "1e17", '"x"', "NaN", "true"])
@@ -78,7 +76,7 @@ def test_a_wrong_gap_is_named_in_the_same_words(monkeypatch: pytest.MonkeyPatch,
     file = ForeignFile("result.json", json.dumps(content).replace('"wrong"', gap).encode())
     with pytest.raises(ForeignFileError) as whole:
         read_runs([file])
-    monkeypatch.setattr(json_pieces, "LEAST_BYTES", 0)
+    monkeypatch.setattr(files, "LARGE_BYTES", 0)
     with pytest.raises(ForeignFileError) as in_pieces:
         read_runs([file])
     assert str(in_pieces.value) == str(whole.value)
@@ -86,5 +84,5 @@ def test_a_wrong_gap_is_named_in_the_same_words(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_document_in_pieces_knows_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_pieces, "LEAST_BYTES", 0)
+    monkeypatch.setattr(files, "LARGE_BYTES", 0)
     assert [document.line for document in documents(ForeignFile("a", b'\n\n{"a": 1}'))] == [3]

@@ -97,7 +97,7 @@ def test_a_bundle_that_is_read_in_parts_records_the_same(tmp_path: Path, lacks: 
     without: dict[str, Any] = {} if lacks is None else {lacks: None}
     requests[place] = replace(REQUEST, **without)
     run = foreign(requests=tuple(requests))
-    write_imported(tmp_path, [run], {run.source.sha256: b"{}"})
+    write_imported(tmp_path, [run], {run.source.sha256: lambda: [b"{}"]})
     [folder] = find_bundles(tmp_path)
     judged = without_requests(read_record(folder), read_known_of_all(folder))
     assert judged.unrecorded == evidence(run).unrecorded
@@ -109,7 +109,7 @@ def test_so_does_a_bundle_without_completed_requests(
     tmp_path: Path, requests: tuple[ImportedRequest, ...] | None
 ) -> None:
     run = foreign(requests=requests)
-    write_imported(tmp_path, [run], {run.source.sha256: b"{}"})
+    write_imported(tmp_path, [run], {run.source.sha256: lambda: [b"{}"]})
     [folder] = find_bundles(tmp_path)
     judged = without_requests(read_record(folder), read_known_of_all(folder))
     assert judged.unrecorded == evidence(run).unrecorded
@@ -117,7 +117,7 @@ def test_so_does_a_bundle_without_completed_requests(
 
 def test_a_field_that_a_file_of_an_earlier_drafthouse_lacks_is_unrecorded(tmp_path: Path) -> None:
     run = foreign()
-    write_imported(tmp_path, [run], {run.source.sha256: b"{}"})
+    write_imported(tmp_path, [run], {run.source.sha256: lambda: [b"{}"]})
     [folder] = find_bundles(tmp_path)
     file = folder / REQUESTS_FILE
     pq.write_table(pq.read_table(file).drop_columns(["output_text"]), file)
