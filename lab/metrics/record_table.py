@@ -42,6 +42,11 @@ class Ragged:
         """The number of the list that each value belongs to."""
         return np.repeat(np.arange(self.lengths.size), self.lengths)
 
+    def owners_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the lists that the values at these places belong to."""
+        owners: NDArray[np.int64] = np.searchsorted(self.bounds, places, side="right") - 1
+        return owners
+
     @cached_property
     def firsts(self) -> Floats:
         """The first value of each list; NaN for an empty one."""

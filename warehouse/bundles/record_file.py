@@ -14,6 +14,7 @@ from lab.metrics.record_columns import records_table
 
 _R = TypeVar("_R")
 _BUFFER_BYTES, _PART_ROWS = 2**18, 1000
+_LARGE_BYTES = 2**20
 
 
 def write_records(path: Path, records: Sequence[Any], schema: pa.Schema) -> None:
@@ -45,13 +46,16 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
     From the file itself: `read_table` makes a dataset of it, which takes twice as long for a small one.
     """
     try:
-        # One thread, because other processors may be measuring, and a column at a time, not the whole file ahead.
-        # Without a buffer all bytes of a column are read before the first of its values.
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+        with _opened(path) as file:
             names = [name for name in schema.names if name in file.schema_arrow.names]
-            read = file.read(names, use_threads=False)
+            # What a column needs while it is read would be in memory until all columns are.
+            together = [[name] for name in names] if path.stat().st_size >= _LARGE_BYTES else [names]
+            # One thread, because other processors may be measuring.
+            parts = [file.read(some, use_threads=False) for some in together]
+            num_rows = file.metadata.num_rows
+        read = {name: part[name] for some, part in zip(together, parts, strict=True) for name in some}
         columns: list[Any] = [
-            read[field.name].cast(field.type) if field.name in names else pa.nulls(read.num_rows, field.type)
+            read[field.name].cast(field.type) if field.name in read else pa.nulls(num_rows, field.type)
             for field in schema
         ]
         return pa.table(columns, schema=schema)
@@ -59,10 +63,15 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
         raise BundleError(f"{path} cannot be read: {error}") from None
 
 
+def _opened(path: Path) -> pq.ParquetFile:
+    """Open a file of which not all is to be read ahead; without a buffer, it would be all of a column."""
+    return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+
+
 def read_parts(path: Path) -> Iterator[pa.Table]:
     """Read the rows as columns, some rows at a time. Raises BundleError."""
     try:
-        with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+        with _opened(path) as file:
             for batch in file.iter_batches(_PART_ROWS, use_threads=False):
                 yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException) as error:

@@ -19,6 +19,7 @@ from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported, requests_bytes
 from warehouse.bundles.run_bundle import REQUESTS_FILE, read_bundle, read_log
 from warehouse.ingest import imported_rows
+from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
 from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from warehouse.schema.column import rows
@@ -215,14 +216,14 @@ def _imported_tables(root: Path, folder: Path) -> Tables:
 
 def imported_tables(bundle: ImportedBundle) -> Tables:
     """Return the rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
-    run = bundle.run
+    run, evidence = bundle.run, as_evidence(bundle.record, bundle.run)
     of_run = {
-        "recent_requests": imported_rows.request_rows(run),
+        "recent_requests": imported_rows.request_rows(evidence),
         "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
         "histograms": _histogram_rows({} if run.requests is None else imported_rows.histograms(run.requests)),
         "imported_figures": imported_rows.figure_rows(run),
     }
-    of_run |= _verdict_rows(imported_rows.verdict_on(bundle))
+    of_run |= _verdict_rows(imported_rows.verdict_on(evidence))
     return _of_run(imported_rows.run_rows(bundle), of_run)
 
 

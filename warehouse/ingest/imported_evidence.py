@@ -62,9 +62,19 @@ class Evidence:
     run: ImportedRun
 
     @cached_property
+    def recorded(self) -> ImportedRequests:
+        """The requests as the file has them; none if it has none."""
+        return ImportedRequests.of(()) if self.run.requests is None else self.run.requests
+
+    @cached_property
+    def chunks(self) -> Ragged:
+        """When each chunk arrived, in seconds since the first request was sent; none of a request of unknown begin."""
+        return chunk_moments_s(self.recorded, self.recorded.numbers("sent_s"))
+
+    @cached_property
     def requests(self) -> RequestTable:
         """Computed when it is asked for: checks of the runs of a job together do without."""
-        return _requests(self.run)
+        return _requests(self)
 
 
 def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
@@ -175,11 +185,13 @@ _NOWHERE = Circumstances(
 )
 
 
-def _requests(run: ImportedRun) -> RequestTable:
-    requests = ImportedRequests.of(()) if run.requests is None else run.requests
-    asked, known_s = run.columns["requested_output_tokens"], requests.numbers("sent_s")
+def _requests(evidence: Evidence) -> RequestTable:
+    requests, asked = evidence.recorded, evidence.run.columns["requested_output_tokens"]
+    known_s = requests.numbers("sent_s")
     sent_s = np.where(np.isnan(known_s), 0.0, known_s)
+    chunks = chunk_moments_s(requests, sent_s) if np.isnan(known_s).any() else evidence.chunks
     end_s = sent_s + requests.numbers("e2e_ms") / 1000
+    texts = requests.texts("output_text")
     columns: dict[str, Any] = {
         "prompt_id": _same("", requests),
         "prompt": _same("", requests),
@@ -188,8 +200,8 @@ def _requests(run: ImportedRun) -> RequestTable:
         "sent_s": sent_s,
         "first_token_s": pa.array(first_token_s(requests, sent_s), from_pandas=True),
         "end_s": np.where(np.isnan(end_s), sent_s, end_s),
-        "chunk_s": as_lists(chunk_moments_s(requests, sent_s)),
-        "output_text": requests.texts("output_text").fill_null(""),
+        "chunk_s": as_lists(chunks),
+        "output_text": texts.fill_null("") if texts.null_count else texts,
         **{name: requests.texts(name) for name in _SHARED},
     }
     fields = [field for field in RequestTable.schema if field.name in columns]

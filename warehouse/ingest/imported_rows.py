@@ -14,7 +14,7 @@ from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle
 from warehouse.importers.build import latencies_of
 from warehouse.importers.model import ImportedRequests, ImportedRun, Scalar
-from warehouse.ingest.imported_evidence import as_evidence, as_lists, chunk_moments_s, failure_reason, first_token_s
+from warehouse.ingest.imported_evidence import Evidence, as_lists, failure_reason, first_token_s
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
@@ -32,16 +32,15 @@ _SHARED = (
 )
 
 
-def verdict_on(bundle: ImportedBundle) -> Verdict:
+def verdict_on(evidence: Evidence) -> Verdict:
     """Judge an imported run by the checks whose fields its file records."""
-    evidence = as_evidence(bundle.record, bundle.run)
     return judge(
         evidence.record,
         evidence.requests,
         (),
-        bundle.run.metrics,
+        evidence.run.metrics,
         unrecorded=evidence.unrecorded,
-        doubts=bundle.run.doubts,
+        doubts=evidence.run.doubts,
     )
 
 
@@ -80,20 +79,19 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
 _TOO_LATE_S = 1e12
 
 
-def request_rows(run: ImportedRun) -> pa.Table:
+def request_rows(evidence: Evidence) -> pa.Table:
     """Return the rows of `request_records`; times are known only if the file records when requests were sent.
 
     Raises ValueError for the time of a chunk that is too great for whole microseconds.
     """
-    requests = ImportedRequests.of(()) if run.requests is None else run.requests
-    sent_s = requests.numbers("sent_s")
-    moments_s = chunk_moments_s(requests, sent_s)
+    requests, moments_s = evidence.recorded, evidence.chunks
+    sent_s, asked = requests.numbers("sent_s"), evidence.run.columns["requested_output_tokens"]
     if moments_s.values.size and moments_s.values.max() >= _TOO_LATE_S:
         raise ValueError(f"a chunk arrives {moments_s.values.max():.3g} s after the first request")
     columns: dict[str, Any] = {
         **{name: requests.texts(name) for name in _SHARED},
         "is_completed": pa.array(requests.is_completed),
-        "requested_output_tokens": pa.array([run.columns["requested_output_tokens"]] * len(requests), type=pa.int32()),
+        "requested_output_tokens": pa.array([asked] * len(requests), type=pa.int32()),
         "first_token_s": pa.array(first_token_s(requests, sent_s), from_pandas=True),
         "end_s": pa.array(sent_s + requests.numbers("e2e_ms") / 1000, from_pandas=True),
         "chunk_s": as_lists(moments_s, null_if_empty=True),

@@ -135,8 +135,8 @@ def _run_backwards(sent: RequestTable) -> Mask:
     begun_s = np.where(np.isnan(first_s), sent_s, first_s)
     last_s = np.where(np.isnan(chunks.lasts), begun_s, chunks.lasts)
     backwards: Mask = (first_s < sent_s) | (chunks.firsts < begun_s) | (sent.numbers("end_s") < last_s)
-    if (chunks.gaps < 0).any():
-        backwards[chunks.owners[1:][chunks.follows][chunks.gaps < 0]] = True
+    is_earlier = (chunks.values[1:] < chunks.values[:-1]) & chunks.follows
+    backwards[chunks.owners_of(np.flatnonzero(is_earlier) + 1)] = True
     return backwards
 
 

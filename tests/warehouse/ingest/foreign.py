@@ -16,6 +16,7 @@ from warehouse.importers.model import (
     all_columns,
     all_metrics,
 )
+from warehouse.ingest.imported_evidence import Evidence, as_evidence
 
 COLUMNS: dict[str, Scalar] = {
     "target": "big",
@@ -83,3 +84,7 @@ def silent(**run: Any) -> ImportedRun:
 
 def bundle(run: ImportedRun) -> ImportedBundle:
     return ImportedBundle(Path("folder"), record_of(run), run)
+
+
+def evidence(run: ImportedRun) -> Evidence:
+    return as_evidence(bundle(run).record, run)

@@ -12,7 +12,7 @@ import pytest
 
 from lab.metrics.records import RequestRecord, TelemetrySample
 from lab.study import Load, Sampling, Slo
-from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, foreign, silent
+from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, evidence, foreign, silent
 from tests.warehouse.runs import records
 from warehouse.bundles.imported_bundle import (
     known_of_all,
@@ -24,17 +24,11 @@ from warehouse.bundles.imported_bundle import (
 from warehouse.bundles.run_bundle import REQUESTS_FILE, find_bundles
 from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, Scalar
 from warehouse.ingest.imported_evidence import (
-    Evidence,
-    as_evidence,
     as_lists,
     chunk_moments_s,
     failure_reason,
     without_requests,
 )
-
-
-def evidence(run: ImportedRun) -> Evidence:
-    return as_evidence(bundle(run).record, run)
 
 
 def unrecorded(run: ImportedRun) -> set[str]:
@@ -263,3 +257,11 @@ def moments_of(request: ImportedRequest) -> list[float]:
 def test_every_column_that_a_file_may_have_is_in_these_tests() -> None:
     assert None not in COLUMNS.values()
     assert set(COLUMNS) == set(foreign().columns)
+
+
+def test_chunks_of_requests_of_which_some_were_sent_at_an_unknown_time() -> None:
+    found = evidence(foreign(requests=(REQUEST, replace(REQUEST, sent_s=None))))
+    assert as_lists(found.chunks).to_pylist() == [[1.5, 1.75, 1.875], []]
+    assert found.requests.texts("chunk_s").to_pylist() == [[1.5, 1.75, 1.875], [0.5, 0.75, 0.875]]
+    all_known = evidence(foreign(requests=(REQUEST, replace(REQUEST, sent_s=2.0))))
+    assert np.shares_memory(all_known.requests.lists("chunk_s").values, all_known.chunks.values)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lab.metrics.histogram import histogram
-from tests.warehouse.ingest.foreign import FAILED, REQUEST, bundle, foreign, silent
+from tests.warehouse.ingest.foreign import FAILED, REQUEST, bundle, evidence, foreign, silent
 from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
 from warehouse.ingest.imported_rows import figure_rows, histograms, request_rows, run_rows, verdict_on
 
@@ -136,7 +136,7 @@ def test_a_moment_without_a_zone_is_utc() -> None:
 
 
 def request_row(run: ImportedRun) -> dict[str, Any]:
-    row = request_rows(run).to_pylist()[0]
+    row = request_rows(evidence(run)).to_pylist()[0]
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -167,7 +167,7 @@ def test_a_request_has_its_latencies_and_the_moments_that_follow_from_them() -> 
     assert set(moments) & set(unended) == {"sent_s"}
     failed = request_row(foreign({"requested_output_tokens": None}, requests=(FAILED,)))
     assert failed == {"index": 8, "error": "broke", "is_completed": False}
-    assert request_rows(silent()).num_rows == 0
+    assert request_rows(evidence(silent())).num_rows == 0
 
 
 def test_figures_are_those_that_were_printed_and_those_that_became_no_column() -> None:
@@ -201,11 +201,11 @@ def test_histograms_are_of_completed_requests_and_of_gaps_that_all_have() -> Non
 
 
 def test_a_verdict_rests_on_what_the_file_records_and_on_its_doubts() -> None:
-    verdict = verdict_on(bundle(foreign(doubts=("ttft: 1 there, 2 here",))))
+    verdict = verdict_on(evidence(foreign(doubts=("ttft: 1 there, 2 here",))))
     sentences = {finding.check: finding.sentence for finding in verdict.findings}
     assert sentences["file_contradicts_itself"] == "The file contradicts itself: ttft: 1 there, 2 here."
     assert sentences["requests_failed"] == "1 of 2 requests failed (50 %), because: broke"
     assert sentences["output_length"].startswith("1 of 1 request got fewer tokens than they asked for: 4 tokens")
     skipped = {skip.check for skip in verdict.skipped}
     assert {"client_lag", "warm_prefix_cache", "gpu_throttled"} <= skipped
-    assert "output_length" in {skip.check for skip in verdict_on(bundle(foreign({"ignore_eos": None}))).skipped}
+    assert "output_length" in {skip.check for skip in verdict_on(evidence(foreign({"ignore_eos": None}))).skipped}
