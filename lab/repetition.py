@@ -23,7 +23,7 @@ LEAST_CHARACTERS = 64
 LEAST_DISTINCT_SHARE = 0.3
 #: So many texts and characters are judged together: the number of a text takes 10 of 64 bits, an n-gram's hash 53.
 _MOST_TEXTS, _TEXT_BITS = 1024, 10
-_MOST_CHARACTERS = 2**20
+_MOST_CHARACTERS = 2**18
 #: A third of the n-grams is enough to see that a text is healthy. There are this many cells for each, so few share
 #: one.
 _EVERY, _CELLS = 3, 16

@@ -19,6 +19,12 @@ class RequestTable(RecordTable):
         """Which requests ended without an error."""
         return ~self.known("error") & self.known("end_s")
 
-    @cached_property
+    @property
     def completed(self) -> RequestTable:
+        """The requests that ended without an error."""
+        # Not cached if it is the table itself, which would refer to itself and stay in memory until it is collected.
+        return self if self.is_completed.all() else self._completed
+
+    @cached_property
+    def _completed(self) -> RequestTable:
         return self.where(self.is_completed)

@@ -100,8 +100,14 @@ class ImportedRequests(RecordTable):
     def is_completed(self) -> Mask:
         return ~self.known("error")
 
-    @cached_property
+    @property
     def completed(self) -> ImportedRequests:
+        """The requests that ended without an error."""
+        # Not cached if it is the table itself, which would refer to itself and stay in memory until it is collected.
+        return self if self.is_completed.all() else self._completed
+
+    @cached_property
+    def _completed(self) -> ImportedRequests:
         return self.where(self.is_completed)
 
 

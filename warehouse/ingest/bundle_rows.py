@@ -79,6 +79,8 @@ def add_bundles(connection: duckdb.DuckDBPyConnection, root: Path, folders: Iter
     for folder in folders:
         try:
             tables[folder] = bundle_tables(root, folder)
+            if _is_large_import(folder):
+                give_back_memory()  # of the bundle, before DuckDB has its rows too
         except Exception as error:  # noqa: BLE001 - whatever it is: one bundle must not stop the others
             rejected[folder] = _caused(f"{type(error).__name__}: {error}", error)
     return rejected | _add(connection, root, tables)
@@ -205,13 +207,14 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
 def _imported_tables(root: Path, folder: Path) -> Tables:
     bundle = read_imported(folder)
     _refuse_renamed(root, folder, bundle.record.job_id, bundle.run.run_id)
-    is_large = requests_bytes(folder) >= WORTH_GIVING_BACK_BYTES  # one import may be as large as a hundred runs
-    if is_large:
+    if _is_large_import(folder):
         give_back_memory()
-    tables = imported_tables(bundle)
-    if is_large:
-        give_back_memory()
-    return tables
+    return imported_tables(bundle)
+
+
+def _is_large_import(folder: Path) -> bool:
+    """Return whether it may be as large as a hundred runs."""
+    return is_imported(folder) and requests_bytes(folder) >= WORTH_GIVING_BACK_BYTES
 
 
 def imported_tables(bundle: ImportedBundle) -> Tables:
