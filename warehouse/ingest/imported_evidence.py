@@ -43,7 +43,7 @@ _NEVER_RECORDED = (
 _TELEMETRY = tuple(field.name for field in fields(TelemetrySample))
 _OF_REQUESTS = ("error", "end_s", "sent_s", "first_token_s", "chunk_s", "output_text", "completion_tokens")
 _ROUNDING_S = 1e-6
-_LISTS = 1000
+_LISTS = 250
 #: Columns that a request of another tool has under the same name.
 _SHARED = (
     *("index", "prompt_tokens", "completion_tokens", "error"),

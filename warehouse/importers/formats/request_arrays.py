@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Annotated
 
 import numpy as np
@@ -76,10 +75,7 @@ def read(part: Part, arrays: TimedArrays) -> ImportedRequests | None:
 
 def gaps_s(itls: Sequence[Sequence[float | None] | None]) -> list[Floats]:
     """Return the gaps of each request, none for one of which some are unknown."""
-    lists = [np.asarray(gaps if isinstance(gaps, array) else all_known(gaps), dtype=np.float64) for gaps in itls]
-    ends = list(accumulate(map(len, lists)))
-    every = np.concatenate(lists) if lists else np.zeros(0)
-    return [every[end - len(gaps) : end] for gaps, end in zip(lists, ends, strict=True)]
+    return [np.asarray(gaps if isinstance(gaps, array) else all_known(gaps), dtype=np.float64) for gaps in itls]
 
 
 def refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
