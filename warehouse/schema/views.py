@@ -123,11 +123,11 @@ def describe(connection: duckdb.DuckDBPyConnection) -> None:
     What is as it should be already is left alone: all of it anew takes half of the time that a few runs take to ingest,
     and 29 MB, because DuckDB has another copy of a view for each of its comments until the transaction ends.
     """
-    stored = _stored_views(connection, "current_database()")
+    stored, comments = _stored(connection, "current_database()")
     for view in _views(connection):
         if stored.get(view.name) != _as_stored(connection, view):
             connection.execute(view.sql)
-    comments = _comments(connection)
+            comments = {name: comment for name, comment in comments.items() if name[0] != view.name}
     for (kind, name), comment in _described():
         if comments.get(name) != comment:
             target = ".".join(f'"{part}"' for part in name)
@@ -138,7 +138,7 @@ def _as_stored(connection: duckdb.DuckDBPyConnection, view: View) -> str:
     """How DuckDB writes down a view. A temporary one shows it, which leaves the database as it is."""
     if view.sql not in _AS_STORED:
         connection.execute(view.sql.replace("CREATE OR REPLACE VIEW", "CREATE TEMP VIEW", 1))
-        _AS_STORED[view.sql] = _stored_views(connection, "'temp'")[view.name]
+        _AS_STORED[view.sql] = _stored(connection, "'temp'")[0][view.name]
         connection.execute(f'DROP VIEW temp."{view.name}"')
     return _AS_STORED[view.sql]
 
@@ -172,20 +172,26 @@ def _described() -> Iterator[tuple[tuple[str, tuple[str, ...]], str]]:
             yield ("COLUMN", (view.name, shown.name)), shown.comment
 
 
-def _comments(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], str | None]:
-    """Of every table and view, and of each of their columns, by their names."""
-    query = """SELECT [table_name], comment FROM duckdb_tables() WHERE database_name = current_database()
-    UNION ALL SELECT [view_name], comment FROM duckdb_views() WHERE database_name = current_database()
-    UNION ALL SELECT [table_name, column_name], comment FROM duckdb_columns()
-    WHERE database_name = current_database()"""
-    return {tuple(name): comment for name, comment in connection.execute(query).fetchall()}
-
-
-def _stored_views(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
-    """The SQL of each view of a database, after the types that its columns had when it was created."""
+def _stored(
+    connection: duckdb.DuckDBPyConnection, database: str
+) -> tuple[dict[str, str], dict[tuple[str, ...], str | None]]:
+    """What a database has: each view's SQL with the types that its columns had when it was created, and the comment of
+    every table, view and column, by its name.
+    """
     # DuckDB quotes the name of a type in a new view until the file is opened again.
-    query = f"""SELECT view_name, string_agg(data_type, ', ' ORDER BY column_index) || ': ' ||
-    replace(replace(any_value(sql), 'CREATE TEMP VIEW', 'CREATE VIEW'), '"DOUBLE"', 'DOUBLE')
-    FROM duckdb_views() AS v JOIN duckdb_columns() AS c ON view_name = table_name AND v.database_name = c.database_name
-    WHERE v.database_name = {database} AND NOT v.internal GROUP BY view_name"""  # noqa: S608 - databases are ours
-    return dict(connection.execute(query).fetchall())
+    tables = f"""SELECT table_name, comment, NULL FROM duckdb_tables() WHERE database_name = {database} UNION ALL
+    SELECT view_name, comment, replace(replace(sql, 'CREATE TEMP VIEW', 'CREATE VIEW'), '"DOUBLE"', 'DOUBLE')
+    FROM duckdb_views() WHERE database_name = {database} AND NOT internal"""  # noqa: S608 - databases are ours
+    columns = f"""SELECT table_name, column_name, data_type, comment FROM duckdb_columns()
+    WHERE database_name = {database} ORDER BY table_name, column_index"""  # noqa: S608
+    views: dict[str, str] = {}
+    comments: dict[tuple[str, ...], str | None] = {}
+    for name, comment, sql in connection.execute(tables).fetchall():
+        comments[name,] = comment
+        if sql is not None:
+            views[name] = sql
+    for name, column_name, kind, comment in connection.execute(columns).fetchall():
+        comments[name, column_name] = comment
+        if name in views:
+            views[name] += f"\n{kind}"
+    return views, comments
