@@ -58,7 +58,11 @@ class ForeignFile:
         return SourceFile(printable(self.name), self._sha256, self.size_bytes)
 
     def whole(self) -> bytes:
-        return b"".join(self.pieces())
+        if isinstance(self.content, bytes):
+            return self.content
+        with io.BytesIO() as read:
+            read.writelines(self.pieces())
+            return read.getvalue()
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the content piece by piece. Raises ForeignFileError at its end if the file has changed."""
