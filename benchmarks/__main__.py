@@ -52,6 +52,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in questions, pages, beside")
     parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")
     parser.add_argument(
+        "--short-rows", action="store_true", help="requests of a hundred bytes in the same, not of 880: minutes less"
+    )
+    parser.add_argument(
         "--gigabytes", type=float, nargs="+", default=publish.GIGABYTES, help="sizes of the warehouse in part publish"
     )
     parser.add_argument("--tables", type=int, default=power.TABLES, help="simulated tables of each study in part power")
@@ -60,7 +63,7 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # so that folders and engines are cleaned up
     try:
-        size = Size(options.jobs, options.requests)
+        size = Size(options.jobs, options.requests, realistic=not options.short_rows)
         sized = {"questions": partial(questions.run, size=size), "pages": partial(pages.run, size=size)}
         sized["beside"] = partial(beside.run, size=size)
         sized["publish"] = partial(publish.run, gigabytes=options.gigabytes)

@@ -24,7 +24,7 @@ from scipy import stats
 
 from benchmarks.client import STUDY as SERVED
 from benchmarks.processes import own_home
-from benchmarks.reading.filling import Size, fill
+from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.pages import served
 from benchmarks.table import Row, show
 from jobs.access.local import local_actor
@@ -67,10 +67,8 @@ def measure(settings: Settings, base_url: str, model: str, repeats: int, *, size
     """Measure a running server and print."""
     arm = Arm(name="served", engine="endpoint", server=Server(base_url=base_url, served_model=model))
     study = Study(name="beside", target=TARGET, arms=(arm,), workloads=(WORKLOAD,), loads=(load,))
-    with own_home(settings) as alone, own_home(settings) as busy:
+    with own_home(settings) as alone, filled_home(settings, size) as busy:
         migrate(alone)
-        print("beside: filling a warehouse", file=sys.stderr)
-        fill(busy, size)
         shutil.copy2(busy.warehouse_file, busy.master_file)
         gigabytes = busy.master_file.stat().st_size / 1e9
         with _at_work(busy):

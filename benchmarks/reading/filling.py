@@ -2,20 +2,28 @@
 hashes.
 
 Every job has 4 arms at 5 concurrencies, 5 repeats each. Rows are copies of one real record with the varying values
-replaced, so no column is missing. A request is short (two chunks and a text of 20 letters: a hundred bytes), because
-most pages read other columns, or realistic (128 chunk times, 500 letters, 128 token ids: as many bytes as a real one).
-Rows lie in groups as the ingester leaves them: of sixteen runs, or more where the runs have few rows.
+replaced, so no column is missing. A request is short (two chunks and a text of 20 letters: a hundred bytes) or
+realistic (128 chunk times, 500 letters, 128 token ids: as many bytes as a real one). Rows lie in groups as the ingester
+leaves them.
 """
 
 # ruff: noqa: S608 - no user's text is in this SQL
 from __future__ import annotations
 
+import functools
 import math
 import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import duckdb
 
+from benchmarks.processes import own_home
 from lab.metrics.histogram import GROWTH
 from lab.metrics.measure import measure
 from lab.metrics.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
@@ -77,6 +85,26 @@ def fill(settings: Settings, size: Size) -> None:
             if merge_groups(connection):
                 connection.execute("CHECKPOINT")
     settings.master_file.unlink(missing_ok=True)  # the ingester copies what is published
+
+
+@contextmanager
+def filled_home(settings: Settings, size: Size) -> Iterator[Settings]:
+    """Create a temporary home with such a warehouse. Those of one size are copies of the same, because ten million
+    realistic requests take minutes.
+    """
+    with own_home(settings) as own:
+        command = ["cp", "-a", "--reflink=auto", f"{_filled(size).name}/.", str(own.home)]
+        subprocess.run(command, check=True)
+        yield own
+
+
+@functools.cache
+def _filled(size: Size) -> tempfile.TemporaryDirectory[str]:
+    """The folder is removed when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="drafthouse-filled-")
+    print(f"filling a warehouse with {size.requests:,} requests", file=sys.stderr)
+    fill(Settings(home=Path(folder.name)), size)
+    return folder
 
 
 def made_run(run_id: str) -> RunRecord:

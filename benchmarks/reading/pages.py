@@ -28,9 +28,8 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks.processes import own_home
 from benchmarks.reading.chromium import FLAGS, program
-from benchmarks.reading.filling import Size, fill
+from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.visitors import all_at_once, new_session, open_page, staying, visitor
 from benchmarks.table import Row, show
 from lab.errors import EngineError
@@ -74,8 +73,7 @@ _CLICKING = """(link) => { window.began = performance.now(); link.click(); }"""
 
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
     """Fill a warehouse in a home of its own, serve and visit it, and print."""
-    with own_home(settings) as own:
-        fill(own, size or Size())
+    with filled_home(settings, size or Size()) as own:
         visit(own, max(repeats, 3))
 
 

@@ -7,16 +7,14 @@ results must be within 1 % of ours.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
 
-from benchmarks.processes import own_home
 from benchmarks.reading import slices
-from benchmarks.reading.filling import Size, fill
+from benchmarks.reading.filling import Size, filled_home
 from benchmarks.table import Row, show
 from lab.advice import Advice, advise
 from lab.metrics import histogram
@@ -49,12 +47,9 @@ class Asked:
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
     """Fill a warehouse in a home of its own, run the queries, and print."""
     size = size or Size()
-    with own_home(settings) as own:
-        start_s = time.perf_counter()
-        fill(own, size)
-        took_s, gigabytes = time.perf_counter() - start_s, own.warehouse_file.stat().st_size / 1e9
-        about = f"{size.requests:,} requests in {size.runs:,} runs ({gigabytes:.2f} GB, made in {took_s:.0f} s)"
-        print(f"questions: {about}", file=sys.stderr)
+    with filled_home(settings, size) as own:
+        gigabytes = own.warehouse_file.stat().st_size / 1e9
+        about = f"{size.requests:,} requests in {size.runs:,} runs ({gigabytes:.2f} GB)"
         rows = [
             Row(f"{name} ms", milliseconds, [AIM_MS] * len(milliseconds), "1 at most")
             for name, milliseconds in ask_all(own, max(repeats, 3))
@@ -95,6 +90,8 @@ def _queries(subjects: Asked) -> dict[str, Question]:
         "a run": lambda con: queries.run(con, subjects.run),
         "findings of a run": lambda con: queries.run_findings(con, subjects.run),
         "requests of a run": lambda con: queries.requests_of(con, subjects.run),
+        "requests of a run, whole": lambda con: queries.whole_requests(con, subjects.run),
+        "texts of a request": lambda con: queries.request_texts(con, subjects.run, 0),
         "telemetry of a run": lambda con: queries.telemetry(con, subjects.run),
         "published sources": published.sources,
         "published figures": published.figures,

@@ -185,12 +185,34 @@ def run_findings(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
 
 
 def requests_of(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """All columns of `request_records` of one run except output_token_ids and run_started_at, in the order of sending.
+    """All columns of `request_records` of one run that are numbers or short texts, in the order of sending.
 
-    list_contains takes half the time of an equals sign: DuckDB evaluates it once per distinct run of a block of rows.
+    Chunks, token ids and the texts of prompts and outputs are nine tenths of the bytes: `whole_requests` has them.
     """
+    return _requests(con, run_id, (*_LONG, "output_token_ids"))
+
+
+def whole_requests(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """All columns of `request_records` of one run except output_token_ids, in the order of sending."""
+    return _requests(con, run_id, ("output_token_ids",))
+
+
+def request_texts(con: duckdb.DuckDBPyConnection, run_id: str, index: int) -> pd.DataFrame:
+    """prompt, output_text and chunks, how many there were, of one request; null where unknown."""
     sql = f"""
-        SELECT * EXCLUDE (output_token_ids, run_started_at) FROM {records_of(con, [run_id])}
+        SELECT prompt, output_text, len(chunk_s) AS chunks FROM {records_of(con, [run_id])}
+        WHERE list_contains([?], run_id) AND "index" = ?
+    """  # noqa: S608 - no text of a user is in it
+    return frame(con, sql, [run_id, index])
+
+
+_LONG = ("prompt", "output_text", "chunk_s", "chunk_tokens", "rounds_drafted", "rounds_accepted", "rounds_count")
+
+
+def _requests(con: duckdb.DuckDBPyConnection, run_id: str, without: Sequence[str]) -> pd.DataFrame:
+    """list_contains takes half the time of an equals sign: DuckDB evaluates it once per distinct run of a block."""
+    sql = f"""
+        SELECT * EXCLUDE (run_started_at, {", ".join(without)}) FROM {records_of(con, [run_id])}
         WHERE list_contains([?], run_id) ORDER BY "index"
     """  # noqa: S608 - no text of a user is in it
     return frame(con, sql, [run_id])

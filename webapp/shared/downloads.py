@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -73,18 +73,18 @@ def show_files(figure: Figure, described: About, mode: Mode) -> None:
         if figure.panels:
             _button("PNG", lambda: png(figure, described, mode), described, "image/png", figure.key)
             _button("SVG", lambda: svg(figure, described, mode), described, "image/svg+xml", figure.key)
-        _rows(figure.rows, described, figure.key)
+        _rows(lambda: figure.rows, described, figure.key)
 
 
-def show_table_buttons(frame: pd.DataFrame, title: str, view: View, key: str) -> None:
+def show_table_buttons(rows: Callable[[], pd.DataFrame], title: str, view: View, key: str) -> None:
     """Buttons for the rows of a table. `key` is unique among the figures and tables of the page."""
     with st.container(horizontal=True):
-        _rows(frame, about(title, "", view), key)
+        _rows(rows, about(title, "", view), key)
 
 
-def _rows(frame: pd.DataFrame, described: About, key: str) -> None:
-    _button("CSV", lambda: csv(frame, described), described, "text/csv", key)
-    _button("Parquet", lambda: parquet(frame, described), described, "application/vnd.apache.parquet", key)
+def _rows(rows: Callable[[], pd.DataFrame], described: About, key: str) -> None:
+    _button("CSV", lambda: csv(rows(), described), described, "text/csv", key)
+    _button("Parquet", lambda: parquet(rows(), described), described, "application/vnd.apache.parquet", key)
 
 
 def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None:

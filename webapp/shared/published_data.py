@@ -204,6 +204,8 @@ run = published_query()(queries.run)
 run_findings = published_query()(queries.run_findings)
 telemetry = published_query()(queries.telemetry)
 requests_of = published_query(_MAX_REQUEST_TABLES)(queries.requests_of)
+request_texts = published_query()(queries.request_texts)
+whole_requests = with_warehouse(queries.whole_requests)
 
 
 def forecast(study: Study) -> Estimate:

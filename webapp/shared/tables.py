@@ -85,7 +85,7 @@ def show_table(
         config = config | dict.fromkeys(same)
     shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
     st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
-    downloads.show_table_buttons(frame, title, view, key)
+    downloads.show_table_buttons(lambda: frame, title, view, key)
 
 
 def same_in_all(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

@@ -20,7 +20,7 @@ from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of
-from warehouse.queries.results import requests_of
+from warehouse.queries.results import whole_requests
 from warehouse.sandbox.runner import run_sql
 from warehouse.settings import Settings
 
@@ -58,7 +58,7 @@ def files(settings: Settings) -> list[str]:
 def test_requests_of_old_runs_lie_in_a_file_for_each_month_and_every_reader_finds_them(filled: Settings) -> None:
     before = everything(filled)
     with open_warehouse(filled.warehouse_file) as connection:
-        frame = requests_of(connection, "july")
+        frame = whole_requests(connection, "july")
     assert archive(filled, BEFORE) == [Month("2026-07", 1, 2), Month("2026-08", 2, 4)]
     assert files(filled) == ["requests-2026-07", "requests-2026-08"]
     assert ask(filled, "SELECT DISTINCT run_id FROM recent_requests") == [("september",)]
@@ -67,7 +67,7 @@ def test_requests_of_old_runs_lie_in_a_file_for_each_month_and_every_reader_find
     ]
     assert everything(filled) == before
     with open_warehouse(filled.warehouse_file) as connection:
-        assert requests_of(connection, "july").equals(frame)
+        assert whole_requests(connection, "july").equals(frame)
     with duckdb.connect(filled.warehouse_file, read_only=True) as anybody:
         assert anybody.execute("SELECT count(*) FROM requests").fetchone() == (8,)
 

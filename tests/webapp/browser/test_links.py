@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import urllib.parse
+from itertools import dropwhile
 from pathlib import Path
 
 import pytest
@@ -191,3 +193,23 @@ def test_the_results_download_as_csv(server: Server, page: Page, tmp_path: Path)
     assert header == "arm,verdict,ratio,low,high,value,repeats,category,pattern,concurrency"
     assert len(rows) == 4
     assert json.dumps(rows).count("no draft") == 2
+
+
+def test_a_request_of_a_run_is_read_in_full_and_the_files_have_what_the_table_leaves_out(
+    server: Server, page: Page, tmp_path: Path
+) -> None:
+    job_id = measure_study(server.settings, study(name="requests"))
+    page.goto(f"{server.url}/run?job={job_id}&run_tab=Requests")
+    heading(page, "Run")
+    settled(page)
+    page.get_by_test_id("stDataFrame").first.click(position={"x": 15, "y": 55})
+    expect(page.get_by_text("Prompt of request 0")).to_be_visible()
+    expect(page.get_by_text("Output, in ")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV", exact=True).last.click()
+    download.value.save_as(tmp_path / "requests.csv")
+    lines = (tmp_path / "requests.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (row, *_) = csv.DictReader(dropwhile(lambda line: line.startswith("#"), lines))
+    assert row["prompt"]
+    assert page.get_by_text(row["prompt"], exact=True).count() == 1
+    assert len(row["chunk_s"].split()) > 1

@@ -74,7 +74,7 @@ def test_a_run_is_shown_with_its_numbers_and_without_what_was_asked_and_answered
     html = lab.browser.get(lab.link(Kind.RUN, run_id)).text
     assert "Output throughput" in text_of(html)
     assert "valid" in text_of(html)
-    for prompt in published_data.requests_of(run_id)["prompt"].head(3):
+    for prompt in published_data.whole_requests(run_id)["prompt"].head(3):
         assert prompt not in html
 
 

@@ -152,8 +152,9 @@ def _shown(run: pd.Series, name: str) -> str:
 def show(run: pd.Series, view: View) -> None:
     def show_requests() -> None:
         requests = published_data.requests_of(run["run_id"])
-        _show_requests(requests)
-        downloads.show_table_buttons(requests, f"Requests of {run['run_id']}", view, "requests")
+        _show_requests(run["run_id"], requests)
+        title = f"Requests of {run['run_id']}"
+        downloads.show_table_buttons(lambda: published_data.whole_requests(run["run_id"]), title, view, "requests")
 
     def show_log() -> None:
         with show_user_errors():
@@ -186,7 +187,7 @@ def _show_checks(run: pd.Series, findings: pd.DataFrame) -> None:
         st.caption(f"Skipped, because this run does not record what they need: {literal(', '.join(unjudged))}.")
 
 
-def _show_requests(requests: pd.DataFrame) -> None:
+def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
     """The requests; a selected row shows its prompt and output."""
     st.caption("Select a row to read its prompt and output.")
     chosen = st.dataframe(
@@ -197,13 +198,14 @@ def _show_requests(requests: pd.DataFrame) -> None:
         key="run-requests",
     )
     for place in chosen.selection.rows:
-        request = requests.iloc[place]
+        index = int(requests["index"].iloc[place])
+        request = published_data.request_texts(run_id, index).iloc[0]
         prompt, output = st.columns(2)
         with prompt:
-            st.caption(f"Prompt of request {request['index']}")
+            st.caption(f"Prompt of request {index}")
             st.code(request["prompt"] or "", language=None, wrap_lines=True)
         with output:
-            chunks = "" if request["chunk_s"] is None else f", in {count(len(request['chunk_s']), 'chunk')}"
+            chunks = "" if pd.isna(request["chunks"]) else f", in {count(int(request['chunks']), 'chunk')}"
             st.caption(f"Output{chunks}")
             st.code(request["output_text"] or "", language=None, wrap_lines=True)
 
