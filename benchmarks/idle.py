@@ -105,7 +105,7 @@ def _change(settings: Settings, app: sa.Engine, process: psutil.Process, job_id:
     began_s = time.monotonic()
     until(lambda: _jobs(settings, "failed") == changed)
     seen_s = time.monotonic() - began_s
-    until(lambda: settings.master_file.exists() and rests(process))
+    until(lambda: rests(process))
     return seen_s, _busy_s(process) - busy_s, written(process) / 1e6 - megabytes
 
 

@@ -31,7 +31,7 @@ _REQUESTS = 2000
 _PATIENCE_S = 600.0
 _LOOK_EVERY_S = 0.1
 RESTS_FOR_S = 3.0
-_NEXT_TO_NOTHING_BYTES = 100_000  # what it announces in each round
+_NEXT_TO_NOTHING_BYTES, _NEXT_TO_NOTHING_S = 100_000, 0.1  # what it announces in each round, and its looks
 
 
 def run(settings: Settings, repeats: int, gigabytes: Sequence[float] = GIGABYTES) -> None:
@@ -89,7 +89,7 @@ def _add(settings: Settings, process: psutil.Process, name: str, requests: int) 
     ended_s = time.monotonic()
     until(lambda: _is_visible(settings, run.run_id))
     seen_s = time.monotonic() - ended_s
-    until(lambda: settings.master_file.exists() and rests(process))
+    until(lambda: rests(process))
     return seen_s, written(process) - before, sum(file.stat().st_size for file in folder.iterdir())
 
 
@@ -99,10 +99,11 @@ def _is_visible(settings: Settings, run_id: str) -> bool:
 
 
 def rests(process: psutil.Process) -> bool:
-    """Return whether the ingester writes next to nothing for longer than it waits between two rounds."""
-    before = written(process)
+    """Return whether the ingester does next to nothing for longer than it waits between two rounds."""
+    before, before_s = written(process), sum(process.cpu_times())
     time.sleep(RESTS_FOR_S)
-    return written(process) - before < _NEXT_TO_NOTHING_BYTES
+    is_at_work = sum(process.cpu_times()) - before_s > _NEXT_TO_NOTHING_S
+    return not is_at_work and written(process) - before < _NEXT_TO_NOTHING_BYTES
 
 
 def written(process: psutil.Process) -> float:

@@ -39,7 +39,8 @@ class DivergedError(DrafthouseError):
 
 
 def catch_up(connection: duckdb.DuckDBPyConnection, earlier: Path, newer: Path, *, is_untouched: bool = False) -> None:
-    """Attach the database at `earlier` as a master, and bring it to the state of `newer`.
+    """Attach the database at `earlier` as a master, and bring it to the state of `newer`, in memory: the next
+    checkpoint writes it.
 
     Safe to repeat after being killed anywhere. `is_untouched` says that nobody wrote to `earlier` since `newer` was
     made from its state. Raises DivergedError or RevisionError if it is not an earlier state, and duckdb.IOException
@@ -50,7 +51,6 @@ def catch_up(connection: duckdb.DuckDBPyConnection, earlier: Path, newer: Path, 
         connection.execute(attaching(newer, "newer", "READ_ONLY"))
         _add_what_is_missing(connection, is_untouched=is_untouched)
         connection.execute("DETACH newer")
-        connection.execute("CHECKPOINT")
     except BaseException:
         with contextlib.suppress(duckdb.Error):
             connection.execute("DETACH DATABASE IF EXISTS newer")

@@ -3,7 +3,8 @@
 While a copy of the master costs next to nothing, because it is small or because the file system can clone it, a copy is
 renamed over the published file. Otherwise the two files take turns. The master itself is renamed over the published
 file; the file published before, which its name no longer finds, gets the rows that it lacks
-(`warehouse.ingest.catch_up`) and is the next master.
+(`warehouse.ingest.catch_up`) and is the next master. These rows stay in memory until those of the next run are written
+with them: whatever a checkpoint writes, it writes half a megabyte and more of what it notes of all tables.
 
 What any reader may still see is never written to. The former file has lost its public name, so nobody can open it any
 more, and whether somebody still has it open is answered by the kernel: it grants a lease for writing only on a file
@@ -76,6 +77,7 @@ class Master:
         self.former = published.with_name(f".{published.name}.former")
         self._connected: duckdb.DuckDBPyConnection | None = None
         self._is_open = False
+        self._is_former = False  # whether the open master is the former file still, with the rows it lacks in memory
         self._clones = True  # until the file system has refused to
         self._replaced_s = time.monotonic() - PATIENCE_S  # when the former file ceased to be the published one
         self._tried_after_s = 0.0
@@ -91,7 +93,7 @@ class Master:
         """
         if not self._is_open:
             remove_leftovers(self.published)
-            self.make()
+            self._find_next()
             if not self._is_open:
                 attach_master(self._connection, self.file)
                 self._is_open = True
@@ -104,10 +106,18 @@ class Master:
         return self._connected
 
     def make(self) -> None:
-        """Make the next master if there is none: of the former file, which is open then, or else by copying the
-        published one.
+        """Make the next master's file if there is none, equal to the published one."""
+        self._find_next()
+        if self._is_former:
+            self._write()
+            published = self.published.stat()
+            os.utime(self.file, ns=(published.st_atime_ns, published.st_mtime_ns))
+
+    def _find_next(self) -> None:
+        """Find the next master if there is none: the former file, which is open then, or else a copy of the published
+        one.
         """
-        if self.file.exists() or not self.published.exists():
+        if self._exists() or not self.published.exists():
             return
         time.sleep(max(0.0, self._replaced_s + OPENING_TAKES_S - time.monotonic()))
         if not self._take_former():
@@ -115,26 +125,29 @@ class Master:
             self._copy(self.published, self.file)
             self.former.unlink(missing_ok=True)
 
+    def _exists(self) -> bool:
+        return self._is_open or self.file.exists()
+
     def prepare(self) -> None:
         """Do ahead, while nothing waits, what the next publication would have to wait for."""
-        if not self.file.exists():
-            self._make_ahead()
-        if self._has_new_runs and self.file.exists():
+        if not self._exists():
+            self._find_ahead()
+        if self._has_new_runs and self._exists():
             self._has_new_runs = False
             merge_groups(self.connection, self._aside())
 
-    def _make_ahead(self) -> None:
-        """Make the next master if that is cheap by now, or has not become so for a minute."""
+    def _find_ahead(self) -> None:
+        """Find the next master if that is cheap by now, or has not become so for a minute."""
         waited_s = time.monotonic() - self._replaced_s
         if waited_s >= PATIENCE_S:
-            self.make()
+            self._find_next()
         elif waited_s >= max(OPENING_TAKES_S, 2 * self._tried_after_s):
             self._tried_after_s = waited_s
             self._take_former()
 
     def is_published(self) -> bool:
         """Return whether nothing was written to the master since it was equal to the published file."""
-        self.connection.execute("CHECKPOINT")
+        self._write()
         return self.published.exists() and self.published.stat().st_mtime_ns == self.file.stat().st_mtime_ns
 
     def publish(self, *, only_grown: bool = True) -> None:
@@ -146,7 +159,7 @@ class Master:
         if (runs := count_runs(self.connection)) != self._runs:
             self._runs, self._has_new_runs = runs, True
             merge_groups(self.connection, self._aside(), only_overdue=True)
-        self.connection.execute("CHECKPOINT")
+        self._write()
         share_with_group(self.file, self.published.parent)
         if not self._publish_copy():
             self._publish_itself(only_grown=only_grown)
@@ -155,13 +168,22 @@ class Master:
         """Close the master, even one that can no longer be written."""
         if self._connected:
             self._connected.close()
-        self._connected, self._is_open = None, False
+        self._connected, self._is_open, self._is_former = None, False, False
+
+    def _write(self) -> None:
+        """Write what is in memory. A former file has everything that is published then, and gets the master's name."""
+        self.connection.execute("CHECKPOINT")
+        if self._is_former:
+            self.former.rename(self.file)
+            fsync(self.file.parent)
+            self._is_former = False
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[None]:
         """Give the master another name while its groups of rows are merged: one that was left half-way is removed, and
         made anew.
         """
+        self._write()
         aside = self.published.with_name(_TEMPORARY.format(name=self.published.name, unique=uuid.uuid4().hex[:8]))
         self.file.rename(aside)
         try:
@@ -206,11 +228,7 @@ class Master:
         except (DivergedError, RevisionError, duckdb.IOException) as error:  # the last one if it is damaged
             _log.info("%s does not become the master: %s", self.former, error)
             return False
-        published = self.published.stat()
-        os.utime(self.former, ns=(published.st_atime_ns, published.st_mtime_ns))
-        self.former.rename(self.file)
-        fsync(self.file.parent)
-        self._is_open = True
+        self._is_open = self._is_former = True
         return True
 
     def _copy(self, source: Path, target: Path, *options: str) -> None:

@@ -327,6 +327,22 @@ def test_a_change_that_adds_no_run_looks_at_no_table_of_runs(
 
 
 @pytest.mark.usefixtures("in_turns")
+def test_the_rows_that_the_former_file_lacks_are_written_with_those_of_the_next_run(settings: Settings) -> None:
+    """Each checkpoint writes half a megabyte and more whatever it is for."""
+    add_run(settings, "run-1")
+    with closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        master.publish()
+        for number in (1, 2, 3):
+            master.connection.execute("INSERT INTO verdicts VALUES (?, true, [], [])", [f"added-{number}"])
+            master.publish()
+            written = master.former.stat().st_mtime_ns
+            master.prepare()
+            assert master.connection.execute("SELECT count(*) FROM verdicts").fetchone() == (1 + number,)
+            assert (master.former.stat().st_mtime_ns, settings.master_file.exists()) == (written, False)
+            assert ask(settings, "SELECT count(*) FROM verdicts") == [(1 + number,)]
+
+
+@pytest.mark.usefixtures("in_turns")
 def test_a_rebuilt_warehouse_is_not_caught_up_with_by_the_file_before_it(settings: Settings) -> None:
     for number in (1, 2):
         add_run(settings, f"run-{number}")
