@@ -4,6 +4,9 @@ Both homes measure one engine, through the worker, in turns. In the busy one an 
 two visitors of the page open a page each second. Aim: throughput and medians differ by less than 1 %. The interval is
 that of the ratio's geometric mean over all pairs, 95 %; the last row is what ran beside the windows by their own
 records, in seconds.
+
+The engine is first a server that answers at a steady rate and hardly uses a processor, as one on a GPU does, then vLLM
+on this machine, which on a CPU competes with everything for its cores.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from scipy import stats
 
 from benchmarks.client import STUDY as SERVED
 from benchmarks.processes import own_home
+from benchmarks.rate import beside_server
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.pages import served
 from benchmarks.table import Row, show
@@ -58,9 +62,11 @@ class RunFigures:
 
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
     """Measure and print. Raises UserError if the engine or the models are missing."""
+    size = size or Size()
     check_model(settings.models_dir, TARGET)
+    beside_server(lambda base_url: measure(settings, base_url, "steady", repeats, size=size))
     with own_home(settings) as own, serving(own, SERVED, SERVED.arms[0]) as base_url:
-        measure(settings, base_url, TARGET, repeats, size=size or Size())
+        measure(settings, base_url, TARGET, repeats, size=size)
 
 
 def measure(settings: Settings, base_url: str, model: str, repeats: int, *, size: Size, load: Load = LOAD) -> None:
@@ -73,7 +79,7 @@ def measure(settings: Settings, base_url: str, model: str, repeats: int, *, size
         gigabytes = busy.master_file.stat().st_size / 1e9
         with _at_work(busy):
             rows, intervals = _compare(alone, busy, study, repeats)
-    title = f"{load.num_prompts} prompts x {WORKLOAD.output_tokens} tokens, concurrency {load.max_concurrency}"
+    title = f"{model}, {load.num_prompts} prompts x {WORKLOAD.output_tokens} tokens, concurrency {load.max_concurrency}"
     show(f"Beside: {title}, {repeats} x A B B A, warehouse of {gigabytes:.2f} GB", "nothing beside it", rows)
     print("\n".join(intervals))
 
