@@ -51,11 +51,18 @@ def measure(settings: Settings, runs: int, about: str, requests: int = _REQUESTS
     gigabytes = settings.warehouse_file.stat().st_size / 1e9
     copy_s, copied = _whole_copy(settings.warehouse_file)
     with ingesting(settings) as process:
-        _add(settings, process, "warm", requests)
-        added = {"": [_add(settings, process, f"alone {number}", requests) for number in range(runs)]}
+
+        def is_ready() -> bool:
+            return rests(process)
+
+        def is_copied() -> bool:
+            return settings.master_file.exists() and rests(process)
+
+        _add(settings, process, "warm", requests, is_ready)
+        added = {"": [_add(settings, process, f"alone {number}", requests, is_ready) for number in range(runs)]}
         with open_warehouse(settings.warehouse_file):
             for name in ("first after a file was opened", "second"):
-                added[f", {name}"] = [_add(settings, process, name, requests)]
+                added[f", {name}"] = [_add(settings, process, name, requests, is_copied)]
     rows = []
     for name, additions in added.items():
         seen_s, written, own = zip(*additions, strict=True)
@@ -81,7 +88,9 @@ def _whole_copy(file: Path) -> tuple[float, float]:
     return took_s, size
 
 
-def _add(settings: Settings, process: psutil.Process, name: str, requests: int) -> tuple[float, float, float]:
+def _add(
+    settings: Settings, process: psutil.Process, name: str, requests: int, is_ready: Callable[[], bool]
+) -> tuple[float, float, float]:
     """Add a run. Returns the seconds until it is visible, the bytes written until all is ready again, and its own."""
     before = written(process)
     run, drawn = made_run(f"{name} {time.time_ns()}"), made_requests(requests, name)
@@ -89,7 +98,7 @@ def _add(settings: Settings, process: psutil.Process, name: str, requests: int) 
     ended_s = time.monotonic()
     until(lambda: _is_visible(settings, run.run_id))
     seen_s = time.monotonic() - ended_s
-    until(lambda: rests(process))
+    until(is_ready)
     return seen_s, written(process) - before, sum(file.stat().st_size for file in folder.iterdir())
 
 

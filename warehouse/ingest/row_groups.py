@@ -1,8 +1,8 @@
 """Merging the groups that rows lie in.
 
-DuckDB stores rows in groups, and each run adds one to each table. A query pays for every group, and a checkpoint writes
-the list of all groups of a table. So the groups of several runs are merged into one, once; DuckDB itself would merge
-them again and again as they grow.
+DuckDB stores rows in groups, and each publication adds one to each table. A query pays for every group, and a
+checkpoint writes the list of all groups of a table that grew: 2 kB for each group of requests. So the groups of several
+runs are merged into one, once; DuckDB itself would merge them again and again as they grow.
 """
 
 # ruff: noqa: S608 - names are ours
@@ -19,9 +19,9 @@ from warehouse.schema.tables import WAREHOUSE
 
 #: The groups of this many runs are merged into one when there is time, and so many such groups into a greater one; the
 #: groups of twice as many are merged in any case.
-RUNS_A_GROUP = 16
+RUNS_A_GROUP = 32
 #: Groups of more rows than this are left as they are: they are large enough, and writing them again costs more.
-MOST_ROWS = 40_960
+MOST_ROWS = 65_536
 #: The table that has one row per run, and few columns.
 _ONE_A_RUN = "verdicts"
 _GROUPS = f"""
