@@ -30,10 +30,23 @@ from webapp.shared.url_params import View
 
 _MOST_LOG_BYTES = 200_000
 _LOG_HEIGHT = 460
-_SHOWN = [
-    *("index", "category", "sent_s", "ttft_ms", "tpot_ms", "e2e_ms", "prompt_tokens", "completion_tokens"),
-    *("spec_drafts", "spec_accepted_tokens", "finish_reason", "error", "prompt_id"),
-]
+_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
+#: The columns of the table of requests that have any value.
+_SHOWN: dict[str, Any] = {
+    "index": _number("Request", help="In the order of sending, from 0", format="%d"),
+    "category": _text("Category"),
+    "sent_s": _number("Sent, s", help="Since the window began", format="%.2f"),
+    "ttft_ms": _number("TTFT, ms", format="%.1f"),
+    "tpot_ms": _number("TPOT, ms", format="%.2f"),
+    "e2e_ms": _number("End to end, ms", format="%.0f"),
+    "prompt_tokens": _number("Prompt tokens", format="%d"),
+    "completion_tokens": _number("Output tokens", format="%d"),
+    "spec_drafts": _number("Rounds", help="Verification rounds of speculative decoding", format="%d"),
+    "spec_accepted_tokens": _number("Accepted tokens", help="Drafted tokens that the target accepted", format="%d"),
+    "finish_reason": _text("Finish reason"),
+    "error": _text("Error", width="large"),
+    "prompt_id": _text("Prompt"),
+}
 #: Column of `runs` -> title.
 _STARTED = {
     "command_json": "Command",
@@ -193,6 +206,7 @@ def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
     chosen = st.dataframe(
         requests[[name for name in _SHOWN if requests[name].notna().any()]],
         hide_index=True,
+        column_config=_SHOWN,
         on_select="rerun",
         selection_mode="single-row",
         key="run-requests",
