@@ -92,7 +92,6 @@ class Master:
         Raises RevisionError, OSError for a full disk, and duckdb.Error if the master cannot be opened.
         """
         if not self._is_open:
-            remove_leftovers(self.published)
             self._find_next()
             if not self._is_open:
                 attach_master(self._connection, self.file)
@@ -106,7 +105,8 @@ class Master:
         return self._connected
 
     def make(self) -> None:
-        """Make the next master's file if there is none, equal to the published one."""
+        """Make the next master's file if there is none, equal to the published one; remove what a killed one left."""
+        remove_leftovers(self.published)
         self._find_next()
         if self._is_former:
             self._write()

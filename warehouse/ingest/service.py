@@ -272,6 +272,7 @@ def open_ingester(
         contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master,
         contextlib.closing(AppReader(app)) as app_tables,
     ):
+        master.make()
         refresh(master.connection)
         forget_removed(master.connection, settings.bundles)
         ingested = {path for (path,) in master.connection.execute(_PATHS).fetchall()}

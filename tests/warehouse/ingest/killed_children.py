@@ -3,7 +3,8 @@
 Program: `python -m tests.warehouse.ingest.killed_children HOME MODE TIMES`.
 
 MODE `lines`: each kills itself at another line of the warehouse's own code, spread over all lines of an ingestion.
-MODE `turns`: the same, where master and published file take turns as if they were large.
+MODE `turns`: the same, where master and published file take turns as if they were large, groups of rows are merged all
+the time, and the next master is prepared and published too.
 MODE `moments`: each is killed from outside at another moment of an ingestion, wherever DuckDB or `cp` is then.
 One more bundle waits for each, and after each the published file must open. At the end one ingests what is left.
 """
@@ -24,8 +25,10 @@ import duckdb
 
 import warehouse
 from tests.warehouse.runs import failed_request, request, write_run
-from warehouse.ingest import publication
-from warehouse.ingest.service import ingest_all
+from warehouse.app_db.engine import app_engine
+from warehouse.ingest import publication, row_groups
+from warehouse.ingest.master import only_ingester
+from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
 from warehouse.settings import Settings
 
 #: Moments of death lie in this share of the time that an ingestion takes, so that nearly all come before its end.
@@ -33,7 +36,20 @@ MOMENTS_SHARE = 0.8
 _OURS = str(Path(warehouse.__file__).parent)
 
 
-def lines_of_one_ingestion(settings: Settings, kill_at: int | None) -> int:
+def ingest_and_take_turns(settings: Settings) -> None:
+    """Ingest and publish every bundle that exists now, prepare the next publication, and publish that."""
+    app = app_engine(settings.app_database_url)
+    with only_ingester(settings.home), open_ingester(settings, app) as ingester:
+        while ingest_once(ingester):
+            pass
+        ingest_once(ingester)
+        ingester.published = False
+        ingest_once(ingester)
+
+
+def lines_of_one_ingestion(
+    settings: Settings, kill_at: int | None, ingest: Callable[[Settings], None] = ingest_all
+) -> int:
     """Ingest and count the lines of the warehouse that ran; the process dies at the one numbered `kill_at`."""
     ran = 0
 
@@ -48,7 +64,7 @@ def lines_of_one_ingestion(settings: Settings, kill_at: int | None) -> int:
 
     sys.settrace(trace)
     try:
-        ingest_all(settings)
+        ingest(settings)
     finally:
         sys.settrace(None)
     return ran
@@ -75,12 +91,14 @@ def outlived_by_the_published_file(child: int, settings: Settings) -> bool:
 def main(home: Path, mode: str, times: int) -> None:
     """Print how many children were killed before they finished."""
     settings, moments = Settings(home=home), random.Random(7)  # noqa: S311 - the same moments in every run
+    ingest = ingest_all
     if mode == "turns":
         publication.CHEAP_COPY_BYTES, publication.CLONE, publication.OPENING_TAKES_S = 0, "--no-such-option", 0.0
+        row_groups.RUNS_A_GROUP, ingest = 2, ingest_and_take_turns
     lines = 0
     for run_id in ("cold", "warm"):  # the first ingestion runs lines that caches save the others
         write_run(settings.bundles, run_id=run_id)
-        lines = lines_of_one_ingestion(settings, kill_at=None)
+        lines = lines_of_one_ingestion(settings, None, ingest)
     write_run(settings.bundles, run_id="timed")
     started = time.monotonic()
     ingest_all(settings)
@@ -89,7 +107,7 @@ def main(home: Path, mode: str, times: int) -> None:
     for number in range(times):
         write_run(settings.bundles, (request(), failed_request(index=1)), run_id=f"run-{number}")
         if mode != "moments":
-            child = forked(lambda at=1 + number * lines // times: lines_of_one_ingestion(settings, at))  # type: ignore[misc]  # mypy: defaults of a lambda
+            child = forked(lambda at=1 + number * lines // times: lines_of_one_ingestion(settings, at, ingest))  # type: ignore[misc]  # mypy: defaults of a lambda
         else:
             child = forked(lambda: ingest_all(settings))
             time.sleep(moments.uniform(0, MOMENTS_SHARE * took_s))  # the moment of death, nothing waits for it
