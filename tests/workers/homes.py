@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -183,7 +182,7 @@ def worker_environment(home: Home) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def celery_worker(home: Home, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+def celery_worker(home: Home, **variables: str) -> Iterator[processes.Started]:
     """A real worker process, killed at the end if it still runs. Its log is worker.log in the test's folder."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     process = processes.start(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 from jobs import leases, queue
 from jobs.table import FINISHED, Progress
 from lab.schedule import End, schedule_of
+from tests import processes
 from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, REPOSITORY, Home, celery_worker, outcomes, until, worker_environment
 from tests.workers.valkey import Broker
@@ -228,7 +227,6 @@ SEARCH = {
     "loads": [{"find": "concurrency", "max_concurrency": 16, "num_prompts": 16, "slo_share": 0.9}],
     "slo": {"ttft_ms": 150},
 }
-WORK = "from warehouse.settings import load_settings; from workers.worker import Worker; Worker(load_settings()).work()"
 
 
 @pytest.mark.parametrize("study", [TUNING, SEARCH], ids=["tuning", "search"])
@@ -236,7 +234,12 @@ def test_what_is_measured_next_follows_from_the_bundles_so_a_killed_worker_loses
     home: Home, study: dict[str, Any]
 ) -> None:
     job_id = home.submit(**study)
-    first = subprocess.Popen([sys.executable, "-c", WORK], cwd=REPOSITORY, env=worker_environment(home))
+    first = processes.start(
+        *("tests.workers.unattended", "once"),
+        environment=worker_environment(home),
+        folder=REPOSITORY,
+        output=home.folder / "worker.log",
+    )
     until(lambda: len(home.runs()) >= 3 and measuring(home, job_id), "a fourth run")
     first.kill()
     first.wait()

@@ -6,8 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -18,22 +16,13 @@ from jobs import queue
 from jobs.table import FINISHED
 from lab.metrics.measure import measure
 from lab.validity import StudyRun, judge, judge_study
+from tests import processes
 from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, REPOSITORY, Home, until, worker_environment
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")]
 
-WORK = """
-from warehouse.settings import load_settings
-from workers.slots import take_slot
-from workers.worker import Worker
-settings = load_settings()
-take_slot(settings)
-worker = Worker(settings)
-worker.start()
-worker.join()
-"""
 PLAIN = [{"name": "plain"}]
 #: The check that is provoked here.
 SLOWER_SLOT = "slot_differs"
@@ -42,14 +31,15 @@ LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2)]
 
 
 @contextlib.contextmanager
-def workers_of_two_slots(home: Home) -> Iterator[list[subprocess.Popen[bytes]]]:
-    started = []
+def workers_of_two_slots(home: Home) -> Iterator[list[processes.Started]]:
+    started: list[processes.Started] = []
     try:
         for slot in (1, 2):
             environment = worker_environment(home) | {"DRAFTHOUSE_SLOTS": "2", "DRAFTHOUSE_SLOT": str(slot)}
-            with (home.folder / f"worker-{slot}.log").open("wb") as log:
-                command = (sys.executable, "-c", WORK)
-                started.append(subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=log, stderr=log))
+            log = home.folder / f"worker-{slot}.log"
+            started.append(
+                processes.start("tests.workers.unattended", environment=environment, folder=REPOSITORY, output=log)
+            )
         yield started
     finally:
         for worker in started:

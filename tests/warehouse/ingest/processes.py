@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from warehouse.settings import Settings
 
 
 @contextlib.contextmanager
-def ingester(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+def ingester(settings: Settings) -> Iterator[processes.Started]:
     """`python -m warehouse.ingest.service` on the home; its log is <home>/ingester.log. Killed at the end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     environment |= {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_INGEST_EVERY_S": "0.05"}
