@@ -17,6 +17,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
+from tests import processes
 from tests.actors import ADMIN
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
@@ -90,30 +91,6 @@ def test_a_job_that_cannot_be_read_stays_queued_while_the_worker_does_the_others
     queue.cancel(home.database, unreadable, actor=ADMIN)
 
 
-#: Programs in which a thread fails without which no worker must go on. They would run for ever.
-_HEARTBEAT = """
-job = queue.job(database, sys.argv[1])
-with Heartbeat(database, job, "me", 30.0) as beating:
-    beating.watch(lambda: 1 / 0)
-    beating.run(asyncio.sleep(600))
-"""
-_POLLS = """
-worker.requeue_expired = lambda *_: 1 / 0
-it = worker.Worker(load_settings())
-it.start()
-it.join()
-"""
-_IMPORTS = """
-import asyncio, sys
-from jobs import queue
-from warehouse.app_db.engine import app_engine
-from warehouse.settings import load_settings
-from workers import worker
-from workers.heartbeat import Heartbeat
-database = app_engine(load_settings().app_database_url)
-"""
-
-
 def test_a_worker_that_cannot_start_ends_with_a_traceback_and_is_no_ghost(home: Home) -> None:
     with home.database.begin() as connection:
         connection.exec_driver_sql("DROP TABLE workers")
@@ -127,23 +104,22 @@ def test_a_worker_that_cannot_start_ends_with_a_traceback_and_is_no_ghost(home: 
     assert "no such table: workers" in ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("program", "thread"),
-    [(_HEARTBEAT, "heartbeat of {job}"), (_POLLS, "polls of the queue")],
-    ids=["heartbeat", "polls"],
-)
+@pytest.mark.parametrize(("program", "thread"), [("heartbeat", "heartbeat of {job}"), ("polls", "polls of the queue")])
 def test_a_thread_that_fails_takes_its_process_down_and_leaves_a_traceback(
     home: Home, job: Job, program: str, thread: str
 ) -> None:
-    command = (sys.executable, "-c", _IMPORTS + program, job.job_id)
-    environment = worker_environment(home)
-    done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False, timeout=120
+    log = home.folder / "printed"
+    failing = processes.start(
+        *("tests.workers.failing_threads", program, job.job_id),
+        environment=worker_environment(home),
+        folder=REPOSITORY,
+        output=log,
     )
-    assert done.returncode == EXIT_STATUS, done.stderr
-    assert f"the thread '{thread.format(job=job.job_id)}' failed, so this process ends" in done.stderr
-    assert "Traceback" in done.stderr
-    assert "ZeroDivisionError" in done.stderr
+    assert failing.wait(120) == EXIT_STATUS, log.read_text()
+    printed = log.read_text()
+    assert f"the thread '{thread.format(job=job.job_id)}' failed, so this process ends" in printed
+    assert "Traceback" in printed
+    assert "ZeroDivisionError" in printed
 
 
 def test_an_engine_that_prints_nothing_when_asked_what_it_can_do_is_no_reason_to_take_no_job(

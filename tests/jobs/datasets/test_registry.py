@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from jobs.datasets.loader import check_workload, load_prompts
 from jobs.datasets.registry import remove
 from lab.errors import UserError
 from lab.study import Workload
+from tests import processes
 from tests.actors import ADMIN
 from tests.jobs.datasets.rows import write_rows
 from warehouse.settings import Settings
@@ -124,20 +125,18 @@ def test_what_a_killed_registration_left_behind_is_removed_by_the_next(settings:
     assert not list(settings.datasets.glob(".incoming-*"))
 
 
-def _add_often(settings: Settings, name: str, file: Path) -> None:
-    for _ in range(5):
-        add_dataset(settings, name, file, actor=ADMIN)
-
-
 def test_registrations_of_several_processes_do_not_disturb_each_other(settings: Settings, tmp_path: Path) -> None:
     file = own_file(tmp_path, 200)
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_add_often, args=(settings, f"mine-{n % 2}", file)) for n in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
+    added = [
+        processes.start(
+            *("tests.jobs.datasets.adds_often", f"mine-{n % 2}", str(file)),
+            environment=os.environ | {"DRAFTHOUSE_HOME": str(settings.home)},
+            folder=tmp_path,
+            output=tmp_path / "printed",
+        )
+        for n in range(3)
+    ]
+    assert [process.wait(120) for process in added] == [0, 0, 0], (tmp_path / "printed").read_text()
     for name in ("mine-0", "mine-1"):
         assert len(load_prompts(settings, Workload(dataset=name), 200, seed=0)) == 200
 
