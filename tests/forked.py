@@ -31,6 +31,8 @@ _PRELOADED = (
     *("workers.engine_runtime.readiness", "workers.heartbeat", "workers.probes.occupied", "workers.slots"),
 )
 MOST_BYTES = 2**17
+#: Of each number in the pipe: its reader may come when both are there.
+NUMBER_BYTES = 8
 _THREADS = Path("/proc/self/task")
 
 
@@ -70,8 +72,12 @@ def main(requests: socket.socket) -> dict[str, Any] | None:
             os.close(output)
             return dict(json.loads(message))
         os.close(output)
-        os.write(status, f"{process}\n".encode())
+        os.write(status, as_bytes(process))
         running[process] = status
+
+
+def as_bytes(number: int) -> bytes:
+    return number.to_bytes(NUMBER_BYTES, "big", signed=True)
 
 
 def _reap(running: dict[int, int]) -> None:
@@ -79,7 +85,7 @@ def _reap(running: dict[int, int]) -> None:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             pipe = running.pop(process)
-            os.write(pipe, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            os.write(pipe, as_bytes(os.waitstatus_to_exitcode(status)))
             os.close(pipe)
 
 

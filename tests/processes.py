@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.forked import MOST_BYTES
+from tests.forked import MOST_BYTES, NUMBER_BYTES
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -43,7 +43,7 @@ class Started:
         if self.returncode is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
-            self.returncode = int(os.read(self._status, 64))  # nothing but an error if the server is gone
+            self.returncode = _number(self._status)
             os.close(self._status)
         return self.returncode
 
@@ -74,7 +74,13 @@ def start(module: str, *arguments: str, environment: Mapping[str, str], folder: 
     with output.open("ab") as file:
         socket.send_fds(_server(os.getpid()), [message], [file.fileno(), writing])
     os.close(writing)
-    return Started(int(os.read(reading, 64)), reading)
+    return Started(_number(reading), reading)
+
+
+def _number(pipe: int) -> int:
+    read = os.read(pipe, NUMBER_BYTES)
+    assert read, "the process that forks is gone"
+    return int.from_bytes(read, "big", signed=True)
 
 
 @functools.cache
