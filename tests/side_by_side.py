@@ -22,14 +22,11 @@ from tests.forks import run_in_forks
 
 _MEASURING = ("engines", "measuring")
 #: Which files share a process. Engines never measure two at once, because they are bound to the same processor; other
-#: files share servers that take seconds to start, or homes filled once. Walks over all pages take as long as half of
-#: the browser's other tests.
+#: files share servers and a browser that take seconds to start, or homes filled once.
 _TOGETHER = {
     "tests/e2e/": "engines",
     "tests/validity_for_real/": "measuring",
     "tests/benchmarks/test_small_versions.py": "measuring",
-    "tests/webapp/browser/test_links.py": "links",
-    "tests/webapp/browser/test_login.py": "links",
     "tests/webapp/browser/": "browser",
     "tests/workers/test_crashes.py": "crashes",
     "tests/workers/test_two_slots.py": "slots",
@@ -40,7 +37,7 @@ _TOGETHER = {
 }
 #: The groups in the order in which they begin: those that measure, whose processes have not yielded yet, then the
 #: longest, none of which may be left for the end.
-_BEGIN_WITH = (*_MEASURING, "browser", "pages", "verbs", "crashes", "slots", "links", "transformers")
+_BEGIN_WITH = (*_MEASURING, "browser", "pages", "verbs", "crashes", "slots", "transformers")
 _SLOWEST, _CPU = 10, "processor seconds"
 #: How far the other processes, and all that they start, step back behind those that measure.
 _NICENESS = 10

@@ -308,10 +308,14 @@ def test_no_engine_is_left_behind(home: Home, measured: Measured) -> None:
     assert engine_processes(home.folder) == []
 
 
-def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, measured: Measured) -> None:
+def test_a_link_opened_afresh_shows_the_study_and_the_numbers_of_the_warehouse(
+    home: Home, page: Page, measured: Measured
+) -> None:
     job_id = measured.job_id
     page.goto(f"{home.url}/results?job={job_id}")
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    study = page.get_by_role("combobox", name="Study")
+    expect(study).to_have_value(f"end to end <b>*study*</b> · {job_id}")
     page.get_by_role("tab", name="Runs", exact=True).click()
     page.wait_for_url("**results_tab=Runs**")
     with page.expect_download() as download:
@@ -322,14 +326,6 @@ def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, mea
     wanted = {f"{v:.6g}" for (v,) in rows(home, f"select output_tok_per_s from results where job_id = '{job_id}'")}
     column = next(name for name in shown[0] if "output_tok_per_s" in name or "tok/s" in name)
     assert {f"{float(row[column]):.6g}" for row in shown} == wanted
-
-
-def test_a_link_opened_afresh_shows_the_same_study(home: Home, page: Page, measured: Measured) -> None:
-    job_id = measured.job_id
-    page.goto(f"{home.url}/results?job={job_id}")
-    expect(page.get_by_role("heading", name="Results")).to_be_visible()
-    study = page.get_by_role("combobox", name="Study")
-    expect(study).to_have_value(f"end to end <b>*study*</b> · {job_id}")
 
 
 def test_the_command_line_gives_the_same_numbers(home: Home, measured: Measured) -> None:

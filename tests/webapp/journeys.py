@@ -26,8 +26,8 @@ from tests.cli.homes import DRAFTHOUSE, REPOSITORY
 from tests.e2e.test_readme import COMMANDS
 from tests.lab.studies import DRAFT, study
 from tests.webapp import screenshots
-from tests.webapp.browser.clicks import becomes, choose, has_parameters, heading, jobs, open_listed, settled
-from tests.webapp.browser.conftest import Server
+from tests.webapp.browser.clicks import becomes, choose, has_parameters, heading, open_listed, settled
+from tests.webapp.browser.conftest import Server, jobs
 from tests.webapp.browser.test_dashboards import menu_button, pin
 from tests.webapp.browser.test_uploads import MIB, add_dataset, prompts_file
 from tests.webapp.homes import environment, failed_job, make_home

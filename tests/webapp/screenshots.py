@@ -28,7 +28,7 @@ _NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]')
     .filter(chart => chart.offsetParent !== null)
     .every(chart => chart.querySelector('canvas, svg'))"""
 _LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
-_MODES: Sequence[Literal["light", "dark"]] = ("light", "dark")
+_MODES: Sequence[Literal["dark", "light"]] = ("dark", "light")
 
 
 def take(
@@ -43,9 +43,10 @@ def take(
     """Write PAGE-MODE-WIDTH.png for every page in the navigation, or only for the pages of these names; gives what
     the browser's console complained of.
 
-    The light pages are opened by their address, the dark ones by the navigation.
+    The dark pages are opened by the navigation, the light ones by the addresses that it has.
     """
     complaints: list[str] = []
+    pages: list[tuple[str, str]] = []
     folder.mkdir(parents=True, exist_ok=True)
     for mode, width_px in itertools.product(_MODES, widths_px):
         page = browser.new_page()
@@ -53,7 +54,9 @@ def take(
         page.emulate_media(color_scheme=mode)
         page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
         listen(page, url, complaints)
-        for name, link in _pages(page, url):
+        if mode == "dark":
+            pages = _pages(page, url)
+        for name, link in pages:
             if only and name not in only:
                 continue
             (_by_address if mode == "light" else _by_navigation)(page, link)

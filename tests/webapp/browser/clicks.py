@@ -14,7 +14,6 @@ from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as NotInTimeError
 
 from jobs import queue
-from jobs.table import Job
 from tests.actors import ADMIN
 from tests.webapp.browser.conftest import PATIENCE_MS, Server
 from warehouse.app_db.engine import app_engine
@@ -28,10 +27,10 @@ _BETWEEN_LOOKS_MS = 100
 Read = TypeVar("Read")
 
 
-def open_listed(page: Page, title: str) -> None:
-    """By the list of pages."""
-    page.get_by_test_id("stSidebar").get_by_role("link", name=title, exact=True).click()
-    heading(page, title)
+def open_listed(page: Page, name: str, title: str = "") -> None:
+    """By the list of pages; `title`: its heading, if that is not its name."""
+    page.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True).click()
+    heading(page, title or name)
 
 
 def heading(page: Page, name: str) -> None:
@@ -93,14 +92,6 @@ def click_until(target: Locator, shown: Locator) -> None:
             expect(shown).to_be_visible(timeout=try_ms)
             return
     pytest.fail(f"{target} never showed {shown}")
-
-
-def jobs(server: Server) -> list[Job]:
-    engine = app_engine(server.settings.app_database_url)
-    try:
-        return queue.jobs(engine)
-    finally:
-        engine.dispose()
 
 
 def cancel_by_hand(server: Server, job_id: str) -> None:

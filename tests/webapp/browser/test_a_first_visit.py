@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.lab.studies import study
-from tests.webapp.browser.clicks import TRIES_MS, cancel_by_hand, choose, has_parameters, heading, jobs, settled
-from tests.webapp.browser.conftest import Server
+from tests.webapp.browser.clicks import TRIES_MS, cancel_by_hand, choose, has_parameters, heading, settled
+from tests.webapp.browser.conftest import Server, jobs
 from tests.webapp.measured import measure_study
 from tests.webapp.screenshots import listen
 

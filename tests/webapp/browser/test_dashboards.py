@@ -14,6 +14,7 @@ from tests.lab.studies import study
 from tests.webapp import screenshots
 from tests.webapp.browser.clicks import HOSTILE, choose, heading, open_listed, settled
 from tests.webapp.browser.conftest import Server
+from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import app_engine
@@ -32,7 +33,16 @@ def menu_button(page: Page, name: str) -> None:
     page.locator(f".st-key-{name}").get_by_role("button").first.click()
 
 
-def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_file(
+def never_markup(page: Page) -> None:
+    """What the page shows of a hostile name."""
+    shown = page.get_by_text("$x$").filter(has_text=":smile:").first
+    expect(shown).to_be_visible()
+    assert HOSTILE in shown.inner_text().replace("\u2060", "")
+    assert page.locator("[data-testid=stMain] script, .katex, a[href='http://b']").count() == 0
+    assert page.title() != "owned"
+
+
+def test_names_and_errors_are_never_markup_and_what_is_pinned_is_a_link_and_a_file(
     server: Server, page: Page, other: Page, browser: BrowserContext, tmp_path: Path
 ) -> None:
     arms = [{"name": "no draft"}, {"name": HOSTILE, "speculation": NGRAM}]
@@ -42,9 +52,10 @@ def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_fil
     page.get_by_role("link", name="Results", exact=True).first.click()
     heading(page, "Results")
     settled(page)
+    never_markup(page)
     pin(page, "speedup", HOSTILE, f"caption {HOSTILE}")
-    page.goto(f"{server.url}/sql")
-    heading(page, "SQL")
+    page.get_by_role("dialog").get_by_label("Close").click()
+    open_listed(page, "SQL")
     settled(page)
     pin(page, "chart", HOSTILE, "")
     page.get_by_role("link", name="Open the dashboard").click()
@@ -65,6 +76,10 @@ def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_fil
         menu_button(page, "dashboards-export")
     download.value.save_as(tmp_path / "dashboard.html")
     opens_on_its_own(browser, tmp_path / "dashboard.html", charts)
+    failed = failed_job(server.settings, study(name=f"{HOSTILE} too"), f"EngineError: {HOSTILE}")
+    page.goto(f"{server.url}/jobs?job={failed}")
+    heading(page, "Jobs")
+    never_markup(page)
 
 
 def test_where_a_pin_is_from_is_the_view_that_was_pinned_whatever_its_page_showed_meanwhile(

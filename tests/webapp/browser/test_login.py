@@ -14,6 +14,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.chromium import without_profile
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY
 from tests.lab.studies import study
+from tests.webapp.browser.clicks import open_listed
 from tests.webapp.browser.conftest import PATIENCE_MS
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
@@ -47,9 +48,9 @@ def visitor(browser: BrowserContext) -> Page:
     return context.new_page()
 
 
-def shared(page: Page, url: str) -> str:
+def shared(page: Page) -> str:
     """A link to the newest study, made as a reader makes it."""
-    page.goto(f"{url}/results")
+    open_listed(page, "Results")
     page.get_by_role("button", name="Share").click()
     page.get_by_role("button", name="Make a link").click()
     made = page.get_by_text(re.compile(r"/shared/[\w-]{43}$"))
@@ -77,7 +78,7 @@ def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_share_it(
         expect(admin.get_by_role("heading", name="Sign in")).to_be_visible()
         come_in(admin, url, ada)
         expect(admin.get_by_text("Signed in as ada, administrator")).to_be_visible()
-        admin.goto(f"{url}/submit?preset=demo")
+        open_listed(admin, "Submit", "Submit a study")
         expect(admin.get_by_role("button", name="Submit study")).to_be_visible()
 
         admin.goto(f"{url}/account?account_tab=Users")
@@ -88,7 +89,7 @@ def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_share_it(
         expect(admin.get_by_role("heading", name="Sign in")).to_be_visible()
         viewer = admin  # at the same desk
         come_in(viewer, url, vera)
-        viewer.goto(f"{url}/submit?preset=demo")
+        open_listed(viewer, "Submit", "Submit a study")
         expect(viewer.get_by_text("submitting it takes the role of a submitter")).to_be_visible()
         expect(viewer.get_by_role("button", name="Submit study")).to_have_count(0)
         viewer.get_by_role("link", name="Sign out").click()
@@ -100,7 +101,7 @@ def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_share_it(
         viewer.get_by_label("Password").fill(PASSWORD)
         viewer.get_by_role("button", name="Sign in").click()
         expect(viewer.get_by_text("Signed in as vera, viewer")).to_be_visible()
-        link = shared(viewer, url)
+        link = shared(viewer)
         viewer.context.close()
 
         stranger = visitor(browser)
