@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page
 
 from tests.chromium import chromium
 from tests.webapp.served import served
@@ -116,7 +116,7 @@ def _grow(page: Page, width_px: int) -> None:
 
 def settle(page: Page) -> None:
     idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
-    expect(idle).to_be_visible(timeout=_PATIENCE_MS)
+    idle.wait_for(timeout=_PATIENCE_MS)
     page.wait_for_function(_NOTHING_WAITS)
 
 

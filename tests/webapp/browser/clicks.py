@@ -1,4 +1,8 @@
-"""What a person does in a page, waiting as a person does; and the queue behind it."""
+"""What a person does in a page, waiting as a person does; and the queue behind it.
+
+Tests wait for what they want to see with `wait_for` and `wait_for_url`: at each look an `expect` does not succeed, it
+describes the whole page for its message, and on a large one that takes longer than drawing it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page
 from playwright.sync_api import TimeoutError as NotInTimeError
 
 from jobs import queue
@@ -34,7 +38,7 @@ def open_listed(page: Page, name: str, title: str = "") -> None:
 
 
 def heading(page: Page, name: str) -> None:
-    expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+    page.get_by_role("heading", name=name, exact=True).wait_for()
 
 
 def parameters(page: Page) -> dict[str, str]:
@@ -60,9 +64,9 @@ def has_parameters(page: Page, wanted: dict[str, str]) -> None:
 def settled(page: Page) -> None:
     """Nothing is drawn any more: a list opened before would be closed by the drawing."""
     idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
-    expect(idle).to_be_visible()
+    idle.wait_for()
     page.wait_for_timeout(_BETWEEN_LOOKS_MS)
-    expect(idle).to_be_visible()
+    idle.wait_for()
 
 
 def choose(page: Page, label: str, option: str) -> None:
@@ -89,7 +93,7 @@ def click_until(target: Locator, shown: Locator) -> None:
         settled(target.page)
         with contextlib.suppress(NotInTimeError, AssertionError):
             target.click(timeout=try_ms)
-            expect(shown).to_be_visible(timeout=try_ms)
+            shown.wait_for(timeout=try_ms)
             return
     pytest.fail(f"{target} never showed {shown}")
 

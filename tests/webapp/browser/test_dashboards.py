@@ -36,7 +36,7 @@ def menu_button(page: Page, name: str) -> None:
 def never_markup(page: Page) -> None:
     """What the page shows of a hostile name."""
     shown = page.get_by_text("$x$").filter(has_text=":smile:").first
-    expect(shown).to_be_visible()
+    shown.wait_for()
     assert HOSTILE in shown.inner_text().replace("\u2060", "")
     assert page.locator("[data-testid=stMain] script, .katex, a[href='http://b']").count() == 0
     assert page.title() != "owned"
@@ -59,16 +59,16 @@ def test_names_and_errors_are_never_markup_and_what_is_pinned_is_a_link_and_a_fi
     settled(page)
     pin(page, "chart", HOSTILE, "")
     page.get_by_role("link", name="Open the dashboard").click()
-    expect(page.get_by_role("heading", name=NAME)).to_be_visible()
-    expect(page).to_have_url(re.compile(r"/dashboards\?dashboard=[0-9a-f]{12}$"))
-    expect(page.locator(CHART).nth(1)).to_be_visible()
+    page.get_by_role("heading", name=NAME).wait_for()
+    page.wait_for_url(re.compile(r"/dashboards\?dashboard=[0-9a-f]{12}$"))
+    page.locator(CHART).nth(1).wait_for()
     screenshots.settle(page)
     charts = page.locator(CHART).count()  # a figure has one for each category of what was measured last
     other.goto(page.url)
     for shown in (page, other):
-        expect(shown.get_by_role("heading", name=NAME)).to_be_visible()
+        shown.get_by_role("heading", name=NAME).wait_for()
         expect(shown.locator(CHART)).to_have_count(charts)
-        expect(shown.get_by_text(f"caption {HOSTILE[:20]}")).to_be_visible()
+        shown.get_by_text(f"caption {HOSTILE[:20]}").wait_for()
         assert shown.locator("[data-testid=stMain] script, .katex, a[href='http://b']").count() == 0
         assert shown.title() != "owned"
     settled(page)
@@ -94,11 +94,11 @@ def test_where_a_pin_is_from_is_the_view_that_was_pinned_whatever_its_page_showe
     pin(page, "throughput", "from a view", "")
     page.get_by_role("dialog").get_by_label("Close").click()
     choose(page, "Metric", "Request throughput")
-    expect(page).to_have_url(re.compile("metric="))
+    page.wait_for_url(re.compile("metric="))
     settled(page)
     open_listed(page, "Dashboards")
     page.get_by_role("link", name="from a view").click()
-    expect(page).to_have_url(re.compile("dashboard=[0-9a-f]{12}"))
+    page.wait_for_url(re.compile("dashboard=[0-9a-f]{12}"))
     page.get_by_role("link", name="Source page").click()
     heading(page, "Results")
     expect(metric).to_have_value(pinned)
@@ -115,7 +115,7 @@ def pin(page: Page, figure: str, dashboard: str, caption: str) -> None:
         dialog.get_by_label("Caption").press("Control+Enter")
     settled(page)
     dialog.get_by_role("button", name="Pin", exact=True).click()
-    expect(dialog.get_by_text("Pinned to")).to_be_visible()
+    dialog.get_by_text("Pinned to").wait_for()
 
 
 def opens_on_its_own(browser: BrowserContext, file: Path, charts: int) -> None:
@@ -135,9 +135,9 @@ def opens_on_its_own(browser: BrowserContext, file: Path, charts: int) -> None:
     shown.on("console", note_console)
     shown.on("pageerror", lambda error: errors.append(str(error)))
     shown.goto(file.as_uri())
-    expect(shown.get_by_role("heading", name=HOSTILE, exact=True)).to_be_visible()
+    shown.get_by_role("heading", name=HOSTILE, exact=True).wait_for()
     expect(shown.locator("svg.marks")).to_have_count(charts)
-    expect(shown.get_by_text(f"caption {HOSTILE}", exact=True)).to_be_visible()
+    shown.get_by_text(f"caption {HOSTILE}", exact=True).wait_for()
     expect(shown.get_by_text(re.compile("Drafthouse, data of 20"))).to_have_count(2)
     assert (shown.title(), errors) == (HOSTILE, [])
     assert [url for url in requests if not url.startswith(("file://", "blob:", "data:"))] == []
@@ -170,10 +170,10 @@ def test_cards_are_changed_with_the_keyboard_or_dragged_and_what_was_removed_com
     key(page, f"down-{first}")
     expect(page.locator(f".st-key-up-{second}").get_by_role("button").first).to_be_disabled()
     key(page, f"remove-{second}")
-    expect(page.get_by_text("was removed")).to_be_visible()
+    page.get_by_text("was removed").wait_for()
     settled(page)
     page.get_by_role("button", name="Undo").press("Enter")
-    expect(page.locator(f".st-key-card-{second}").first).to_be_visible()
+    page.locator(f".st-key-card-{second}").first.wait_for()
     assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
     drag(page, f".st-key-card-{second} .arranging-grip", *middle(page, f".st-key-card-{first}", share=0.8))
     expect(page.locator(f".st-key-up-{first}").get_by_role("button").first).to_be_disabled()
@@ -181,7 +181,7 @@ def test_cards_are_changed_with_the_keyboard_or_dragged_and_what_was_removed_com
     wide_px = middle(page, "[data-testid=stMainBlockContainer]", share=0.6)[0]
     settled(page)
     drag(page, f".st-key-card-{first} .arranging-edge", wide_px, middle(page, f".st-key-card-{first}")[1])
-    expect(page.locator(f".st-key-narrower-{first}")).to_be_visible()
+    page.locator(f".st-key-narrower-{first}").wait_for()
     page.reload()
     heading(page, "to arrange")
     settled(page)

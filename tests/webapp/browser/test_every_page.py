@@ -72,7 +72,7 @@ def _walk(server: Server, page: Page, other: Page) -> Walk:
     open_listed(page, "Results")
     choose(page, "Category", "repeat")
     choose(page, "Metric", "Time per output token p50")
-    expect(page).to_have_url(re.compile("metric="))
+    page.wait_for_url(re.compile("metric="))
     open_listed(page, "Home")
     names = list(_listed_links(page))
     assert len(names) == PAGES

@@ -21,32 +21,32 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"{server.url}/run")  # another run, which the page of runs remembers
     heading(page, "Run")
-    expect(page.get_by_text(re.compile("^no draft, "))).to_be_visible()
+    page.get_by_text(re.compile("^no draft, ")).wait_for()
     open_listed(page, "Explore")
-    expect(page.get_by_text(re.compile("^12 of .* completed runs"))).to_be_visible()
+    page.get_by_text(re.compile("^12 of .* completed runs")).wait_for()
     choose(page, "Colour", "Method")
     page.get_by_text("More filters").click()
     for label, option in (("Category", "code (6)"), ("Category", "repeat (6)"), ("Arm", "draft (4)")):
         choose(page, label, option)
         page.keyboard.press("Escape")  # a list of which several may be chosen stays open, and hides the rest
-    expect(page.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
-    expect(page).to_have_url(re.compile("arms=draft&categories=code&categories=repeat"))
+    page.get_by_text(re.compile("^4 of .* Filtered by arm, category")).wait_for()
+    page.wait_for_url(re.compile("arms=draft&categories=code&categories=repeat"))
     assert parameters(page)["job"] == f"explored · {job_id}"
 
     other.goto(page.url)
     heading(other, "Explore")
-    expect(other.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
+    other.get_by_text(re.compile("^4 of .* Filtered by arm, category")).wait_for()
     expect(other.get_by_role("combobox", name=re.compile("Colour"))).to_have_value("Method")
     has_parameters(other, parameters(page))
 
     drawer = page.get_by_role("dialog")
     click_until(page.locator("[data-testid=stVegaLiteChart] .mark-symbol path").first, drawer)
-    expect(drawer.get_by_text("Its cell against the baseline")).to_be_visible()
+    drawer.get_by_text("Its cell against the baseline").wait_for()
     drawer.get_by_role("link", name="Open this run").click()
     heading(page, "Run")
-    expect(page).to_have_url(re.compile("run="))
-    expect(page.get_by_text(re.compile("^draft, "))).to_be_visible()
+    page.wait_for_url(re.compile("run="))
+    page.get_by_text(re.compile("^draft, ")).wait_for()
     open_listed(page, "Explore")  # as it was left
-    expect(page.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
+    page.get_by_text(re.compile("^4 of .* Filtered by arm, category")).wait_for()
     has_parameters(page, parameters(other))
     assert errors == []

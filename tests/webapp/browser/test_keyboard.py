@@ -85,7 +85,7 @@ def test_a_study_is_filled_in_and_submitted_by_keyboard(server: Server, page: Pa
     ]
     assert "close Remove this workload" in to_submit
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Submitted")).to_be_visible()
+    page.get_by_role("button", name="Submitted").wait_for()
     (job,) = (job for job in jobs(server) if job.name == "by keyboard")
     cancel_by_hand(server, job.job_id)
     assert [arm.speculation and arm.speculation.num_speculative_tokens for arm in job.study.arms] == [None, 5, 3]
@@ -97,7 +97,7 @@ def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> 
     begin(page, f"{server.url}/explore?job={job_id}", "Explore")
     assert tab_to(page, "Metric")[-2:] == ["Mark", "Metric"]
     choose_with_arrows(page, "Acceptance rate")
-    expect(page).to_have_url(re.compile("metric=Acceptance"))
+    page.wait_for_url(re.compile("metric=Acceptance"))
     on_the_way = tab_to(page, "More filters")
     assert [name for name in on_the_way if name in ("x", "Colour", "Panels", "Studies", "Validity")] == [
         *("x", "Colour", "Panels", "Studies", "Validity")
@@ -107,7 +107,7 @@ def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> 
     tab_to(page, "Arm")
     choose_with_arrows(page, "draft (4)")
     page.keyboard.press("Escape")
-    expect(page.get_by_text(re.compile("^4 of .* Filtered by arm"))).to_be_visible()
+    page.get_by_text(re.compile("^4 of .* Filtered by arm")).wait_for()
     has_parameters(page, {"job": job_id, "metric": "Acceptance rate", "arms": "draft"})
     stops = tab_to(page, "Fullscreen: Runs of this slice")
     assert any(name.startswith("keep Pin “Acceptance rate by concurrency”") for name in stops)
@@ -140,4 +140,4 @@ def test_names_are_completed_in_the_sql_field_and_escape_and_tab_leave_it(server
     page.keyboard.press("Escape")
     assert tab_to(page, "Run")[-1] == "play_arrow Run"
     settled(page)
-    expect(page.get_by_text(re.compile("^[0-9]+ rows?, 2 columns"))).to_be_visible()
+    page.get_by_text(re.compile("^[0-9]+ rows?, 2 columns")).wait_for()

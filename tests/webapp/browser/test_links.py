@@ -45,9 +45,7 @@ def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Serv
     expect(other.get_by_role("textbox", name="SQL", exact=True)).to_have_value(re.compile("^select arm, concurrency"))
     expect(other.get_by_role("combobox", name=re.compile("^y$"))).to_have_value("runs")
     expect(other.get_by_role("combobox", name=re.compile("Colour"))).to_have_value("concurrency")
-    expect(
-        other.locator("[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg").first
-    ).to_be_visible()
+    other.locator("[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg").first.wait_for()
 
 
 def test_submitting_from_the_form_with_a_double_click_is_one_job_and_leads_to_it(server: Server, page: Page) -> None:
@@ -59,7 +57,7 @@ def test_submitting_from_the_form_with_a_double_click_is_one_job_and_leads_to_it
     settled(page)
     name.fill("from the browser")
     name.press("Enter")
-    expect(page).to_have_url(re.compile("edits="))
+    page.wait_for_url(re.compile("edits="))
     page.reload()
     expect(name).to_have_value("from the browser")
     page.get_by_text("TOML", exact=True).click()
@@ -72,7 +70,7 @@ def test_submitting_from_the_form_with_a_double_click_is_one_job_and_leads_to_it
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("from the browser")
     settled(page)
     page.get_by_role("button", name="Submit study").dblclick()
-    expect(page.get_by_text("Submitted as")).to_be_visible()
+    page.get_by_text("Submitted as").wait_for()
     settled(page)  # the second click has been answered too
     page.get_by_role("link", name=re.compile("watch it")).click()
     heading(page, "Jobs")
@@ -88,10 +86,10 @@ def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: 
     settled(page)
     page.get_by_role("button", name="Add a pattern").click()
     page.get_by_text("burstiness_low: 2 requests/s").click()
-    expect(page.locator("input[value=burstiness_low]")).to_be_visible()
+    page.locator("input[value=burstiness_low]").wait_for()
     choose(page, "Start from", "engines: Which engine serves this model fastest, before any draft model?")
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
-    expect(page).to_have_url(re.compile(r"\?preset=engines$"))
+    page.wait_for_url(re.compile(r"\?preset=engines$"))
     page.reload()
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
 
@@ -103,10 +101,10 @@ def test_the_order_of_the_queue_is_changed_by_mouse_and_cancelling_asks_once_mor
     page.goto(f"{server.url}/jobs?job={second}")
     heading(page, "Jobs")
     card = page.locator(f".st-key-active-{second}")
-    expect(card.get_by_text("1 study ahead")).to_be_visible()
+    card.get_by_text("1 study ahead").wait_for()
     page.locator(f".st-key-up-{second}").get_by_test_id("stTooltipHoverTarget").get_by_role("button").click()
-    expect(card.get_by_text("Next in the queue")).to_be_visible()
-    expect(page.locator(f".st-key-active-{first}").get_by_text("1 study ahead")).to_be_visible()
+    card.get_by_text("Next in the queue").wait_for()
+    page.locator(f".st-key-active-{first}").get_by_text("1 study ahead").wait_for()
     card.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the study").click()
     expect(card).to_have_count(0)
@@ -119,12 +117,12 @@ def test_progress_follows_the_worker_without_a_reload(server: Server, page: Page
     job_id = running_job(server.settings, study(name="moving"))
     page.goto(f"{server.url}/jobs?job={job_id}")
     heading(page, "Jobs")
-    expect(page.get_by_text("4 of 8 requests")).to_be_visible()
+    page.get_by_text("4 of 8 requests").wait_for()
     engine = app_engine(server.settings.app_database_url)
     moved = queue.job(engine, job_id).progress
     assert moved is not None
     leases.heartbeat(engine, job_id, "test-worker", 3600, moved.model_copy(update={"requests_done": 7}))
-    expect(page.get_by_text("7 of 8 requests")).to_be_visible()
+    page.get_by_text("7 of 8 requests").wait_for()
     leases.finish(engine, job_id, "test-worker", "done")
     engine.dispose()
     expect(page.get_by_text("7 of 8 requests")).to_have_count(0)

@@ -29,7 +29,7 @@ def add_dataset(page: Page, name: str, file: Path) -> None:
     box.press("Tab")
     settled(page)
     page.locator("[data-testid=stFileUploaderDropzoneInput]").set_input_files(file)
-    expect(page.get_by_text(file.name)).to_be_visible()
+    page.get_by_text(file.name).wait_for()
     button = page.get_by_role("button", name="Check and add")
     expect(button).to_be_enabled()
     button.click()
@@ -42,16 +42,16 @@ def test_a_dataset_of_150_mib_is_registered_and_a_broken_one_of_3_mib_says_where
     heading(page, "Submit a study")
     settled(page)
     page.get_by_text("Datasets on this host, and adding one").click()
-    expect(page.locator("[data-testid=stFileUploaderDropzone]")).to_be_visible()  # and the name beside it
+    page.locator("[data-testid=stFileUploaderDropzone]").wait_for()  # and the name beside it
     broken = prompts_file(tmp_path / "broken.jsonl", 3 * MIB, letters=500)
     with broken.open("a") as file:
         file.write("{not JSON\n")
     add_dataset(page, "broken_prompts", broken)
-    expect(page.get_by_text(f"broken.jsonl, line {3 * MIB // 535 + 2}: this is not valid JSON")).to_be_visible()
+    page.get_by_text(f"broken.jsonl, line {3 * MIB // 535 + 2}: this is not valid JSON").wait_for()
     expect(page.locator("[data-testid=stFileUploaderFile]")).to_have_count(0)
     large = prompts_file(tmp_path / "large.jsonl", 150 * MIB, letters=100_000)
     add_dataset(page, "large_prompts", large)
-    expect(page.get_by_text("large_prompts is registered with 1,573 rows")).to_be_visible()
+    page.get_by_text("large_prompts is registered with 1,573 rows").wait_for()
     expect(page.locator("[data-testid=stFileUploaderFile]")).to_have_count(0)
     large.unlink()
 
@@ -63,5 +63,5 @@ def test_a_file_above_the_limit_is_refused_beside_its_name(server: Server, page:
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(129 * MIB)
     page.locator("[data-testid=stFileUploaderDropzoneInput]").set_input_files(tmp_path / "huge.json")
-    expect(page.get_by_text("File must be 128.0MB or smaller.")).to_be_visible()
-    expect(page.get_by_text("Files are refused above 128 MiB.")).to_be_visible()
+    page.get_by_text("File must be 128.0MB or smaller.").wait_for()
+    page.get_by_text("Files are refused above 128 MiB.").wait_for()
