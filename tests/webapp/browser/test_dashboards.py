@@ -85,9 +85,11 @@ def test_names_and_errors_are_never_markup_and_what_is_pinned_is_a_link_and_a_fi
 def test_where_a_pin_is_from_is_the_view_that_was_pinned_whatever_its_page_showed_meanwhile(
     server: Server, page: Page
 ) -> None:
-    measure_study(server.settings, study(arms=[{"name": "no draft"}, {"name": "n-gram", "speculation": NGRAM}]))
+    arms = [{"name": "no draft"}, {"name": "n-gram", "speculation": NGRAM}]
+    newest = measure_study(server.settings, study(name="newest", arms=arms))
     page.goto(f"{server.url}/results")
     heading(page, "Results")
+    expect(page.get_by_role("combobox", name="Study")).to_have_value(f"newest · {newest}")
     settled(page)
     metric = page.get_by_role("combobox", name=re.compile("^Metric"))
     pinned = metric.input_value()

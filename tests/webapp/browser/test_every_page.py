@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
 PAGES = 14
+#: Its link is opened by a middle click, the others' by their address.
+IN_A_NEW_TAB = "Explore"
 #: Of pages whose heading is not their name in the list.
 HEADINGS = {"Submit": "Submit a study"}
 _GRAVE = ("serious", "critical")
@@ -57,15 +59,12 @@ def walk(server: Server, tabs: list[Page]) -> Iterator[Walk]:
 
 def _walk(server: Server, page: Page, other: Page) -> Walk:
     chosen = measure_study(server.settings, three_arms(name="chosen", repeats=2))
-    newest = measure_study(server.settings, study(name="newest"))
+    measure_study(server.settings, study(name="newest"))
     label = f"chosen · {chosen}"
     complaints: list[str] = []
     page.emulate_media(color_scheme="dark")
     for tab in (page, other):
         screenshots.listen(tab, server.url, complaints)
-    page.goto(f"{server.url}/results")
-    heading(page, "Results")
-    expect(_bar(page)).to_have_value(f"newest · {newest}")
     page.goto(f"{server.url}/explore?job={chosen}&mark=Bar")  # a bare id is enough
     heading(page, "Explore")
     expect(_bar(page)).to_have_value(label)
@@ -82,7 +81,7 @@ def _walk(server: Server, page: Page, other: Page) -> Walk:
     _by_the_list(page, names, walk)
     _back_and_forward(page, names, walk)
     _by_links(page, other, walk)
-    _in_a_new_tab(page, "Explore", walk)
+    _in_a_new_tab(page, server.url, walk)
     return walk
 
 
@@ -107,7 +106,9 @@ def _back_and_forward(page: Page, names: list[str], walk: Walk) -> None:
 
 def _by_links(page: Page, other: Page, walk: Walk) -> None:
     """Each in a session of its own, as a reload has."""
-    for name, link in _listed_links(page).items():
+    links = _listed_links(page)
+    del links[IN_A_NEW_TAB]
+    for name, link in links.items():
         other.goto(link)
         _shows(other, name, walk)
         _look(other, name, walk)
@@ -116,16 +117,19 @@ def _by_links(page: Page, other: Page, walk: Walk) -> None:
             _by_night(other, walk)
 
 
-def _in_a_new_tab(page: Page, name: str, walk: Walk) -> None:
+def _in_a_new_tab(page: Page, url: str, walk: Walk) -> None:
     """By a middle click, and once more by a reload."""
     with page.context.expect_page() as opened:
-        _listed(page, name).click(button="middle")
-    _shows(opened.value, name, walk)
-    has_parameters(opened.value, dict(walk.views[name]))
-    opened.value.reload()
-    _shows(opened.value, name, walk)
-    has_parameters(opened.value, dict(walk.views[name]))
-    opened.value.close()
+        _listed(page, IN_A_NEW_TAB).click(button="middle")
+    tab = opened.value
+    screenshots.listen(tab, url, walk.complaints)
+    _shows(tab, IN_A_NEW_TAB, walk)
+    has_parameters(tab, dict(walk.views[IN_A_NEW_TAB]))
+    tab.reload()
+    _shows(tab, IN_A_NEW_TAB, walk)
+    _look(tab, IN_A_NEW_TAB, walk)
+    has_parameters(tab, dict(walk.views[IN_A_NEW_TAB]))
+    tab.close()
 
 
 def _by_night(page: Page, walk: Walk) -> None:

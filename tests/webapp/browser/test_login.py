@@ -14,7 +14,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.chromium import without_profile
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY
 from tests.lab.studies import study
-from tests.webapp.browser.clicks import open_listed
+from tests.webapp.browser.clicks import open_listed, settled
 from tests.webapp.browser.conftest import PATIENCE_MS
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
@@ -81,7 +81,9 @@ def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_share_it(
         open_listed(admin, "Submit", "Submit a study")
         admin.get_by_role("button", name="Submit study").wait_for()
 
-        admin.goto(f"{url}/account?account_tab=Users")
+        open_listed(admin, "Account")
+        settled(admin)
+        admin.get_by_role("tab", name="Users").click()
         admin.get_by_role("button", name="Add the user").wait_for()
         admin.get_by_role("button", name="Disable").wait_for()
         keep(admin, "users")
