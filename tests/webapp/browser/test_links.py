@@ -172,8 +172,8 @@ def test_a_request_of_a_run_is_read_in_full_and_the_files_have_what_the_table_le
     heading(page, "Run")
     settled(page)
     page.get_by_test_id("stDataFrame").first.click(position={"x": 15, "y": 55})
-    expect(page.get_by_text("Prompt of request 0")).to_be_visible()
-    expect(page.get_by_text("Output, in ")).to_be_visible()
+    page.get_by_text("Prompt of request 0").wait_for()
+    page.get_by_text("Output, in ").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).last.click()
     download.value.save_as(tmp_path / "requests.csv")
