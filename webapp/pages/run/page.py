@@ -213,7 +213,11 @@ def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
     )
     for place in chosen.selection.rows:
         index = int(requests["index"].iloc[place])
-        request = published_data.request_texts(run_id, index).iloc[0]
+        texts = published_data.request_texts(run_id, index)
+        if texts.empty:  # the run was removed since the table was read
+            st.caption(f"Request {index} is no longer here: its run was removed.")
+            continue
+        request = texts.iloc[0]
         prompt, output = st.columns(2)
         with prompt:
             st.caption(f"Prompt of request {index}")
