@@ -81,7 +81,7 @@ def a_study_is_submitted_once(walk: Walk) -> None:
     walk.page.get_by_role("button", name="Submit study").dblclick()
     expect(walk.page.get_by_role("button", name="Submitted")).to_be_visible()
     open_listed(walk.page, "Jobs")
-    expect(walk.page.get_by_text("from a journey").first).to_be_visible()
+    expect(walk.page.get_by_text("from a journey").filter(visible=True).first).to_be_visible()
     assert [job.name for job in jobs(walk.server)].count("from a journey") == 1
 
 
@@ -95,7 +95,7 @@ def a_dataset_of_3_mib_is_added(walk: Walk) -> None:
 
 def verdict_and_cost_agree(walk: Walk) -> None:
     walk.open(f"results?job={walk.job_id}", "Results")
-    expect(walk.page.get_by_text(re.compile("1.447× ")).first).to_be_visible()
+    expect(walk.page.get_by_text(re.compile("1.447× ")).filter(visible=True).first).to_be_visible()
     open_listed(walk.page, "Cost")
     price = walk.page.get_by_role("textbox", name=re.compile("^Price of an hour .USD"))
     price.fill("3.60")
@@ -163,7 +163,7 @@ def other_peoples_results_are_imported(walk: Walk) -> None:
     study.press("Tab")
     settled(walk.page)
     walk.page.get_by_role("button", name=re.compile("^(upload_file )?Import$")).click()
-    expect(walk.page.get_by_text("Imported 3 runs").first).to_be_visible()
+    expect(walk.page.get_by_text("Imported 3 runs").filter(visible=True).first).to_be_visible()
     with ingesting(walk.server.settings):
         becomes(walk.page, lambda: _lists_imported(walk), True)
     walk.page.get_by_test_id("stMain").get_by_role("link", name=re.compile("theirs")).first.click()
@@ -222,7 +222,7 @@ def the_readme_tells_the_truth(walk: Walk) -> None:
         if " advise " in command:
             assert "1.447× [" in ended.stdout, ended.stdout[:600]
     walk.open("advice", "Advice")  # of the newest study with results
-    expect(walk.page.get_by_text(re.compile("1.447× ")).first).to_be_visible()
+    expect(walk.page.get_by_text(re.compile("1.447× ")).filter(visible=True).first).to_be_visible()
     walk.open(f"tune?job={walk.tuned}", "Tune")
 
 

@@ -42,7 +42,7 @@ def test_a_link_to_a_comparison_and_to_advice_shows_the_same_to_somebody_else(
     other.get_by_text("50% of 8 prompts got the same greedy output").wait_for()
     other.locator(_CHARTS).first.wait_for()
     has_parameters(other, parameters(page))
-    other.get_by_text("[a](http://b)").first.wait_for()
+    other.get_by_text("[a](http://b)").filter(visible=True).first.wait_for()
     assert other.locator("[data-testid=stMain] .katex, a[href='http://b']").count() == 0
 
     page.goto(f"{server.url}/advice?job={job_id}&draft_cost=0.2")
