@@ -3,6 +3,9 @@
 The server (`benchmarks.steady_server`) writes a chunk to every stream at each tick, as an engine does after each step,
 and notes the gaps between the chunks of a stream as it wrote them. Aims for 25,000 chunks/s: the lag of our event loop
 below 5 ms (p99), and the gaps between chunks that a client sees within 1 ms of the server's own (p99).
+
+An engine on a GPU host has processors to itself. So the server is bound to one here, and both clients to the others:
+on two shared ones a client often waits for a slice of the server's to end, which says nothing about the client.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -69,7 +73,7 @@ def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> SideFigures:
         done = json.loads(counted(command, os.environ).stdout)
         return Figures(**done["figures"]), done["client"]["loop_lag_p99_ms"]
 
-    (figures, lag_p99_ms), server_gap_p99_ms = beside_server(measure)
+    (figures, lag_p99_ms), server_gap_p99_ms = _beside_bound_server(measure)
     return SideFigures(figures, server_gap_p99_ms, lag_p99_ms)
 
 
@@ -85,8 +89,33 @@ def _by_vllm(settings: Settings, dataset: Path, streams: int) -> SideFigures:
         counted(command, vllm_environment(settings, STUDY, STUDY.arms[0]))
         return rival_figures(json.loads(result_file.read_text(encoding="utf-8")))
 
-    figures, server_gap_p99_ms = beside_server(measure)
+    figures, server_gap_p99_ms = _beside_bound_server(measure)
     return SideFigures(figures, server_gap_p99_ms, None)
+
+
+def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
+    """`beside_server` with the server on one processor and what measures it on the others, if there are any."""
+    if not hasattr(os, "sched_setaffinity"):
+        return beside_server(measure)
+    first, *others = sorted(os.sched_getaffinity(0))
+
+    def on_the_others(base_url: str) -> T:
+        with _bound_to(others or [first]):
+            return measure(base_url)
+
+    with _bound_to([first]):
+        return beside_server(on_the_others)
+
+
+@contextmanager
+def _bound_to(processors: Collection[int]) -> Iterator[None]:
+    """Bind this process, and those that it starts meanwhile."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, processors)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:

@@ -73,6 +73,7 @@ class Connections:
         self._addresses: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self._tls: ssl.SSLContext | None = None
         self._backlog: deque[Receiver] = deque()
+        self._over: deque[_Outcome] = deque()
         self._goes_on = False
 
     async def __aenter__(self) -> Self:
@@ -148,7 +149,7 @@ class Connections:
                 self._tls = self._tls or ssl.create_default_context()
                 opened = self._tls.wrap_socket(opened, server_hostname=origin.host, do_handshake_on_connect=False)
                 await _retried(opened.do_handshake, opened)
-            return _Connection(opened, self._selector, self._backlog.append)
+            return _Connection(opened, self._selector, self._backlog.append, self._over.append)
         except BaseException:
             opened.close()
             raise
@@ -168,33 +169,58 @@ class Connections:
         return self._addresses[host, port]
 
     def _read_all(self) -> None:
-        """Read what has come, and digest for a moment; what comes meanwhile is read before the next moment."""
+        """Read what has come, and digest for a moment; what comes meanwhile is read before the next moment.
+
+        At most one exchange is told that it is over: its caller makes a record and sends the next request, and the
+        chunks of the other streams would wait for all who are told together.
+        """
         for key, _ in self._selector.select(0):
             key.data.read()
         until_s = time.perf_counter() + _SLICE_S
         while self._backlog and time.perf_counter() < until_s:
             self._backlog.popleft().digest()
-        if self._backlog and not self._goes_on:
+        if self._over:
+            self._over.popleft().tell()
+        if (self._backlog or self._over) and not self._goes_on:
             self._goes_on = True
             self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         self._goes_on = False
-        if self._backlog:  # everything is closed otherwise
+        if self._backlog or self._over:  # everything is closed otherwise
             self._read_all()
+
+
+class _Outcome(NamedTuple):
+    """The end of an exchange, for whoever awaits it."""
+
+    awaited: asyncio.Future[None]
+    problem: OSError | None
+
+    def tell(self) -> None:
+        if self.awaited.done():  # given up meanwhile
+            return
+        if self.problem is None:
+            self.awaited.set_result(None)
+        else:
+            self.awaited.set_exception(self.problem)
 
 
 class _Connection:
     """One connection, and the exchange that it is used for."""
 
     def __init__(
-        self, opened: socket.socket, selector: selectors.BaseSelector, put_aside: Callable[[Receiver], None]
+        self,
+        opened: socket.socket,
+        selector: selectors.BaseSelector,
+        put_aside: Callable[[Receiver], None],
+        is_over: Callable[[_Outcome], None],
     ) -> None:
         self.idle_since_s = 0.0
-        self._socket, self._selector, self._put_aside = opened, selector, put_aside
+        self._socket, self._selector, self._put_aside, self._is_over = opened, selector, put_aside, is_over
         self._parser = httptools.HttpResponseParser(self)
         self._is_open, self._keeps_alive = True, False
-        self._ended: asyncio.Future[None] | None = None  # of the exchange that goes on
+        self._awaited: asyncio.Future[None] | None = None  # of the exchange that goes on
         self._receiver: Receiver
         self._clock: Callable[[], float]
         self._most_bytes = self._room_bytes = 0  # of the answer, and what is left of it
@@ -212,16 +238,16 @@ class _Connection:
         self._begin_answer()
         self._receiver, self._clock, self._keeps_alive = receiver, clock, False
         self._most_bytes = self._room_bytes = most_bytes
-        self._ended = ended = asyncio.get_running_loop().create_future()
+        self._awaited = awaited = asyncio.get_running_loop().create_future()
         try:
             rest = memoryview(request)
-            while rest and not ended.done():
+            while rest and self._awaited is not None:
                 rest = rest[await _retried(partial(self._socket.send, rest), self._socket) :]
-            await ended
+            await awaited
         finally:
-            self._ended = None
-            if ended.done() and not ended.cancelled():
-                ended.exception()  # looked at, even if sending failed first
+            self._awaited = None
+            if not awaited.cancel() and not awaited.cancelled():
+                awaited.exception()  # looked at, even if sending failed first
         return Response(self._status, bytes(self._refusal))
 
     def close(self) -> None:
@@ -239,7 +265,7 @@ class _Connection:
         except OSError as error:
             self._end(ConnectionAbortedError(str(error)))
             return
-        if self._ended is None:  # the server hangs up, or sends what was not requested
+        if self._awaited is None:  # the server hangs up, or sends what was not requested
             self.close()
             return
         self._now_s = self._clock()
@@ -266,11 +292,12 @@ class _Connection:
     def _end(self, problem: OSError | None) -> None:
         """The exchange is over, and so is the connection."""
         self.close()
-        if self._ended is not None and not self._ended.done():
-            if problem is None:
-                self._ended.set_result(None)
-            else:
-                self._ended.set_exception(problem)
+        self._conclude(problem)
+
+    def _conclude(self, problem: OSError | None) -> None:
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            self._is_over(_Outcome(awaited, problem))
 
     # What httptools calls:
 
@@ -300,9 +327,9 @@ class _Connection:
     def on_message_complete(self) -> None:
         if self._status < 200:  # an interim answer: the real one follows
             self._begin_answer()
-        elif self._ended is not None and not self._ended.done():
+        elif self._awaited is not None:
             self._keeps_alive = self._parser.should_keep_alive()
-            self._ended.set_result(None)
+            self._conclude(None)
 
 
 async def _retried(attempt: Callable[[], T], opened: socket.socket) -> T:

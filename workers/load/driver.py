@@ -302,10 +302,15 @@ class Sending:
     over: asyncio.Event
 
     async def run(self) -> None:
-        """Run until every stream has read its last answer."""
+        """Run until every stream has read its last answer.
+
+        They begin one after the other, and what comes meanwhile is read: else the first chunks would wait for the last
+        request.
+        """
         async with asyncio.TaskGroup() as streams:
             for _ in range(self.load.max_concurrency):
                 streams.create_task(self._stream())
+                await asyncio.sleep(0)
 
     async def _stream(self) -> None:
         """Take the next prompt, wait for its time, send it and read the answer; then the turns that follow."""

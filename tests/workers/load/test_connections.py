@@ -179,6 +179,38 @@ async def test_what_came_is_digested_when_it_has_been_read_and_has_the_times_of_
     assert all(later - earlier > 0.03 for earlier, later in zip(received.times_s, received.times_s[1:], strict=False))
 
 
+async def test_callers_whose_answers_end_together_go_on_in_turns_and_what_comes_meanwhile_is_read(
+    connections: Connections,
+) -> None:
+    """Each pass of the loop reads what has come; a caller that goes on makes a record and sends the next request."""
+    waiting, ends, passes, went_on = 0, asyncio.Event(), 0, list[int]()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal waiting
+        await reader.readuntil(b"\r\n\r\nbody")
+        waiting += 1
+        if waiting == 20:
+            ends.set()
+        await ends.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole")
+
+    async def count_passes() -> None:
+        nonlocal passes
+        while True:
+            await asyncio.sleep(0)
+            passes += 1
+
+    async def caller(port: int) -> None:
+        await post(connections, port)
+        went_on.append(passes)
+
+    async with talking(talk) as port:
+        counting = asyncio.create_task(count_passes())
+        await asyncio.gather(*(caller(port) for _ in range(20)))
+        counting.cancel()
+    assert max(map(went_on.count, went_on)) <= 2, went_on  # two where more comes in the same pass
+
+
 async def test_a_long_request_is_sent_whole_to_a_server_that_reads_slowly(connections: Connections) -> None:
     read = b""
 
