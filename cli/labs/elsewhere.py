@@ -17,7 +17,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import drafthouse
@@ -266,9 +266,25 @@ class Elsewhere(Lab):
         with self._lab.open(path) as answer:
             content = io.BytesIO(self._lab.read(answer))
         with tarfile.open(fileobj=content) as archive:
-            archive.extractall(writing, filter="data")
-        (writing / run_id).rename(folder / run_id)
-        writing.rmdir()
+            _extract_files(archive, run_id, writing)
+        writing.rename(folder / run_id)
+
+
+def _extract_files(archive: tarfile.TarFile, folder: str, to: Path) -> None:
+    """Extract the files and folders within a folder. Raises UserError for anything else, which could land anywhere.
+
+    `extractall` has a filter for that, but not in Python 3.11.2, which is Debian's.
+    """
+    for member in archive:
+        parts = PurePosixPath(member.name).parts
+        source = archive.extractfile(member) if member.isfile() else None
+        if parts[:1] != (folder,) or ".." in parts or not (member.isdir() or source):
+            raise UserError(f"the lab's archive of run {folder} has {member.name!r}, which is no file of a run")
+        path = to.joinpath(*parts[1:])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if source:
+            with source, path.open("wb") as file:
+                shutil.copyfileobj(source, file)
 
 
 def _sent(study: Study) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,11 @@ import pytest
 
 from cli import follow, progress
 from cli.app import PANELS, VERBS
+from cli.labs.elsewhere import _extract_files
 from jobs import queue
 from jobs.presets import load_preset
 from lab.access import Role
+from lab.errors import UserError
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
 from tests.cli.homes import Home
@@ -221,6 +225,27 @@ def test_results_are_imported_and_a_study_is_exported_to_another_lab(asker: Aske
     assert contents(folder) == contents(ours)
     restored = asker.elsewhere("import", str(folder), role=Role.SUBMITTER)
     assert "they keep the ids that they were exported with" in restored.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["run-1/../../x", "run-1/..", ".", "../x", "/x", "x", "run-1/folder/../../x", "run-1/link"]
+)
+def test_an_archive_with_anything_but_the_files_of_a_run_is_refused_and_writes_nothing_elsewhere(
+    tmp_path: Path, name: str
+) -> None:
+    content, to = io.BytesIO(), tmp_path / "to"
+    to.mkdir()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        folder, hostile = tarfile.TarInfo("run-1"), tarfile.TarInfo(name)
+        folder.type = tarfile.DIRTYPE
+        if name.endswith("link"):
+            hostile.type, hostile.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        for member in (folder, tarfile.TarInfo("run-1/run.json"), hostile):
+            archive.addfile(member)
+    content.seek(0)
+    with tarfile.open(fileobj=content) as archive, pytest.raises(UserError, match="which is no file of a run"):
+        _extract_files(archive, "run-1", to)
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["to", "to/run.json"]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
