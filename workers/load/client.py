@@ -223,27 +223,19 @@ def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s
 
 
 class _Reception:
-    """The body of an answer as it comes in, put aside with the moment when it came."""
+    """The body of an answer as it comes in, split into events."""
 
     def __init__(self, answer: Answer, target: Endpoint) -> None:
         self._answer, self._target, self._reader = answer, target, EventReader()
-        self._pieces: list[tuple[float, bytes]] = []
         self._last_s = 0.0
 
-    def receive(self, t_s: float, received: bytes) -> bool:
-        self._pieces.append((t_s, received))
-        return len(self._pieces) == 1
-
-    def digest(self) -> None:
-        pieces, self._pieces = self._pieces, []
-        for t_s, received in pieces:
-            self._last_s = t_s
-            for event in self._reader.feed(received):
-                self._answer.take(t_s, self._target.without_key(event))
+    def receive(self, t_s: float, received: bytes) -> None:
+        self._last_s = t_s
+        for event in self._reader.feed(received):
+            self._answer.take(t_s, self._target.without_key(event))
 
     def close(self) -> None:
-        """Digest everything, and an event that the server did not end."""
-        self.digest()
+        """Take an event that the server did not end."""
         for event in self._reader.close():
             self._answer.take(self._last_s, self._target.without_key(event))
 

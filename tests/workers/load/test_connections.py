@@ -28,16 +28,11 @@ class Received:
     """A receiver that keeps what it gets."""
 
     def __init__(self) -> None:
-        self.body, self.digested, self.times_s = b"", b"", list[float]()
+        self.body, self.times_s = b"", list[float]()
 
-    def receive(self, t_s: float, received: bytes) -> bool:
-        first = self.body == self.digested
+    def receive(self, t_s: float, received: bytes) -> None:
         self.times_s.append(t_s)
         self.body += received
-        return first
-
-    def digest(self) -> None:
-        self.digested = self.body
 
 
 @asynccontextmanager
@@ -161,9 +156,7 @@ async def test_an_exchange_that_was_given_up_leaves_no_connection_behind(connect
         assert not connections._selector.get_map()
 
 
-async def test_what_came_is_digested_when_it_has_been_read_and_has_the_times_of_its_coming(
-    connections: Connections,
-) -> None:
+async def test_chunks_have_the_times_of_their_coming(connections: Connections) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\nbody")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -175,8 +168,45 @@ async def test_what_came_is_digested_when_it_has_been_read_and_has_the_times_of_
 
     async with talking(talk) as port:
         _, received = await post(connections, port)
-    assert received.digested == b"xxx"
+    assert received.body == b"xxx"
     assert all(later - earlier > 0.03 for earlier, later in zip(received.times_s, received.times_s[1:], strict=False))
+
+
+async def test_what_takes_a_chunk_long_delays_no_other_streams_time(connections: Connections) -> None:
+    class Slow(Received):
+        def receive(self, t_s: float, received: bytes) -> None:
+            super().receive(t_s, received)
+            time.sleep(1)
+
+    waiting = asyncio.Barrier(2)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\nbody")
+        await waiting.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole")
+
+    both = (Slow(), Slow())
+    async with talking(talk) as port:
+        url = f"http://127.0.0.1:{port}/"
+        posts = (connections.post(url, {}, b"body", it, time.perf_counter, most_bytes=MOST_BYTES) for it in both)
+        await asyncio.gather(*posts)
+    (first_s,), (second_s,) = (it.times_s for it in both)
+    assert abs(first_s - second_s) < 0.9
+
+
+async def test_what_has_come_of_an_answer_that_is_given_up_is_received(connections: Connections) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\nbody")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nwhole")
+        await reader.read()
+
+    received = Received()
+    async with talking(talk) as port:
+        url = f"http://127.0.0.1:{port}/"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await connections.post(url, {}, b"body", received, time.perf_counter, most_bytes=MOST_BYTES)
+    assert received.body == b"whole"
 
 
 async def test_callers_whose_answers_end_together_go_on_in_turns_and_what_comes_meanwhile_is_read(
