@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -261,30 +262,35 @@ class Elsewhere(Lab):
     @_asking
     def _fetch_bundle(self, folder: Path, job_id: str, run_id: str) -> None:
         path = f"/api/v1/jobs/{drafthouse.quoted(job_id)}/runs/{drafthouse.quoted(run_id)}/bundle"
-        writing = folder / f".{run_id}.{os.getpid()}"
-        writing.mkdir(parents=True, exist_ok=True)
         with self._lab.open(path) as answer:
             content = io.BytesIO(self._lab.read(answer))
-        with tarfile.open(fileobj=content) as archive:
-            _extract_files(archive, run_id, writing)
-        writing.rename(folder / run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{run_id}.", dir=folder) as writing:
+            try:
+                with tarfile.open(fileobj=content) as archive:
+                    _extract_folder(archive, run_id, Path(writing))
+            except tarfile.TarError as error:
+                raise UserError(f"the lab's archive of run {run_id} cannot be read: {error}") from None
+            (Path(writing) / run_id).rename(folder / run_id)
 
 
-def _extract_files(archive: tarfile.TarFile, folder: str, to: Path) -> None:
-    """Extract the files and folders within a folder. Raises UserError for anything else, which could land anywhere.
+def _extract_folder(archive: tarfile.TarFile, folder: str, to: Path) -> None:
+    """Extract a folder of files. Raises UserError for anything else, which could land anywhere, and for nothing.
 
     `extractall` has a filter for that, but not in Python 3.11.2, which is Debian's.
     """
     for member in archive:
         parts = PurePosixPath(member.name).parts
         source = archive.extractfile(member) if member.isfile() else None
-        if parts[:1] != (folder,) or ".." in parts or not (member.isdir() or source):
+        if parts[:1] != (folder,) or ".." in parts or not (member.isdir() or (source and parts[1:])):
             raise UserError(f"the lab's archive of run {folder} has {member.name!r}, which is no file of a run")
-        path = to.joinpath(*parts[1:])
-        path.parent.mkdir(parents=True, exist_ok=True)
         if source:
+            path = to.joinpath(*parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
             with source, path.open("wb") as file:
                 shutil.copyfileobj(source, file)
+    if not (to / folder).is_dir():
+        raise UserError(f"the lab's archive of run {folder} is empty")
 
 
 def _sent(study: Study) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 
 from cli import follow, progress
 from cli.app import PANELS, VERBS
-from cli.labs.elsewhere import _extract_files
+from cli.labs.elsewhere import _extract_folder
 from jobs import queue
 from jobs.presets import load_preset
 from lab.access import Role
@@ -228,24 +228,32 @@ def test_results_are_imported_and_a_study_is_exported_to_another_lab(asker: Aske
 
 
 @pytest.mark.parametrize(
-    "name", ["run-1/../../x", "run-1/..", ".", "../x", "/x", "x", "run-1/folder/../../x", "run-1/link"]
+    "name", ["run-1/../../x", "run-1/..", ".", "../x", "/x", "x", "run-1", "run-1/folder/../../x", "run-1/link"]
 )
 def test_an_archive_with_anything_but_the_files_of_a_run_is_refused_and_writes_nothing_elsewhere(
     tmp_path: Path, name: str
 ) -> None:
-    content, to = io.BytesIO(), tmp_path / "to"
-    to.mkdir()
+    hostile = tarfile.TarInfo(name)
+    if name.endswith("link"):
+        hostile.type, hostile.linkname = tarfile.SYMTYPE, "/etc/hostname"
+    wanted = tarfile.TarInfo("run-1/run.json")
+    with archive_of(wanted, hostile) as archive, pytest.raises(UserError, match="which is no file of a run"):
+        _extract_folder(archive, "run-1", tmp_path / "to")
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == ["to/run-1/run.json"]
+
+
+def test_an_archive_without_files_is_refused(tmp_path: Path) -> None:
+    with archive_of() as archive, pytest.raises(UserError, match="the lab's archive of run run-1 is empty"):
+        _extract_folder(archive, "run-1", tmp_path)
+
+
+def archive_of(*members: tarfile.TarInfo) -> tarfile.TarFile:
+    content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
-        folder, hostile = tarfile.TarInfo("run-1"), tarfile.TarInfo(name)
-        folder.type = tarfile.DIRTYPE
-        if name.endswith("link"):
-            hostile.type, hostile.linkname = tarfile.SYMTYPE, "/etc/hostname"
-        for member in (folder, tarfile.TarInfo("run-1/run.json"), hostile):
+        for member in members:
             archive.addfile(member)
     content.seek(0)
-    with tarfile.open(fileobj=content) as archive, pytest.raises(UserError, match="which is no file of a run"):
-        _extract_files(archive, "run-1", to)
-    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["to", "to/run.json"]
+    return tarfile.open(fileobj=content)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

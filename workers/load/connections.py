@@ -171,8 +171,8 @@ class Connections:
     def _read_all(self) -> None:
         """Read what has come, and parse for a moment; what comes meanwhile is read before the next moment.
 
-        At most one exchange is told that it is over: its caller makes a record and sends the next request, and the
-        chunks of the other streams would wait for all who are told together.
+        At most one caller goes on whose exchange is over: it makes a record and sends the next request, and the chunks
+        of the other streams would wait for all callers that go on together.
         """
         for key, _ in self._selector.select(0):
             key.data.read()
@@ -180,7 +180,7 @@ class Connections:
         while self._backlog and time.perf_counter() < until_s:
             self._backlog.popleft().parse()
         if self._over:
-            self._over.popleft().tell()
+            self._over.popleft().deliver()
         if (self._backlog or self._over) and not self._goes_on:
             self._goes_on = True
             self._loop.call_soon(self._go_on)
@@ -197,7 +197,7 @@ class _Outcome(NamedTuple):
     awaited: asyncio.Future[None]
     problem: OSError | None
 
-    def tell(self) -> None:
+    def deliver(self) -> None:
         if self.awaited.done():  # given up meanwhile
             return
         if self.problem is None:
@@ -214,10 +214,11 @@ class _Connection:
         opened: socket.socket,
         selector: selectors.BaseSelector,
         put_aside: Callable[[_Connection], None],
-        is_over: Callable[[_Outcome], None],
+        put_outcome: Callable[[_Outcome], None],
     ) -> None:
         self.idle_since_s = 0.0
-        self._socket, self._selector, self._put_aside, self._is_over = opened, selector, put_aside, is_over
+        self._socket, self._selector = opened, selector
+        self._put_aside, self._put_outcome = put_aside, put_outcome
         self._aside: list[tuple[float, bytes | OSError]] = []  # what has been read and not been parsed
         self._parser = httptools.HttpResponseParser(self)
         self._is_open, self._is_watched, self._keeps_alive = True, True, False
@@ -245,6 +246,7 @@ class _Connection:
             while rest and self._awaited is not None:
                 rest = rest[await _retried(partial(self._socket.send, rest), self._socket) :]
             await awaited
+            self._keeps_alive = self._keeps_alive and not rest  # else the server would take the next request for it
         finally:
             self.parse()  # the rest of an answer that was given up
             self._awaited = None
@@ -319,7 +321,7 @@ class _Connection:
     def _conclude(self, problem: OSError | None) -> None:
         awaited, self._awaited = self._awaited, None
         if awaited is not None:
-            self._is_over(_Outcome(awaited, problem))
+            self._put_outcome(_Outcome(awaited, problem))
 
     # What httptools calls:
 

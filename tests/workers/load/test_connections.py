@@ -194,19 +194,51 @@ async def test_what_takes_a_chunk_long_delays_no_other_streams_time(connections:
     assert abs(first_s - second_s) < 0.9
 
 
-async def test_what_has_come_of_an_answer_that_is_given_up_is_received(connections: Connections) -> None:
+async def test_what_has_been_read_of_answers_that_are_given_up_is_received(connections: Connections) -> None:
+    """All are given up while the first is parsed: what the others have has only been read by then."""
+    posts = list[asyncio.Task[Response]]()
+
+    class GivesUp(Received):
+        def receive(self, t_s: float, received: bytes) -> None:
+            super().receive(t_s, received)
+            for post in posts:
+                post.cancel()
+            time.sleep(0.01)  # longer than a slice
+
+    waiting = asyncio.Barrier(4)
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\nbody")
+        await waiting.wait()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nwhole")
         await reader.read()
 
-    received = Received()
+    receivers = [GivesUp() for _ in range(4)]
     async with talking(talk) as port:
-        url = f"http://127.0.0.1:{port}/"
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await connections.post(url, {}, b"body", received, time.perf_counter, most_bytes=MOST_BYTES)
-    assert received.body == b"whole"
+        for it in receivers:
+            post = connections.post(f"http://127.0.0.1:{port}/", {}, b"body", it, time.perf_counter, most_bytes=99)
+            posts.append(asyncio.create_task(post))
+        ended = await asyncio.gather(*posts, return_exceptions=True)
+    assert [type(end) for end in ended] == [asyncio.CancelledError] * 4
+    assert [it.body for it in receivers] == [b"whole"] * 4
+
+
+async def test_a_connection_is_not_used_again_whose_request_was_answered_before_all_of_it_was_sent(
+    connections: Connections,
+) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        await reader.read(1 << 20)  # so that the client may send once more
+        await reader.read()
+
+    async with talking(talk, limit=1 << 14) as port:
+        url, body = f"http://127.0.0.1:{port}/", bytes(64 << 20)
+        done = await connections.post(url, {}, body, Received(), time.perf_counter, most_bytes=MOST_BYTES)
+        assert done == Response(413, b"big")
+        assert not connections._selector.get_map()
 
 
 async def test_callers_whose_answers_end_together_go_on_in_turns_and_what_comes_meanwhile_is_read(
