@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -29,9 +28,9 @@ from webapp.shared.text import literal
 from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
 #: Keys in the session's state: the values of this run's widgets in the URL, None for a default; the parameters that
-#: each page was left with; what stood in the browser's address bar when this run began; the last URLs of runs, each
-#: with the time until which the browser may send it; whether the study was changed just now.
-_SHOWN, _LEFT, _ADDRESS, _WRITTEN = "link-shown", "link-left", "link-address", "link-written"
+#: each page was left with; those that this run was asked for with; the last URLs of runs, each with the time until
+#: which the browser may send it; whether a link of ours led to this run; whether the study was changed just now.
+_SHOWN, _LEFT, _ASKED, _WRITTEN, _LINKED = "link-shown", "link-left", "link-asked", "link-written", "link-linked"
 _CHANGED = "link-study-changed"
 _KEYS = frozenset(param.key for param in url_params.ALL) | {url_params.ALL_OUTPUTS, url_params.DRAFT_COST}
 #: A browser on a slow way may send the URL from before the last change for so long.
@@ -41,18 +40,17 @@ Parameters = dict[str, list[str]]
 
 def begin(*, opened: bool) -> None:
     """At the beginning of each run, with whether another page was shown before: follow a link to the view it names."""
-    st.session_state[_SHOWN] = {}
     context = get_script_run_ctx()
-    browser = None if opened or context is None else context.context_info
-    address = _in_url() if browser is None else parse_qs(urlsplit(browser.url).query, keep_blank_values=True)
-    is_link = _in_url() != address and not _is_late(_in_url())
-    is_link |= context is not None and context.is_history_navigation
-    st.session_state[_ADDRESS] = address
+    is_back = context is not None and context.is_history_navigation
+    is_first = _WRITTEN not in st.session_state
+    is_link = is_back or not _is_late(_in_url())
+    st.session_state[_SHOWN], st.session_state[_ASKED] = {}, _in_url()
+    st.session_state[_LINKED] = (opened or is_link) and not (is_back or is_first)
     if opened or is_link:
         for key in _KEYS:
             st.session_state.pop(key, None)
             st.session_state.pop(missing_key(key), None)
-    _note_url()  # a page that ends early gets no further
+        _note(_in_url())  # now: a page that ends early gets no further
 
 
 @contextmanager
@@ -64,15 +62,14 @@ def view_in_url(page: str) -> Iterator[None]:
     st.session_state.setdefault(_LEFT, {})[page] = _in_url()  # of a page that is left before its script has ended
     yield
     _write(page)
-    _note_url()
 
 
-def _note_url() -> None:
+def _note(view: Parameters) -> None:
     """Remember the URL of this run, and until when the browser may still send the one before."""
     noted, now_s = st.session_state.get(_WRITTEN, ()), time.monotonic()
-    if not noted or noted[-1][0] != _in_url():
-        before = ((view, min(until_s, now_s + _LATEST_S)) for view, until_s in noted if until_s > now_s)
-        st.session_state[_WRITTEN] = (*before, (_in_url(), math.inf))
+    if not noted or noted[-1][0] != view:
+        before = ((earlier, min(until_s, now_s + _LATEST_S)) for earlier, until_s in noted if until_s > now_s)
+        st.session_state[_WRITTEN] = (*before, (view, math.inf))
 
 
 def _is_late(view: Parameters) -> bool:
@@ -81,12 +78,19 @@ def _is_late(view: Parameters) -> bool:
 
 
 def _write(page: str) -> None:
-    """Parameters of widgets that this run did not have leave the URL."""
+    """Parameters of widgets that this run did not have leave the URL.
+
+    The browser is sent a URL only if it shows another one: it takes what it is sent for that of the page to which its
+    reader has followed a link meanwhile. So that page sends its own in any case.
+    """
     shown: Mapping[str, list[str] | None] = st.session_state[_SHOWN]
     kept = {key: values for key, values in _in_url().items() if key not in shown and key not in _KEYS}
     view = kept | {key: values for key, values in shown.items() if values}
-    if view != st.session_state[_ADDRESS]:
-        st.query_params.from_dict(view)
+    is_changed_by_page = _in_url() != st.session_state[_ASKED]
+    in_browser = _in_url() if is_changed_by_page else st.session_state[_WRITTEN][-1][0]
+    if view != in_browser or st.session_state[_LINKED]:
+        st.query_params.from_dict(_in_url() if view == _in_url() else view)  # in another order it would be another URL
+    _note(view)
     st.session_state[_LEFT][page] = view
     st.session_state.pop(_CHANGED, None)
 

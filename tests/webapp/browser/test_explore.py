@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.webapp.browser.clicks import choose, click_until, has_parameters, heading, open_listed, parameters
+from tests.webapp.browser.clicks import becomes, choose, click_until, has_parameters, heading, open_listed, parameters
 from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
@@ -50,3 +51,28 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
     page.get_by_text(re.compile("^4 of .* Filtered by arm, category")).wait_for()
     has_parameters(page, parameters(other))
     assert errors == []
+
+
+def test_a_link_clicked_before_a_page_has_changed_its_url_leads_to_its_own(server: Server, page: Page) -> None:
+    job_id = measure_study(server.settings, three_arms(name="left"))
+    held: list[Callable[[], None]] = []
+    is_slow = False
+
+    def over(way: WebSocketRoute) -> None:
+        app = way.connect_to_server()
+        way.on_message(lambda sent: held.append(lambda: app.send(sent)) if is_slow else app.send(sent))
+
+    page.route_web_socket(re.compile("_stcore/stream"), over)
+    page.goto(f"{server.url}/explore?job={job_id}")
+    page.get_by_text(re.compile("^12 of .* completed runs")).wait_for()
+    choose(page, "Colour", "Method")
+    is_slow = True  # from here on nothing that the browser asks arrives
+    page.get_by_test_id("stSidebar").get_by_role("link", name="Run", exact=True).click()
+    page.wait_for_url(re.compile("explore.*colour=Method"))
+    assert held
+    is_slow = False
+    for send in held:
+        send()
+    page.get_by_text(re.compile("^no draft, ")).wait_for()
+    becomes(page, lambda: sorted(parameters(page)), ["job"])
+    assert "/run?" in page.url
