@@ -1,11 +1,16 @@
-"""`python -m benchmarks [PART...]`: measure and print tables of ratios and aims. Never fails because of a time."""
+"""`python -m benchmarks [PART...]`: measure and print tables of ratios and aims. Never fails because of a time.
+
+A part that cannot be measured says why, the others go on, and the exit status is 1.
+"""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +23,10 @@ from benchmarks.storing import bundles, imports, ingest
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
 
-_PARTS: dict[str, Callable[[Settings, int], None]] = {
+logger = logging.getLogger(__name__)
+#: Measures and prints, given the settings and how often; raises DrafthouseError for what the user can mend.
+Part = Callable[[Settings, int], None]
+_PARTS: dict[str, Part] = {
     "client": client.run,
     "rate": rate.run,
     "progress": progress.run,
@@ -62,19 +70,36 @@ def main() -> int:
     parser.add_argument("--picture", type=Path, help="a .png or .svg file for the picture of part power")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # so that folders and engines are cleaned up
-    try:
-        size = Size(options.jobs, options.requests, realistic=not options.short_rows)
-        sized = {"questions": partial(questions.run, size=size), "pages": partial(pages.run, size=size)}
-        sized["beside"] = partial(beside.run, size=size)
-        sized["publish"] = partial(publish.run, gigabytes=options.gigabytes)
-        sized["power"] = partial(power.run, tables=options.tables, picture=options.picture)
-        sized["tuner"] = partial(tuner.run, worlds=options.worlds)
-        for name in options.parts or _PARTS:
-            (_PARTS | sized)[name](load_settings(), options.repeats)
-    except DrafthouseError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    size = Size(options.jobs, options.requests, realistic=not options.short_rows)
+    sized: dict[str, Part] = {
+        "questions": partial(questions.run, size=size),
+        "pages": partial(pages.run, size=size),
+        "beside": partial(beside.run, size=size),
+        "publish": partial(publish.run, gigabytes=options.gigabytes),
+        "power": partial(power.run, tables=options.tables, picture=options.picture),
+        "tuner": partial(tuner.run, worlds=options.worlds),
+    }
+    parts = {name: (_PARTS | sized)[name] for name in options.parts or _PARTS}
+    return measure_all(parts, load_settings(), options.repeats)
+
+
+def measure_all(parts: Mapping[str, Part], settings: Settings, repeats: int) -> int:
+    """Measure one part after the other. Return the exit status: 1 if any could not be measured."""
+    failed = []
+    for name, run in parts.items():
+        began_s = time.monotonic()
+        try:
+            run(settings, repeats)
+        except DrafthouseError as error:
+            failed.append(name)
+            print(f"part {name}: {error}", file=sys.stderr)
+        except Exception:
+            failed.append(name)
+            logger.exception("part %s", name)  # a defect of the benchmark costs its part, not the hours of the others
+        print(f"part {name} took {(time.monotonic() - began_s) / 60:.1f} min", file=sys.stderr, flush=True)
+    if failed:
+        print(f"not measured: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import measure_all
 from benchmarks.sweep import STUDY, arm_parameters
 from benchmarks.table import Row, show
 from lab.errors import EngineError
@@ -21,6 +22,25 @@ from warehouse.settings import Settings
 def test_the_ratio_is_the_median_of_the_pairs() -> None:
     row = Row("output tok/s", [1.0, 4.0, 9.0], [2.0, 4.0, 3.0], "0.98 .. 1.02")
     assert row.cells() == ("output tok/s", "4.00", "3.00", "1.000", "0.500 .. 3.000", "0.98 .. 1.02")
+
+
+def test_a_part_that_ends_in_an_error_costs_no_other_part(capsys: pytest.CaptureFixture[str]) -> None:
+    def lacks_a_model(_settings: Settings, _repeats: int) -> None:
+        raise EngineError("no model 'reference'")
+
+    def is_broken(_settings: Settings, _repeats: int) -> None:
+        raise TypeError("an unexpected keyword")
+
+    def measures(_settings: Settings, repeats: int) -> None:
+        print(f"measured {repeats} times")
+
+    parts = {"sweep": lacks_a_model, "rate": is_broken, "idle": measures}
+    assert measure_all(parts, Settings(), 3) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "measured 3 times\n"
+    assert "part sweep: no model 'reference'" in printed.err
+    assert "not measured: sweep, rate" in printed.err
+    assert measure_all({"idle": measures}, Settings(), 1) == 0
 
 
 def test_sides_of_unequal_length_are_refused() -> None:
