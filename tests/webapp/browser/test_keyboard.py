@@ -6,7 +6,7 @@ import contextlib
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from playwright.sync_api import TimeoutError as NotInTimeError
 
 from tests.webapp.browser.clicks import TRIES_MS, cancel_by_hand, has_parameters, heading, settled
@@ -114,6 +114,21 @@ def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> 
     page.keyboard.press("Tab")  # into the table, which goes from cell to cell
     page.keyboard.press("Escape")
     assert len(tab_to(page, "Parquet")) <= 3
+
+
+def test_words_are_coloured_in_a_sql_field_that_is_drawn_later_than_the_page(server: Server, page: Page) -> None:
+    measure_study(server.settings, three_arms(name="drawn late"))
+    held: list[Route] = []
+    page.route(re.compile(r"/TextArea\.\w+\.js"), lambda request: held.append(request))  # noqa: PLW0108 - Playwright takes no builtin
+    page.goto(f"{server.url}/sql")
+    heading(page, "SQL")
+    page.get_by_text(re.compile(r"^\d+ rows?, \d+ columns")).wait_for()
+    settled(page)
+    assert held
+    for request in held:
+        request.continue_()
+    page.locator(".sql-paint .sql-keyword").filter(has_text="SELECT").first.wait_for()
+    page.unroute_all()
 
 
 def test_names_are_completed_in_the_sql_field_and_escape_and_tab_leave_it(server: Server, page: Page) -> None:

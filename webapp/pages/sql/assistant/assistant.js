@@ -12,10 +12,22 @@ const KEYWORDS = new Set(
 const MOST = 9;
 const LEAST_LETTERS = 2;
 
+const LOOK_EVERY_MS = 100;
+
 export default function assist({ data }) {
+  // a browser that sees the page for the first time draws the field later than it runs this
+  let leave = attach(data.tables);
+  const waiting = leave ? 0 : setInterval(() => (leave = attach(data.tables)) && clearInterval(waiting), LOOK_EVERY_MS);
+  return () => {
+    clearInterval(waiting);
+    leave?.();
+  };
+}
+
+function attach(tables) {
   const field = document.querySelector(FIELD);
   if (!field) return undefined;
-  const state = { field, tables: data.tables, items: [], chosen: 0 };
+  const state = { field, tables, items: [], chosen: 0 };
   state.paint = piece("pre", "sql-paint");
   state.list = piece("ul", "sql-names");
   state.list.setAttribute("role", "listbox");
