@@ -1,6 +1,6 @@
 # Every command that a person or CI needs. `make help` lists them.
 SHELL := /bin/bash
-PYTHON ?= python3
+PYTHON ?= $(shell bin/find-python)
 VENV := .venv
 RUN := $(VENV)/bin
 UV_VERSION := 0.13.8

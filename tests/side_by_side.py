@@ -2,9 +2,9 @@
 files.
 
 Half of the tests' time is waiting for other processes, so there are twice as many as two processors: with processes
-that each collected all tests, four took 550 s, three 602 s, and six as long as four. What is measured must not depend
-on what runs beside it: the others yield to the process with the engines and to the one with all else that measures,
-which wait for half of their time.
+that each collected all tests, four took 550 s, three 602 s, and five or six as long as four. What is measured must not
+depend on what runs beside it: the others yield to the process with the engines and to the one with all else that
+measures, which wait for half of their time.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ _TOGETHER = {
     "tests/webapp/pages/": "pages",
     "tests/webapp/links/": "pages",
     "tests/cli/": "verbs",
+    "tests/workers/": "workers",  # most of them wait: two at once would leave a processor without work
 }
 #: The groups in the order in which they begin: those that measure, whose processes have not yielded yet, then the
-#: longest, none of which may be left for the end.
-_BEGIN_WITH = (*_MEASURING, "browser", "pages", "verbs", "crashes", "slots", "transformers")
+#: longest, none of which may be left for the end. Those that do nothing but wait, as crashes, workers and slots do,
+#: begin when two that compute go on beside them.
+_BEGIN_WITH = (*_MEASURING, "browser", "crashes", "pages", "workers", "slots", "verbs", "transformers")
+#: Files that only compute, most of them for a second: they fill all processors to the end.
+_END_WITH = "tests/lab/"
 _SLOWEST, _CPU = 10, "processor seconds"
 #: How far the other processes, and all that they start, step back behind those that measure.
 _NICENESS = 10
@@ -116,9 +120,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The groups first. The other files follow from the last room to the
-    first: so those that wait for processes are shared out early, and those that only compute fill the gaps at the end.
-    """
+    """The groups first, then the other files from the last room to the first, and those of lab."""
     others = [group for group in dict.fromkeys(group_of(item.nodeid) for item in items) if group not in _BEGIN_WITH]
-    places = {group: place for place, group in enumerate((*_BEGIN_WITH, *reversed(others)))}
+    last = [group for group in others if group.startswith(_END_WITH)]
+    between = [group for group in others if group not in last]
+    places = {group: place for place, group in enumerate((*_BEGIN_WITH, *reversed(between), *last))}
     items.sort(key=lambda item: places[group_of(item.nodeid)])

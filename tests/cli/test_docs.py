@@ -49,6 +49,12 @@ def test_make_help_lists_every_documented_target() -> None:
     assert all(f"{target} " in text for target in ("demo", "test", "check", "bench", "up", "help"))
 
 
+def test_make_finds_a_python_that_is_new_enough_and_can_make_environments() -> None:
+    found = subprocess.run("bin/find-python", cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.strip()
+    script = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"
+    subprocess.run((found, "-c", script), check=True)
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_every_file_and_heading_a_document_links_to_exists(path: Path) -> None:
     for link, heading in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", path.read_text("utf-8")):
