@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,6 +23,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from lab.errors import UserError
+from tests import processes
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import APP, jobs
 from warehouse.migrate import ensure_migrated, make_home, migrate
@@ -26,6 +31,8 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.schema import revisions
 from warehouse.schema.tables import WAREHOUSE
 from warehouse.settings import Settings
+
+_REQUESTS = 10_000  # their upgrade takes as long as the rest of the command
 
 
 def test_migrating_twice_changes_nothing(settings: Settings) -> None:
@@ -184,6 +191,55 @@ def test_upgrading_a_master_rounds_the_times_of_chunks_and_dates_requests(tmp_pa
         dated = ("x", "x", datetime(2026, 9, 9, 12, tzinfo=UTC))
         query = "select run_id, prompt, run_started_at from request_records"
         assert connection.execute(query).fetchall() == [dated] * 3
+
+
+@pytest.mark.timeout(300)
+def test_an_upgrade_that_is_killed_loses_nothing_and_is_done_by_the_next(tmp_path: Path) -> None:
+    """At moments spread over the one that rewrites requests, the longest there is."""
+    old = Settings(home=tmp_path / "old")
+    make_home(old)
+    at_revision(sa.URL.create("duckdb", database=str(old.master_file)), "warehouse", "warehouse_0020")
+    with duckdb.connect(old.master_file) as connection:
+        _fill(connection, "runs")
+        _fill(connection, "recent_requests")
+        times = f"list_transform(range(128), lambda i: i / 100 + n / {_REQUESTS})"
+        row = f'select r.* replace (n as "index", {times} as chunk_s) from recent_requests as r'
+        connection.execute(f"insert into recent_requests {row}, range({_REQUESTS}) as t(n)")
+    for name in ("cold", "whole"):
+        whole_s = _upgrade(old, tmp_path / name, None)
+    upgraded, killed = _requests_of(tmp_path / "whole"), 0
+    assert upgraded[:2] == (_REQUESTS + 1, _REQUESTS + 1)
+    for number, share in enumerate((0.25, 0.5, 0.75)):
+        home = tmp_path / f"killed {number}"
+        killed += _upgrade(old, home, share * (whole_s or 0)) is None
+        migrate(Settings(home=home))
+        assert _requests_of(home) == upgraded
+    assert killed
+
+
+def _requests_of(home: Path) -> tuple[object, ...]:
+    with open_warehouse(Settings(home=home).warehouse_file) as connection:
+        sums = 'count(*), count(run_started_at), sum(list_sum(chunk_s)::DECIMAL(38, 6)), sum("index")'
+        return connection.execute(f"select {sums} from request_records").fetchall()[0]
+
+
+def _upgrade(old: Settings, home: Path, kill_after_s: float | None) -> float | None:
+    """Upgrade a copy of the home. Return the seconds that it took, or None if it was killed before its end."""
+    shutil.copytree(old.home, home)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
+    began_s = time.monotonic()
+    upgrading = processes.start(
+        *("cli", "migrate"),
+        environment=environment | {"DRAFTHOUSE_HOME": str(home)},
+        folder=home,
+        output=home / "log",
+    )
+    if kill_after_s is not None:
+        time.sleep(kill_after_s)  # the moment of death, nothing waits for it
+        upgrading.kill()
+    status = upgrading.wait(120)
+    assert status in (0, -signal.SIGKILL), (home / "log").read_text()
+    return time.monotonic() - began_s if status == 0 else None
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, table: str) -> None:
