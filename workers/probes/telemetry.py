@@ -125,7 +125,9 @@ class Host:
         before, self._before = self._before, busy_and_all_s(psutil.cpu_times())
         busy_s, all_s = (now - then for now, then in zip(self._before, before, strict=True))
         memory = psutil.virtual_memory()
-        return HostReading(100 * busy_s / all_s if all_s > 0 else None, memory.total - memory.available)
+        # sums since the host's start differ in their last digits: without any idle time it would be a little over 100
+        cpu_percent = min(100.0, 100 * busy_s / all_s) if all_s > 0 else None
+        return HostReading(cpu_percent, memory.total - memory.available)
 
 
 def busy_and_all_s(times: Any) -> tuple[float, float]:

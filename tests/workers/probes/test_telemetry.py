@@ -126,6 +126,14 @@ def test_a_busy_processor_is_seen() -> None:
     assert 0 < reading.memory_used_bytes < psutil.virtual_memory().total
 
 
+def test_without_any_idle_time_the_use_is_100_percent_and_not_a_little_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = LinuxTimes(194.34, 39103.48, 625.43, 7026.44, 53967.97, 835.48, 312535.28, 997.14, 0.0, 0.0)
+    monkeypatch.setattr(psutil, "cpu_times", lambda: began)
+    host = Host()
+    monkeypatch.setattr(psutil, "cpu_times", lambda: began._replace(user=194.65))
+    assert host.read().cpu_percent == 100.0
+
+
 def test_without_any_time_between_two_readings_the_use_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "cpu_times", lambda: MacTimes(10, 1, 5, 100))
     assert Host().read().cpu_percent is None
