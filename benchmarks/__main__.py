@@ -80,16 +80,16 @@ def main() -> int:
         "tuner": partial(tuner.run, worlds=options.worlds),
     }
     parts = {name: (_PARTS | sized)[name] for name in options.parts or _PARTS}
-    return measure_all(parts, load_settings(), options.repeats)
+    return measure_all(parts, options.repeats)
 
 
-def measure_all(parts: Mapping[str, Part], settings: Settings, repeats: int) -> int:
+def measure_all(parts: Mapping[str, Part], repeats: int) -> int:
     """Measure one part after the other. Return the exit status: 1 if any could not be measured."""
     failed = []
     for name, run in parts.items():
         began_s = time.monotonic()
         try:
-            run(settings, repeats)
+            run(load_settings(), repeats)
         except DrafthouseError as error:
             failed.append(name)
             print(f"part {name}: {error}", file=sys.stderr)

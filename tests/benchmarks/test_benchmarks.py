@@ -35,12 +35,12 @@ def test_a_part_that_ends_in_an_error_costs_no_other_part(capsys: pytest.Capture
         print(f"measured {repeats} times")
 
     parts = {"sweep": lacks_a_model, "rate": is_broken, "idle": measures}
-    assert measure_all(parts, Settings(), 3) == 1
+    assert measure_all(parts, 3) == 1
     printed = capsys.readouterr()
     assert printed.out == "measured 3 times\n"
     assert "part sweep: no model 'reference'" in printed.err
     assert "not measured: sweep, rate" in printed.err
-    assert measure_all({"idle": measures}, Settings(), 1) == 0
+    assert measure_all({"idle": measures}, 1) == 0
 
 
 def test_sides_of_unequal_length_are_refused() -> None:

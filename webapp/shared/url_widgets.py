@@ -28,7 +28,7 @@ from webapp.shared.text import literal
 from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
 #: Keys in the session's state: the values of this run's widgets in the URL, None for a default; the parameters that
-#: each page was left with; those that this run was asked for with; the last URLs of runs, each with the time until
+#: each page was left with; the parameters of the request for this run; the last URLs of runs, each with the time until
 #: which the browser may send it; whether a link of ours led to this run; whether the study was changed just now.
 _SHOWN, _LEFT, _ASKED, _WRITTEN, _LINKED = "link-shown", "link-left", "link-asked", "link-written", "link-linked"
 _CHANGED = "link-study-changed"
