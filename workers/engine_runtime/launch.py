@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from jobs.engines.profiles import (
     without_secrets,
 )
 from jobs.policy import launch_problems
+from jobs.ports import free_port
 from lab.errors import EngineError, StudyError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
@@ -111,7 +111,7 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     slot = taken_slot()
     own = slot_environment(slot) | profile_environment(settings, profile, study, arm)
     refuse_outside_slot(slot, study, arm, whole_environment(settings.engines_dir, profile, own))
-    port, words, key = _free_port(), command_words(settings, profile, own), new_key() if keyed else None
+    port, words, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
     return Command(
         words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix("")),
         profile=profile,
@@ -211,11 +211,6 @@ def _did_not_start(command: Command, error: Exception, waited_s: float) -> Engin
 def _port_was_taken(log: Path) -> bool:
     text = log.read_text(encoding="utf-8", errors="replace").lower()
     return any(words in text for words in _PORT_TAKEN)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> Endpoint:

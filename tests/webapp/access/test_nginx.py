@@ -20,6 +20,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from jobs.access import accounts
+from jobs.ports import free_port
 from lab.access import Role
 from tests.actors import ADMIN
 from tests.cli.homes import REPOSITORY
@@ -101,7 +102,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         "DRAFTHOUSE_WEB_PUBLIC_HOSTS": NAME,
     }
     with lab_served(folder, settings) as lab:
-        tls, plain = free_ports()
+        tls, plain = free_port(), free_port()
         trust = certificate(folder)
         site = CONFIGURATION.read_text()
         for shipped, here in {
@@ -123,11 +124,6 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         finally:
             nginx.terminate()
             nginx.wait(60)
-
-
-def free_ports() -> tuple[int, int]:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 def certificate(folder: Path) -> ssl.SSLContext:

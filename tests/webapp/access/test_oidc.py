@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from jobs.access import accounts, sessions
+from jobs.ports import free_port
 from lab.access import Actor, Role
 from lab.errors import AccessError, SettingsError
 from tests.actors import ADMIN
@@ -37,8 +37,7 @@ CLIENT, NONCE = "drafthouse", "a nonce"
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[str]:
     """A provider that knows three people."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     people = [part for person in (ALICE, MALLORY, STRANGER) for part in ("--user-claims", json.dumps(person))]
     command = (sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "-p", str(port), *people)
     url = f"http://127.0.0.1:{port}"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobs.engines.profiles import KEY
-from tests.workers.transformers_server.servers import free_port
+from jobs.ports import free_port
 from workers.engine_runtime.engine_key import FILE, answers_anybody, key_folder, new_key, with_key
 from workers.load.client import Endpoint
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 
+from jobs.ports import free_port
 from tests.cli.homes import REPOSITORY
 
 ENGINE_PYTHON = Path(os.environ.get("DRAFTHOUSE_ENGINES_DIR", REPOSITORY / ".engines")) / "vllm" / "bin" / "python"
@@ -108,11 +108,6 @@ def _blank_ids() -> list[int]:
     """Tokens that begin with a space or a line's end. They end answers in these tests: every text comes to one soon."""
     vocabulary = json.loads((TARGET / "tokenizer.json").read_text())["model"]["vocab"]
     return [number for token, number in vocabulary.items() if token.startswith(("\u0120", "\u010a"))]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager
