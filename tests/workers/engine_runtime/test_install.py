@@ -11,11 +11,13 @@ import pytest
 
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.profiles import read_profiles
+from lab.errors import UserError
 from tests.workers.homes import REPOSITORY
 from workers.engine_runtime.install import (
     _STAMP,
     CPU_LOCK,
     VLLM_VERSION,
+    _import,
     _recipe,
     add_engine,
     cpu_lock,
@@ -74,6 +76,11 @@ def test_an_environment_with_a_valid_stamp_is_left_as_it_is(tmp_path: Path) -> N
     (tmp_path / "bin" / "vllm").touch()
     (tmp_path / _STAMP).write_text(_recipe(cuda_lock(VLLM_VERSION) if nvidia_gpus() else CPU_LOCK))
     assert install_vllm(tmp_path) == f"vLLM {VLLM_VERSION} is already installed in {tmp_path}"
+
+
+def test_a_vllm_that_cannot_be_imported_here_is_said_at_its_installation() -> None:
+    with pytest.raises(UserError, match=r"(?s)vLLM 0\.31\.0 for CPUs cannot be imported.*No module named 'vllm'"):
+        _import(Path(sys.executable), "0.31.0")
 
 
 def test_another_engine_is_answered_with_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
