@@ -1,4 +1,4 @@
-"""Ports of this machine for programs that begin to listen seconds later."""
+"""Loopback ports for programs that begin to listen seconds later."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _ATTEMPTS = 100
 
 
 def free_port() -> int:
-    """Pick at random a loopback port on which nothing listens. Raises OSError if all ports tried are taken."""
+    """Pick at random a port on which nothing listens. Raises OSError if all ports tried are taken."""
     for _ in range(_ATTEMPTS):
-        if port_is_free("127.0.0.1", port := secrets.choice(_PORTS)):
+        if port_is_free(port := secrets.choice(_PORTS)):
             return port
     raise OSError(f"of the ports {_PORTS.start} to {_PORTS.stop - 1}, {_ATTEMPTS} were tried and all are taken")
 
 
-def port_is_free(host: str, port: int) -> bool:
-    """Whether this process could listen there now."""
+def port_is_free(port: int) -> bool:
+    """Whether this process could listen on 127.0.0.1 there now."""
     try:
-        with socket.create_server((host, port), reuse_port=False):
+        with socket.create_server(("127.0.0.1", port)):
             return True
     except OSError:
         return False

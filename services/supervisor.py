@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from jobs.ports import port_is_free
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
 from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
 from webapp.access import oidc, start_token
-from webapp.access.hosts import refuse_open_page
+from webapp.access.hosts import refuse_open_page, refuse_taken_port
 from workers.slots import slots_here
 
 _READY_TIMEOUT_S = 60.0
@@ -65,11 +64,7 @@ def running(settings: Settings) -> Iterator[Services]:
     oidc.refuse_incomplete(settings)
     make_home(settings)
     with _exclusive(settings.home, settings.public_url):
-        if not port_is_free(settings.web_host, settings.web_port):
-            raise UserError(
-                f"port {settings.web_port} on {settings.web_host} is taken by another program: stop it, "
-                "or set DRAFTHOUSE_WEB_PORT to a free port"
-            )
+        refuse_taken_port(settings.web_host, settings.web_port)
         migrate(settings)
         if settings.web_login == "token":
             start_token.renew(settings.start_token_file)

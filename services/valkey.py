@@ -42,7 +42,7 @@ def _usable_url(file: Path) -> str | None:
         return None
     url = file.read_text(encoding="utf-8").strip()
     port = urlsplit(url).port
-    return url if port is not None and port_is_free("127.0.0.1", port) else None
+    return url if port is not None and port_is_free(port) else None
 
 
 def _configuration(url: str, folder: Path) -> str:

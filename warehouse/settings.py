@@ -236,7 +236,7 @@ class Settings(BaseSettings):
     def page_url(self) -> str:
         """The page's address for a browser on this machine."""
         host = "127.0.0.1" if self.web_host in ("0.0.0.0", "::") else self.web_host  # noqa: S104 - compared, not bound
-        return f"http://{host}:{self.web_port}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.web_port}"
 
     @property
     def public_url(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import socket
 import sys
 
 from lab.errors import UserError
@@ -12,24 +11,10 @@ from warehouse.process_memory import limit_memory
 from warehouse.settings import Settings, load_settings
 from webapp.access import oidc, start_token
 from webapp.access.headers import frame_origins
-from webapp.access.hosts import hosts_of, refuse_open_page
+from webapp.access.hosts import hosts_of, refuse_open_page, refuse_taken_port
 from webapp.server import workarounds
 
 _SCHEMES = ("http", "https")
-
-
-def refuse_taken_port(host: str, port: int) -> None:
-    """Streamlit would look for another port, or end in a log line. Raises UserError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise UserError(
-                f"the page cannot listen on {host}:{port} ({error.strerror}): "
-                "stop what listens there, or set DRAFTHOUSE_WEB_HOST and DRAFTHOUSE_WEB_PORT"
-            ) from None
 
 
 def streamlit_options(settings: Settings) -> dict[str, object]:

@@ -107,7 +107,7 @@ def test_a_taken_port_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", taken.port)):
         refused = taken.run("up")
     assert refused.returncode == 2
-    assert f"port {taken.port} on 127.0.0.1 is taken" in refused.stderr
+    assert f"cannot listen on 127.0.0.1:{taken.port} (Address already in use)" in refused.stderr
     assert "DRAFTHOUSE_WEB_PORT" in refused.stderr
 
 

@@ -110,3 +110,9 @@ def test_a_password_that_is_missing_or_given_twice_is_said(tmp_path: Path) -> No
     (tmp_path / "one").write_text("x")
     with pytest.raises(SettingsError, match="leave one of both out"):
         _ = Settings(broker_url="redis://:a@y", broker_password_file=tmp_path / "one").own_broker_url
+
+
+def test_the_pages_address_is_one_that_a_browser_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for host, shown in {"127.0.0.1": "127.0.0.1", "::1": "[::1]", "::": "127.0.0.1", "lab": "lab"}.items():
+        monkeypatch.setenv("DRAFTHOUSE_WEB_HOST", host)
+        assert load_settings().page_url == f"http://{shown}:8501"

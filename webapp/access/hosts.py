@@ -1,4 +1,4 @@
-"""By which names the page answers, from which pages requests may come, and which settings are too open to start with.
+"""By which names the page answers, from which pages requests may come, and which settings it cannot start with.
 
 A page of elsewhere can make a browser send requests here (cross-site, or by a name that it points to this address):
 the names in Host and Origin give it away.
@@ -7,10 +7,11 @@ the names in Host and Origin give it away.
 from __future__ import annotations
 
 import ipaddress
+import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from lab.errors import SettingsError
+from lab.errors import SettingsError, UserError
 from warehouse.settings import Settings
 
 #: This machine's names for itself.
@@ -62,6 +63,20 @@ def refuse_open_page(settings: Settings) -> None:
             f"DRAFTHOUSE_WEB_PUBLIC_HOSTS has {', '.join(map(repr, wrong))}: use names such as lab.example.org or "
             "lab.example.org:8443, without a scheme, a path or a *"
         )
+
+
+def refuse_taken_port(host: str, port: int) -> None:
+    """Streamlit would look for another port, or end in a log line. Raises UserError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise UserError(
+                f"the page cannot listen on {host}:{port} ({error.strerror}): "
+                "stop what listens there, or set DRAFTHOUSE_WEB_HOST and DRAFTHOUSE_WEB_PORT"
+            ) from None
 
 
 def is_loopback(host: str) -> bool:

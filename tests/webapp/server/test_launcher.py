@@ -11,7 +11,8 @@ from lab.errors import UserError
 from tests.cli.homes import REPOSITORY
 from tests.webapp.homes import environment
 from warehouse.settings import Settings
-from webapp.__main__ import refuse_taken_port, streamlit_options
+from webapp.__main__ import streamlit_options
+from webapp.access.hosts import refuse_taken_port
 
 #: Every address of this machine.
 ANY = "0.0.0.0"  # noqa: S104 - refused in every test here
