@@ -25,7 +25,7 @@ from tests.webapp.three_arms import ARMS
 from warehouse.settings import Settings
 from webapp.access.gate import gate
 from webapp.pages.submit import form_options
-from webapp.server import first_paint
+from webapp.server import first_paint, state_lookups
 from webapp.shared import published_data
 
 MAIN = Path(__file__).parents[2] / "webapp" / "server" / "main.py"
@@ -44,6 +44,8 @@ for section in ("runner", "browser"):
 
 # Each AppTest reads the metadata of all installed packages, 0.3 s of processor time: they stay the same.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
+# As in a server.
+state_lookups.look_up_singly()
 # Each run of a page would compile it anew, which a server does once.
 _COMPILED = ScriptCache()
 for module in (app_test, local_script_runner):

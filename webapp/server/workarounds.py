@@ -19,8 +19,8 @@ from warehouse.settings import load_settings
 
 SCRIPT_LOCK, FIRST_PAINT, INDEX_HTML = "script_lock", "first_paint", "index_html"
 TCP_NODELAY, SWITCH_INTERVAL, GC_FREEZE = "tcp_nodelay", "switch_interval", "gc_freeze"
-SESSION_TURNS = "session_turns"
-NAMES = (SCRIPT_LOCK, SESSION_TURNS, FIRST_PAINT, INDEX_HTML, TCP_NODELAY, SWITCH_INTERVAL, GC_FREEZE)
+SESSION_TURNS, STATE_LOOKUPS = "session_turns", "state_lookups"
+NAMES = (SCRIPT_LOCK, SESSION_TURNS, STATE_LOOKUPS, FIRST_PAINT, INDEX_HTML, TCP_NODELAY, SWITCH_INTERVAL, GC_FREEZE)
 #: Python's own choice is 0.005.
 _SWITCH_S = 0.0005
 
@@ -50,6 +50,10 @@ def prepare_process(modules: Sequence[str], on: Collection[str]) -> None:
         from webapp.server import session_turns  # noqa: PLC0415 - imports of Streamlit's that only this needs
 
         session_turns.take_turns()
+    if STATE_LOOKUPS in on:
+        from webapp.server import state_lookups  # noqa: PLC0415 - likewise
+
+        state_lookups.look_up_singly()
     if TCP_NODELAY in on:
         _send_without_delay()
     if SWITCH_INTERVAL in on:
