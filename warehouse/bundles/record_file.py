@@ -47,7 +47,8 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
     """
     try:
         with _opened(path) as file:
-            names = [name for name in schema.names if name in file.schema_arrow.names]
+            stored = set(file.schema_arrow.names)  # made anew at each call
+            names = [name for name in schema.names if name in stored]
             # What a column needs while it is read would be in memory until all columns are.
             together = [[name] for name in names] if path.stat().st_size >= _LARGE_BYTES else [names]
             # One thread, because other processors may be measuring.
