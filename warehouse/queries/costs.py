@@ -101,8 +101,7 @@ def study_costs(
     UnknownPriceError for hardware without a recorded price.
     """
     jobs = jobs_of(con, study)
-    priced = prices(con, price_usd_per_hour, utilisation)
-    costs = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
+    costs = costs_without_savings(con, jobs, price_usd_per_hour, utilisation)
     if not costs and searched(con, jobs):
         return []
     compared = compare_study(con, study)
@@ -111,6 +110,17 @@ def study_costs(
     return [
         _with_saving(arm_cost, base.get(arm_cost.cell), pairs.get((arm_cost.cell, arm_cost.arm))) for arm_cost in costs
     ]
+
+
+def costs_without_savings(
+    con: duckdb.DuckDBPyConnection,
+    jobs: Sequence[str],
+    price_usd_per_hour: float | None = None,
+    utilisation: float | None = None,
+) -> list[ArmCost]:
+    """As `study_costs`, for whoever has compared the study already. Raises UnknownPriceError likewise."""
+    priced = prices(con, price_usd_per_hour, utilisation)
+    return _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [list(jobs)])])
 
 
 def _cost(row: Row, price: Price) -> ArmCost:

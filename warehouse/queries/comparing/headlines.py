@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from lab.comparison.verdict import Word
 from lab.errors import UserError
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
 from warehouse.queries.comparing.ratio_tables import arm_means
-from warehouse.queries.costs import study_costs
+from warehouse.queries.costs import costs_without_savings
 from warehouse.queries.rows import Row, dicts
 
 _METRIC = "output_tok_per_s"
@@ -74,13 +75,13 @@ def _arm(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, means: dic
     pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
     sure = [(pair.ratio.low, pair) for pair in pairs if pair.ratio is not None and pair.ratio.low is not None]
     best = max(sure, key=lambda bounded: bounded[0])[1] if sure else None
-    cost, currency = (None, None) if best is None else _cost(con, comparison.jobs[0], best)
+    cost, currency = (None, None) if best is None else _cost(con, comparison.jobs, best)
     return ArmHeadline(arm, ratios[arm], means[arm].verdict.word, best, len(pairs), cost, currency)
 
 
-def _cost(con: duckdb.DuckDBPyConnection, job_id: str, pair: Pair) -> tuple[float | None, str | None]:
+def _cost(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], pair: Pair) -> tuple[float | None, str | None]:
     try:
-        costs = study_costs(con, job_id)
+        costs = costs_without_savings(con, jobs)
     except UserError:  # no price is recorded
         return None, None
     here = next(arm_cost for arm_cost in costs if (arm_cost.cell, arm_cost.arm) == (pair.cell, pair.candidate.arm))
