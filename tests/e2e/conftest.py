@@ -2,7 +2,8 @@
 
 `home` is a whole Drafthouse, whose one study test_the_loop submits: three starts, because its worker is killed once.
 What the test's own process measures are one study on vLLM (`datasets_study`, in `real_home`) and one on transformers
-(`assisted_study`, in a home of its own). One start of the four has vLLM's usual process for its worker.
+(`assisted_study`, in a home of its own). Two starts of the four have vLLM's usual process for its worker. The target is
+that of the reference pair before it is padded, which says the same in a tenth of the processor's time.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def datasets_study(real_home: homes.Home) -> list[Bundle]:
 @pytest.fixture(scope="package")
 def assisted_study(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[list[Bundle]]:
     """A preset scaled down, as `python -m benchmarks presets` runs them all, with a longer workload in place of one of
-    long prompts; of the target before it is padded, which says the same in a tenth of the processor's time.
+    long prompts.
     """
     folder = tmp_path_factory.mktemp("assisted")
     ours = {"engines_file": homes.REPOSITORY / "engines.toml", "engines_dir": Settings().engines_dir.absolute()}
@@ -170,7 +171,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, probed: Probed) -> Iterator[H
     """Everything up, with the reference models in place and the engines' answers known."""
     it = new_home(tmp_path_factory.mktemp("e2e"))
     shutil.copytree(probed.saved, it.folder / "engines" / "capabilities")
-    (it.folder / "models").symlink_to(Settings().models_dir.absolute())
+    _link_unpadded_models(it.folder / "models")
     (it.folder / "policy.toml").write_text(POLICY)
     with up(it):
         yield it
