@@ -71,7 +71,7 @@ def new_home(folder: Path) -> Home:
 
 @contextlib.contextmanager
 def up(home: Home) -> Iterator[subprocess.Popen[str]]:
-    """`drafthouse up`, ready; interrupted as by Ctrl-C at the end."""
+    """`drafthouse up`, ready; interrupted as by Ctrl-C at the end, which has to end everything that it started."""
     process = subprocess.Popen(
         (DRAFTHOUSE, "up"),
         cwd=REPOSITORY,
@@ -86,9 +86,12 @@ def up(home: Home) -> Iterator[subprocess.Popen[str]]:
         assert "Drafthouse is up" in line, line + process.stdout.read()
         yield process
     finally:
+        started = services_of(process) if process.poll() is None else []
         process.send_signal(signal.SIGINT)
         process.wait(180)
         process.stdout.close()
+    assert process.returncode == 0
+    assert [it for it in started if it.is_running() and it.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def services_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
