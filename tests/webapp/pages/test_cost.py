@@ -102,15 +102,11 @@ def test_the_price_form_of_an_imported_study_starts_without_what_the_import_does
         assert app.text_input(key="price-hardware").value == ""
 
 
-TODAY = datetime.now(UTC).date()
-
-
 @pytest.mark.parametrize(
     ("hardware", "submitted_at", "likely"),
     [
         ("H200, H100", pd.Timestamp("2026-11-21 04:00", tz="UTC"), ("H200", date(2026, 11, 21))),
         (float("nan"), pd.Timestamp("2026-11-21 04:00", tz="UTC"), ("", date(2026, 11, 21))),
-        (None, pd.NaT, ("", TODAY)),
     ],
 )
 def test_a_new_price_is_likely_of_the_newest_studys_hardware_and_day_where_they_are_known(
@@ -118,7 +114,16 @@ def test_a_new_price_is_likely_of_the_newest_studys_hardware_and_day_where_they_
 ) -> None:
     studies = pd.DataFrame({"hardware": [hardware, "older"], "submitted_at": [submitted_at, pd.NaT]})
     assert selection.likely_entry(studies) == likely
-    assert selection.likely_entry(pd.DataFrame()) == ("", TODAY)
+
+
+@pytest.mark.parametrize(
+    "studies", [pd.DataFrame(), pd.DataFrame({"hardware": [None, "older"], "submitted_at": [pd.NaT, pd.NaT]})]
+)
+def test_without_a_day_a_new_price_is_likely_of_today(studies: pd.DataFrame) -> None:
+    days = [datetime.now(UTC).date()]
+    likely = selection.likely_entry(studies)
+    days.append(datetime.now(UTC).date())  # it may be past midnight by now
+    assert likely in [("", day) for day in days]
 
 
 def test_a_priced_study_shows_costs_savings_and_who_meets_the_slo(open_page: OpenPage, settings: Settings) -> None:
