@@ -4,6 +4,10 @@ Two arms, two loads, two repeats on the same prompts, one engine start per arm o
 wall time. Ours has both engines up side by side and includes warm-up and bundles; the rival has one engine after the
 other and starts one client per cell. What Drafthouse asks an engine once after it was installed, its version and flags,
 it has asked before.
+
+Once with engines of one process, and once with those of vLLM's CPU build as it starts them: three processes, of which
+each imports vLLM by itself, the last bound to one processor. On a host of two, starts side by side then wait for each
+other; beside a GPU an engine has two processes, and no processor is bound.
 """
 
 from __future__ import annotations
@@ -52,29 +56,47 @@ STUDY = Study(
     repeats_per_launch=2,  # one engine start, like the rival
     engine_flags=FLAGS,
 )
+#: What engines of one process need, and the policy of a home whose studies may ask for it.
+_ONE_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+_IN_ONE_PROCESS = STUDY.model_copy(
+    update={
+        "engine_flags": FLAGS | {"distributed_executor_backend": "uni"},
+        "arms": tuple(arm.model_copy(update={"environment": _ONE_PROCESS}) for arm in STUDY.arms),
+    }
+)
+_POLICY = '[engines.vllm]\nflags = ["distributed-executor-backend"]\n'
 
 
 def run(settings: Settings, _repeats: int) -> None:
     """Measure and print. Raises UserError if the engine or the models are missing."""
     for name in (TARGET, "reference-draft"):
         check_model(settings.models_dir, name)
-    with own_home(settings) as own:
-        print("sweep: by Drafthouse", file=sys.stderr)
-        ours = ours_s(own)
-        print("sweep: by vLLM", file=sys.stderr)
-        theirs = _theirs(own)
+    ways = {"engines of one process": _IN_ONE_PROCESS, "vLLM's own processes": STUDY}
     cells = f"{len(STUDY.arms)} arms x {len(STUDY.loads)} loads x {STUDY.repeats} repeats"
-    show(f"Sweep: {cells}", "vllm bench sweep serve", [Row("wall s", [ours], [theirs], "0.55 at most")])
+    show(
+        f"Sweep: {cells}",
+        "vllm bench sweep serve",
+        [Row(f"{way}, wall s", *_both(settings, way, study), "0.55 at most") for way, study in ways.items()],
+    )
 
 
-def ours_s(settings: Settings) -> float:
+def _both(settings: Settings, way: str, study: Study) -> tuple[list[float], list[float]]:
+    with own_home(settings) as own:
+        (own.home / "policy.toml").write_text(_POLICY, encoding="utf-8")
+        print(f"sweep, {way}: by Drafthouse", file=sys.stderr)
+        ours = ours_s(own, study)
+        print(f"sweep, {way}: by vLLM", file=sys.stderr)
+        return [ours], [_theirs(own, study)]
+
+
+def ours_s(settings: Settings, study: Study) -> float:
     """Return the seconds from submitting the study to the end of its job. Raises EngineError unless every run was
     measured.
     """
     migrate(settings)
-    check_study(settings, STUDY)
+    check_study(settings, study)
     start_s = time.perf_counter()
-    job_id = submit(settings, STUDY, actor=local_actor())
+    job_id = submit(settings, study, actor=local_actor())
     Worker(settings).work()
     wall_s = time.perf_counter() - start_s
     done = job(app_engine(settings.app_database_url), job_id)
@@ -83,33 +105,33 @@ def ours_s(settings: Settings) -> float:
     return wall_s
 
 
-def _theirs(settings: Settings) -> float:
+def _theirs(settings: Settings, study: Study) -> float:
     """Return the seconds that the rival takes for the same cells. Raises EngineError unless every request was
     answered.
     """
     folder = settings.home / "rival"
     folder.mkdir()
-    command = [vllm_program(settings), "bench", "sweep", "serve", *_sweep_arguments(settings, folder)]
-    wall_s = counted(command, vllm_environment(settings, STUDY, STUDY.arms[0])).wall_s
+    command = [vllm_program(settings), "bench", "sweep", "serve", *_sweep_arguments(settings, study, folder)]
+    wall_s = counted(command, vllm_environment(settings, study, study.arms[0])).wall_s
     results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.rglob("run=*.json")]
     failed = sum(result["failed"] for result in results)
-    if failed or len(results) != len(STUDY.arms) * len(STUDY.loads) * STUDY.repeats:
+    if failed or len(results) != len(study.arms) * len(study.loads) * study.repeats:
         raise EngineError(f"the rival measured {len(results)} cells, and {failed} of its requests failed")
     return wall_s
 
 
-def _sweep_arguments(settings: Settings, folder: Path) -> list[str]:
-    most = max(load.num_prompts for load in STUDY.loads)
-    dataset = write_dataset(folder / "prompts.jsonl", load_prompts(settings, WORKLOAD, most, STUDY.seed))
-    serve = engine_command(settings, STUDY, STUDY.arms[0], engine_log(settings.logs_dir, "bench"), keyed=False)
+def _sweep_arguments(settings: Settings, study: Study, folder: Path) -> list[str]:
+    most = max(load.num_prompts for load in study.loads)
+    dataset = write_dataset(folder / "prompts.jsonl", load_prompts(settings, WORKLOAD, most, study.seed))
+    serve = engine_command(settings, study, study.arms[0], engine_log(settings.logs_dir, "bench"), keyed=False)
     bench = [vllm_program(settings), *bench_arguments(settings, dataset, WORKLOAD.output_tokens)]
     bench += ["--base-url", serve.endpoint.base_url]
-    loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in STUDY.loads]
+    loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in study.loads]
     return [
         *("--serve-cmd", shlex.join(serve.words), "--bench-cmd", shlex.join(bench)),
-        *("--serve-params", _write(folder / "arms.json", [arm_parameters(settings, arm) for arm in STUDY.arms])),
+        *("--serve-params", _write(folder / "arms.json", [arm_parameters(settings, arm) for arm in study.arms])),
         *("--bench-params", _write(folder / "loads.json", loads)),
-        *("--num-runs", str(STUDY.repeats), "--output-dir", str(folder)),
+        *("--num-runs", str(study.repeats), "--output-dir", str(folder)),
     ]
 
 

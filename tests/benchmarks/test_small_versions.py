@@ -83,7 +83,7 @@ def test_part_progress_compares_the_window_with_and_without_observers(
 
 def test_part_sweep_measures_its_study(home: Home) -> None:
     with own_home(home.settings) as own:
-        assert sweep.ours_s(own) > 0
+        assert sweep.ours_s(own, sweep.STUDY) > 0
 
 
 def test_part_slots_measures_a_study_on_one_slot_and_on_two(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
