@@ -32,7 +32,7 @@ audit: install-test ## look up known vulnerabilities of what the lock files name
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest -p tests.side_by_side
 
-test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them in four processes (ARGS=... for pytest, such as ARGS="--processes 0 tests/lab")
+test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="--processes 0 tests/lab")
 	$(PYTEST) --processes 4 $(ARGS)
 
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/warehouse/importers tests/warehouse/schema tests/webapp/charts

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import atexit
 import gc
+import itertools
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import NoReturn
 
@@ -20,26 +22,33 @@ Group = Sequence[pytest.Item]
 
 
 def run_in_forks(
-    session: pytest.Session, groups: Sequence[Group], processes: int, before: Callable[[pytest.Item], None]
+    session: pytest.Session,
+    groups: Sequence[Group],
+    filling: Sequence[Group],
+    processes: int,
+    before: Callable[[pytest.Item], None],
 ) -> None:
     """Each process takes the next group when it is done with one, calls `before` with each test, runs it and sends its
     reports here. One that ends by itself fails the run.
+
+    One more process takes from `filling` alone, and runs on a processor that none of the others needs. They take from
+    there too when nothing else is left.
     """
     config = session.config
     config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # removed at the end of this process
-    numbers, pushed = os.pipe()
-    os.write(pushed, b"".join(number.to_bytes(2, "big") for number in range(len(groups))))
-    os.close(pushed)
+    first, last = _queue(groups), _queue(filling)
     sys.stdout.flush()
     gc.freeze()  # what a process never touches stays shared
     running = dict[Connection, int]()
     try:
-        for _ in range(processes):
+        for queues in [(first, last)] * processes + [(last,)] * bool(groups and filling):
             received, sent = Pipe(duplex=False)
             if (process := os.fork()) == 0:
                 for other in (*running, received):
                     other.close()
-                _work(session, _taken(groups, numbers), sent, before)
+                if first not in queues:
+                    _step_behind_all()
+                _work(session, itertools.chain.from_iterable(map(_taken, queues)), sent, before)
             sent.close()
             running[received] = process
         _relay(session, running)
@@ -70,9 +79,31 @@ def _relay(session: pytest.Session, running: dict[Connection, int]) -> None:
                 raise session.Failed(session.shouldfail)
 
 
-def _taken(groups: Sequence[Group], numbers: int) -> Iterator[pytest.Item]:
-    while number := os.read(numbers, 2):
-        yield from groups[int.from_bytes(number, "big")]
+def _step_behind_all() -> None:
+    if sys.platform == "linux":
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(19)
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """Groups that every process may take from."""
+
+    groups: Sequence[Group]
+    numbers: int  # a pipe's end, from which the next one's place is read
+
+
+def _queue(groups: Sequence[Group]) -> _Queue:
+    numbers, pushed = os.pipe()
+    os.write(pushed, b"".join(number.to_bytes(2, "big") for number in range(len(groups))))
+    os.close(pushed)
+    return _Queue(groups, numbers)
+
+
+def _taken(queue: _Queue) -> Iterator[pytest.Item]:
+    while number := os.read(queue.numbers, 2):
+        yield from queue.groups[int.from_bytes(number, "big")]
 
 
 def _work(
