@@ -5,7 +5,7 @@ Half of the tests' time is waiting for other processes, so there are twice as ma
 that each collected all tests, four took 550 s, three 602 s, and five or six as long as four. What is measured must not
 depend on what runs beside it: the others yield to the process with the engines and to the one with all else that
 measures, which wait for half of their time. A fifth one computes when the others leave a processor idle, as they do
-for a twentieth of the time: with it a run took 491 s, and without it 507 and 499 s right before and after.
+for a twentieth of the time: with it a run took 491 s, and without it 507 and 499 s within the same hour.
 """
 
 from __future__ import annotations
