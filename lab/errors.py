@@ -56,6 +56,10 @@ class QueryError(UserError):
     """A query that the warehouse cannot answer; the text includes DuckDB's message."""
 
 
+class BusyError(QueryError):
+    """A request for which there is no place or no memory now: it can be sent again as it is."""
+
+
 class UnknownStudyError(QueryError, UnknownNameError):
     """A study of which the warehouse has no results."""
 

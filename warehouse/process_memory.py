@@ -34,15 +34,19 @@ def limit_memory(limit_mib: int | None, *, measures: bool = False) -> None:
 
     A thread looks at what is resident. A limit of the system would count what libraries only reserve: ten times that.
     """
-    page_bytes = os.sysconf("SC_PAGE_SIZE")
-    machine = page_bytes * os.sysconf("SC_PHYS_PAGES")
-    most = max(_LEAST_BYTES, int(machine * _SHARE)) if limit_mib is None else limit_mib * 2**20
+    most, page_bytes = limit_bytes(limit_mib), os.sysconf("SC_PAGE_SIZE")
     if not measures:
         with contextlib.suppress(OSError):  # not on every system
             Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
     if not _RESIDENT.exists():  # not Linux
         return
     threading.Thread(target=_watch, args=(most, page_bytes), name="memory", daemon=True).start()
+
+
+def limit_bytes(limit_mib: int | None) -> int:
+    """The limit that `limit_memory` sets, in bytes."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(_LEAST_BYTES, int(machine * _SHARE)) if limit_mib is None else limit_mib * 2**20
 
 
 def do_without_pandas() -> None:

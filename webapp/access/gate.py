@@ -8,6 +8,7 @@ import hmac
 import threading
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import sqlalchemy as sa
 
@@ -15,15 +16,22 @@ from jobs.access import sessions, tokens
 from jobs.access.local import local_actor
 from lab.access import Actor
 from warehouse.app_db.engine import app_engine
+from warehouse.process_memory import limit_bytes
 from warehouse.settings import Settings, load_settings
 from webapp.access import start_token
+from webapp.access.account import Account
+from webapp.access.page_sessions import PAGE_SESSIONS
 
 #: Keys of a request's scope: who asks, the gate that let them in, and a function that asks it again.
 ACTOR, GATE, AGAIN = "drafthouse.actor", "drafthouse.gate", "drafthouse.again"
 #: For this long an answer about a session is used again: the longest time for which a disabled user still comes in.
 FRESH_S = 1.0
-#: Cookies that are longer are none of ours, and would fill the memory.
-_MOST_REMEMBERED, _LONGEST = 10_000, 200
+#: Cookies and tokens that are longer are none of ours.
+LONGEST_SECRET = 200
+_MOST_REMEMBERED = 10_000
+#: A secret opens one door: a session the pages, a token what is for programs.
+_Kind = Literal["session", "token"]
+_Key = tuple[_Kind, bytes]
 
 
 class Gate:
@@ -32,7 +40,9 @@ class Gate:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._lock = threading.Lock()
-        self._answers: dict[str, tuple[float, Actor | None]] = {}
+        self._answers: dict[_Key, tuple[float, Actor | None]] = {}
+        #: Half of what the page may have: the other half is for what it shows.
+        self.account = Account(limit_bytes(settings.web_memory_mib) // 2, PAGE_SESSIONS.uploaded_bytes)
 
     @property
     def is_open(self) -> bool:
@@ -57,33 +67,36 @@ class Gate:
         """The visitor with this cookie; None if they have to sign in. Raises UserError if the database is away."""
         if self.is_open:
             return local_actor("page")
-        if not cookie or len(cookie) > _LONGEST:
+        if not cookie or len(cookie) > LONGEST_SECRET or cookie.startswith(tokens.PREFIX):
             return None
         if not self.has_users:
             return local_actor("page") if self.is_token_cookie(cookie) else None
-        return self._looked_up(cookie, sessions.actor_of)
+        return self._looked_up("session", cookie, sessions.actor_of)
 
     def actor_with(self, token: str) -> Actor | None:
         """Who uses the API with this token; the token of the start is one, too. None if it opens nothing."""
         if self.is_open:
             return local_actor("api")
+        if len(token) > LONGEST_SECRET:
+            return None
         if not self.has_users:
             return local_actor("api") if self.is_start_token(token) else None
-        return self._looked_up(token, tokens.actor_of)
+        return self._looked_up("token", token, tokens.actor_of) if token.startswith(tokens.PREFIX) else None
 
-    def _looked_up(self, secret: str, actor_of: Callable[[sa.Engine, str], Actor | None]) -> Actor | None:
+    def _looked_up(self, kind: _Kind, secret: str, actor_of: Callable[[sa.Engine, str], Actor | None]) -> Actor | None:
+        key = _key(kind, secret)
         with self._lock:
-            at_s, known = self._answers.get(secret, (float("-inf"), None))
+            at_s, known = self._answers.get(key, (float("-inf"), None))
         if time.monotonic() - at_s < FRESH_S:
             return known
         actor = actor_of(self.engine, secret)
-        self._remember(secret, actor)
+        self._remember(key, actor)
         return actor
 
     def forget(self, cookie: str) -> None:
         """Ask the database at the next look."""
         with self._lock:
-            self._answers.pop(cookie, None)
+            self._answers.pop(_key("session", cookie), None)
 
     def is_start_token(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), start_token.read(self.settings.start_token_file).encode())
@@ -96,11 +109,16 @@ class Gate:
     def is_token_cookie(self, cookie: str) -> bool:
         return hmac.compare_digest(cookie.encode(), self.token_cookie().encode())
 
-    def _remember(self, cookie: str, actor: Actor | None) -> None:
+    def _remember(self, key: _Key, actor: Actor | None) -> None:
         with self._lock:
             if len(self._answers) >= _MOST_REMEMBERED:
                 self._answers.clear()
-            self._answers[cookie] = (time.monotonic(), actor)
+            self._answers[key] = (time.monotonic(), actor)
+
+
+def _key(kind: _Kind, secret: str) -> _Key:
+    """What stands for a secret in memory: as long for each, and nobody reads the secret there."""
+    return kind, hashlib.sha256(secret.encode()).digest()
 
 
 @functools.cache

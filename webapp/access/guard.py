@@ -5,27 +5,30 @@ headers. Pure ASGI, because a websocket has to be refused before Streamlit accep
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 import sqlalchemy as sa
+from anyio import CapacityLimiter, to_thread
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from lab.errors import UserError
+from lab.access import Actor
+from lab.errors import BusyError, UserError
 from webapp.access import pace
 from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.access.headers import page_headers
 from webapp.access.hosts import hosts_of
-from webapp.access.pace import OpenPages, Pace
+from webapp.access.pace import AtOnce, OpenPages, Pace
+from webapp.access.page_sessions import LEAST_BYTES, PAGE_SESSIONS, UPLOADS, why_no_upload
 
 #: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
 HEALTH = ("/healthz", "/readyz")
@@ -40,6 +43,15 @@ _READING = ("GET", "HEAD", "OPTIONS")
 #: How long a websocket may go on after its session has ended: it is closed at its next message.
 _LOOK_EVERY_S = 2.0
 TOKEN = "token"  # noqa: S105 - the name of a parameter
+#: Look-ups have threads of their own: whatever else waits in one keeps nobody from coming in.
+_LOOK_UPS_AT_ONCE = 8
+#: Of all headers and the address; browsers and proxies send far less.
+_MOST_HEADER_BYTES = 64 * 1024
+_WAREHOUSE = "/warehouse/"
+#: Far more than the fields of any page.
+_MOST_WIDGETS = 5_000
+#: The header in which Streamlit's browser side sends a word, a token, and the session to go on with.
+_PROTOCOLS = b"sec-websocket-protocol"
 
 
 class Guard:
@@ -51,28 +63,82 @@ class Guard:
         self._pace = Pace()
         self._pages = Pace(rate_per_s=pace.PAGES_PER_S, burst=pace.PAGES_BURST)
         self._passwords = Pace(rate_per_s=pace.PASSWORDS_PER_S, burst=pace.PASSWORDS_BURST)
-        self._open = OpenPages()
+        self._ranges = Pace(rate_per_s=pace.RANGES_PER_S, burst=pace.RANGES_BURST)
+        self._open, self._requests = OpenPages(), AtOnce()
+        self._looking_up = CapacityLimiter(_LOOK_UPS_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = await self._refusal(scope)
-        if scope["type"] == "http" and scope["path"].startswith(pace.COUNTED):
-            has_password = scope["method"] == "POST" and scope["path"] == LOGIN
-            refusal = await self._slow_down(scope, self._passwords if has_password else self._pace) or refusal
+        refusal = _too_long(scope) or await self._refusal(scope)
+        if (limits := self._limits(scope, refusal)) is not None:
+            refusal = await self._slow_down(scope, limits) or refusal
         elif refusal is None and (scope["type"] == "websocket" or _is_page(scope)):
             refusal = self._too_many_open(scope)
             if refusal is None and scope["type"] == "websocket":
                 refusal = await self._slow_down(scope, self._pages)
         if scope["type"] == "http":
-            answer: ASGIApp = self._app if refusal is None else refusal
-            await answer(scope, receive, self._with_headers(scope, send))
+            with contextlib.ExitStack() as held:
+                refusal = refusal or self._hold(scope, held)
+                answer: ASGIApp = self._app if refusal is None else refusal
+                await answer(scope, receive, self._with_headers(scope, send))
         elif refusal is not None:
             await _refuse_websocket(scope, send, refusal.status_code)
         else:
+            scope["headers"] = [*self._without_foreign_session(scope)]
             with self._open.one_more(_visitor(scope)):
                 await self._app(scope, self._while_signed_in(scope, receive, send), send)
+
+    def _limits(self, scope: Scope, refusal: Response | None) -> Pace | None:
+        """The pace of this kind of request; None if it has none here. Nobody's requests have one, too."""
+        path: str = scope["path"]
+        if scope["type"] != "http" or path in HEALTH:
+            return None
+        if scope["method"] == "POST" and path == LOGIN:
+            return self._passwords
+        if path.startswith(pace.COUNTED) or (refusal is not None and ACTOR not in scope):
+            return self._pace
+        return self._ranges if path.startswith(_WAREHOUSE) else None
+
+    def _hold(self, scope: Scope, held: contextlib.ExitStack) -> Response | None:
+        """Count this request as its visitor's until it is answered; or the answer to one that is too much."""
+        if self._gate.is_open or scope["path"] in HEALTH:
+            return self._hold_upload(scope, held)
+        if self._requests.count(_visitor(scope)) >= pace.MOST_AT_ONCE:
+            return _plain(429, "Too many requests at once: wait for the answers.")
+        held.enter_context(self._requests.one_more(_visitor(scope)))
+        return self._hold_upload(scope, held)
+
+    def _hold_upload(self, scope: Scope, held: contextlib.ExitStack) -> Response | None:
+        """Files go into a page of one's own that has shown an uploader, if there is room, and nowhere else."""
+        if not scope["path"].startswith(UPLOADS) or scope["method"] not in ("PUT", "DELETE"):
+            return None
+        actor, length = self._actor(scope), Headers(scope=scope).get("content-length", "")
+        if (why := why_no_upload(PAGE_SESSIONS, actor, scope["path"], scope["method"], length)) is not None:
+            return _plain(*why)
+        try:
+            if actor is not None and scope["method"] == "PUT":
+                held.enter_context(self._gate.account.holding(actor.name, max(int(length), LEAST_BYTES)))
+        except BusyError as error:
+            return _plain(429, str(error))
+        return None
+
+    def _actor(self, scope: Scope) -> Actor | None:
+        """Who asks; in a lab that asks nobody, the person at this machine."""
+        return self._gate.actor_of(None) if self._gate.is_open else scope.get(ACTOR)
+
+    def _without_foreign_session(self, scope: Scope) -> Iterable[tuple[bytes, bytes]]:
+        """The headers, without the session to go on with unless it is the visitor's own: then they get a new one."""
+        actor = self._actor(scope)
+        for name, value in scope["headers"]:
+            parts = value.split(b",", 2)
+            is_foreign = name == _PROTOCOLS and not (
+                actor is not None
+                and len(parts) == 3
+                and PAGE_SESSIONS.belongs(parts[2].strip().decode("latin-1"), actor.name)
+            )
+            yield name, b",".join(parts[:2]) if is_foreign else value
 
     def _too_many_open(self, scope: Scope) -> Response | None:
         if self._gate.is_open or (why := self._open.why_none(_visitor(scope))) is None:
@@ -83,7 +149,7 @@ class Guard:
         """Let who asks too fast wait; or the answer to one who asks much too fast."""
         if self._gate.is_open:
             return None
-        wait_s = limits.wait_s(_visitor(scope))
+        wait_s = limits.wait_s(_visitor(scope), 1.0 + _body_bytes(scope) / pace.BODY_BYTES)
         if wait_s is None:
             return PlainTextResponse("Too many requests: wait a moment.", 429, {"Retry-After": "5"})
         if wait_s:
@@ -107,7 +173,7 @@ class Guard:
         by_cookie = partial(self._gate.actor_of, self._cookie(scope))
         look = by_cookie if token is None else partial(self._gate.actor_with, token)
         try:
-            actor = await run_in_threadpool(look)
+            actor = await to_thread.run_sync(look, limiter=self._looking_up)
         except (UserError, sa.exc.DBAPIError):
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
         if actor is None:
@@ -176,20 +242,25 @@ class Guard:
             nonlocal looked_s
             message = await receive()
             if message["type"] == "websocket.receive":
-                await self._wait_for_turn(scope, message)
+                sent = _back_message(message.get("bytes") or b"")
+                asked = sent.rerun_script
+                if len(asked.widget_states.widgets) > _MOST_WIDGETS or len(asked.query_string) > _MOST_HEADER_BYTES:
+                    await send({"type": "websocket.close", "code": 1009, "reason": "too many fields"})
+                    return {"type": "websocket.disconnect", "code": 1009}
+                await self._wait_for_turn(scope, sent)
             if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _LOOK_EVERY_S:
                 return message
             looked_s = time.monotonic()
-            if await run_in_threadpool(self._gate.actor_of, cookie) is not None:
+            if await to_thread.run_sync(self._gate.actor_of, cookie, limiter=self._looking_up) is not None:
                 return message
             await send({"type": "websocket.close", "code": 1008, "reason": "signed out"})
             return {"type": "websocket.disconnect", "code": 1008}
 
         return receiving
 
-    async def _wait_for_turn(self, scope: Scope, message: Message) -> None:
+    async def _wait_for_turn(self, scope: Scope, sent: BackMsg) -> None:
         """Nothing that is done on an open page is lost, however long it takes."""
-        is_allowed, counts = False, pace.PART_OF_PAGE if _renews_itself(message.get("bytes") or b"") else 1.0
+        is_allowed, counts = False, pace.PART_OF_PAGE if _renews_itself(sent) else 1.0
         while not is_allowed:
             wait_s = self._pages.wait_s(_visitor(scope), counts)
             is_allowed = wait_s is not None
@@ -216,13 +287,30 @@ def _visitor(scope: Scope) -> str:
     return f"user {actor.name}" if actor else f"address {client[0] if client else ''}"
 
 
-def _renews_itself(message: bytes) -> bool:
+def _back_message(message: bytes) -> BackMsg:
+    """What a browser sends; empty if it is nothing that Streamlit understands, which refuses it then."""
+    sent = BackMsg()
+    with contextlib.suppress(DecodeError):
+        sent.ParseFromString(message)
+    return sent
+
+
+def _renews_itself(sent: BackMsg) -> bool:
     """Whether a browser asks for a part of its page again by the clock."""
-    try:
-        rerun = BackMsg.FromString(message).rerun_script
-    except DecodeError:
-        return False
-    return bool(rerun.fragment_id) and rerun.is_auto_rerun
+    return bool(sent.rerun_script.fragment_id) and sent.rerun_script.is_auto_rerun
+
+
+def _body_bytes(scope: Scope) -> int:
+    """What of a body counts; files have limits of their own."""
+    length = Headers(scope=scope).get("content-length", "")
+    return min(int(length), pace.LONGEST_COUNTED) if length.isdecimal() and len(length) < 20 else 0
+
+
+def _too_long(scope: Scope) -> Response | None:
+    long = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope.get("raw_path") or b"")
+    if long + len(scope["query_string"]) <= _MOST_HEADER_BYTES:
+        return None
+    return _plain(431, f"The headers and the address are longer than {_MOST_HEADER_BYTES // 1024} KiB.")
 
 
 def _is_page(scope: Scope) -> bool:

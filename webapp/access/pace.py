@@ -17,6 +17,12 @@ RATE_PER_S, BURST, LONGEST_WAIT_S = 20.0, 200.0, 5.0
 PAGES_PER_S, PAGES_BURST, PART_OF_PAGE = 2.0, 20.0, 0.1
 #: The same for passwords from one address, each of which takes a fifth of a second of a processor.
 PASSWORDS_PER_S, PASSWORDS_BURST = 1.0, 20.0
+#: The same for ranges of the warehouse's file, of which DuckDB asks for many small ones.
+RANGES_PER_S, RANGES_BURST = 100.0, 1000.0
+#: A body counts as one request more for each so many bytes, up to the longest of JSON.
+BODY_BYTES, LONGEST_COUNTED = 20_000, 200_000
+#: Requests of one visitor that are answered at once: a browser behind HTTP/2 loads a page by a hundred.
+MOST_AT_ONCE = 200
 #: Open pages (websockets) of one visitor, and of all.
 MOST_OPEN, MOST_OPEN_OF_ALL = 30, 500
 COUNTED = ("/api/", "/login", "/shared/", "/_stcore/upload_file/")
@@ -42,24 +48,20 @@ class Pace:
         if wait_s > LONGEST_WAIT_S:
             return None
         if len(self._free_at) >= _MOST_REMEMBERED:
-            self._free_at = {name: until for name, until in self._free_at.items() if until > now}
+            busiest = sorted(self._free_at.items(), key=lambda one: one[1])[_MOST_REMEMBERED // 2 :]
+            self._free_at = {name: until for name, until in busiest if until > now}
         self._free_at[visitor] = free_at
         return max(0.0, wait_s)
 
 
-class OpenPages:
-    """For one event loop: how many pages each visitor has open."""
+class AtOnce:
+    """For one event loop: how many of something each visitor has at once."""
 
     def __init__(self) -> None:
         self._open = Counter[str]()
 
-    def why_none(self, visitor: str) -> str | None:
-        """Why this visitor may open no more; None if they may."""
-        if self._open[visitor] >= MOST_OPEN:
-            return f"You have {self._open[visitor]} pages of this lab open: close some, then load this one again."
-        if self._open.total() >= MOST_OPEN_OF_ALL:
-            return f"{self._open.total()} pages of this lab are open: try again in a while."
-        return None
+    def count(self, visitor: str) -> int:
+        return self._open[visitor]
 
     @contextmanager
     def one_more(self, visitor: str) -> Iterator[None]:
@@ -70,3 +72,15 @@ class OpenPages:
             self._open[visitor] -= 1
             if not self._open[visitor]:
                 del self._open[visitor]
+
+
+class OpenPages(AtOnce):
+    """How many pages each visitor has open."""
+
+    def why_none(self, visitor: str) -> str | None:
+        """Why this visitor may open no more; None if they may."""
+        if self._open[visitor] >= MOST_OPEN:
+            return f"You have {self._open[visitor]} pages of this lab open: close some, then load this one again."
+        if self._open.total() >= MOST_OPEN_OF_ALL:
+            return f"{self._open.total()} pages of this lab are open: try again in a while."
+        return None

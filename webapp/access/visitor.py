@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lab.access import Actor, Change, may, may_any
 from lab.errors import AccessError, UserError
 from webapp.access.gate import gate
+from webapp.access.page_sessions import PAGE_SESSIONS
 
 
 def actor() -> Actor:
@@ -17,6 +19,13 @@ def actor() -> Actor:
     if found is None:
         raise AccessError("your session has ended: load this page again to sign in")
     return found
+
+
+def claim_session() -> None:
+    """Let nobody else go on with this page's session, or upload into it. Raises AccessError as `actor` does."""
+    name, context = actor().name, get_script_run_ctx(suppress_warning=True)
+    if context is not None:
+        PAGE_SESSIONS.claim(context.session_id, name)
 
 
 def allowed(change: Change, owner: str | None) -> bool:

@@ -126,7 +126,7 @@ with page_turn(visitor.name_for_turns()), published_data.shared_connection():
     st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
     with show_user_errors():
-        visitor.actor()
+        visitor.claim_session()
     listed = sections()
     page = st.navigation([start(), *itertools.chain(*listed.values())], position="hidden")
     url_widgets.begin(opened=first_paint.begin(page.url_path))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from webapp.access.page_sessions import PAGE_SESSIONS
 
 
 def widget_key(key: str) -> str:
@@ -16,7 +19,12 @@ def widget_key(key: str) -> str:
 def choose_files(
     label: str, types: Sequence[str], key: str, max_mib: int, *, multiple: bool = False, help_text: str | None = None
 ) -> list[UploadedFile]:
-    """Show an uploader and return the files in it. The browser refuses larger files and says so beside their names."""
+    """Show an uploader and return the files in it. The browser refuses larger files and says so beside their names.
+
+    The server takes files only for pages that have shown one.
+    """
+    if (context := get_script_run_ctx(suppress_warning=True)) is not None:
+        PAGE_SESSIONS.offer_upload(context.session_id, max_mib)
     chosen = st.file_uploader(
         label,
         list(types),

@@ -5,6 +5,7 @@ and the files of the archive beside it, `/warehouse/archive/<name>.parquet`, whi
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Mapping
 from email.utils import format_datetime
@@ -38,7 +39,7 @@ class Readers:
     """
 
     def __init__(self) -> None:
-        self._digests: dict[tuple[str, ...], str] = {}
+        self._digests: dict[bytes, str] = {}
 
     def reading(self, request: Request) -> str | None:
         """The snapshot from which a range is wanted; None at a first look."""
@@ -51,9 +52,11 @@ class Readers:
         self._digests[_reader(request)] = digest
 
 
-def _reader(request: Request) -> tuple[str, ...]:
+def _reader(request: Request) -> bytes:
+    """A digest of what tells readers apart, which is as long as they like."""
     named = (request.headers.get(name, "") for name in ("authorization", "cookie", "user-agent"))
-    return (request.client.host if request.client else "", request.url.query, *named)
+    parts = (request.client.host if request.client else "", request.url.query, *named)
+    return hashlib.sha256("\0".join(parts).encode()).digest()
 
 
 def warehouse_routes(gate: Gate) -> list[Route]:
