@@ -49,7 +49,9 @@ def main() -> int:
     limit_memory(settings.web_memory_mib)
     gc.disable()  # while importing, it only costs: a tenth of the time; what is served enables it
     from webapp.server.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
+    from webapp.server.connections import guard_connections  # noqa: PLC0415 - likewise
 
+    guard_connections()
     app.run(config=streamlit_options(settings))
     return 0
 
