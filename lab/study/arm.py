@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -139,6 +140,18 @@ class Server(Frozen):
     base_url: str = Field(pattern=r"^https?://[^\s@]+$", max_length=500)  # without /v1
     served_model: Name | None = None  # None: the target's name
     api_key: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)
+
+    @field_validator("base_url")
+    @classmethod
+    def _can_be_reached(cls, base_url: str) -> str:
+        try:
+            parts = urlsplit(base_url)
+            is_address = bool(parts.hostname) and parts.port != 0  # a port that is none raises ValueError
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise ValueError("this is no server's address: write http://host:port, with a port between 1 and 65535")
+        return base_url
 
 
 class Arm(Frozen):
