@@ -195,6 +195,9 @@ def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlRes
     """The child ends with 0 and an Arrow stream, with 3 and a sentence, or is killed by a limit."""
     if done.returncode == 3:
         raise QueryError(done.stdout.decode(errors="replace"))
+    if (unknown := re.search(rb"Unsupported Arrow type (\w+)", done.stderr)) is not None:
+        kind = unknown[1].decode()
+        raise QueryError(f'a column of type {kind} cannot be shown as it is: select it as text, "column"::varchar')
     if done.returncode == 1:
         raise RuntimeError(f"the process that answers SQL failed:\n{done.stderr.decode(errors='replace')}")
     if done.returncode != 0:
@@ -206,7 +209,39 @@ def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlRes
 
     with pa.ipc.open_stream(done.stdout) as stream:
         table = stream.read_all()
+    _refuse_repeated_texts(table)
     return SqlResult(table, _left_out(table))
+
+
+def _refuse_repeated_texts(table: pa.Table) -> None:
+    """An enum's text stands in the answer once, and in whatever it becomes as often as it occurs."""
+    if sum(_repeated_bytes(chunk) for column in table.columns for chunk in column.chunks) > MAX_BYTES:
+        raise QueryError(f"the texts of enums in this answer would be over {MAX_BYTES / 2**20:g} MiB: select less")
+
+
+def _repeated_bytes(values: Any) -> int:
+    """The length of an array's texts of enums, each as often as it occurs."""
+    import pyarrow as pa  # noqa: PLC0415 - see _run_child
+
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        import pyarrow.compute as pc  # noqa: PLC0415 - most answers have no enums
+
+        return int(pc.sum(pc.take(pc.binary_length(values.dictionary), values.indices)).as_py() or 0)
+    if not _has_dictionary(kind):
+        return 0
+    if pa.types.is_map(kind):
+        return _repeated_bytes(values.keys) + _repeated_bytes(values.items)
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
+        return sum(_repeated_bytes(values.field(place)) for place in range(kind.num_fields))
+    return _repeated_bytes(values.flatten())
+
+
+def _has_dictionary(kind: Any) -> bool:
+    import pyarrow as pa  # noqa: PLC0415 - see _run_child
+
+    within = (kind.field(place).type for place in range(kind.num_fields))
+    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, within))
 
 
 def _ending(status: int) -> str:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from lab.access import Role
 from webapp.api import books, dashboards, imports, queue_of_jobs, sql, studies
 from webapp.api.asking import Asking
-from webapp.api.limits import BodyLimit
+from webapp.api.limits import Operation, Turns
 from webapp.api.problems import RESPONSES, add_handlers
 
 PREFIX = "/api/v1"
@@ -32,6 +32,9 @@ def api() -> FastAPI:
         responses=RESPONSES,
     )
 
+    made.router.route_class = Operation
+    made.state.turns = Turns()
+
     @made.get("/me", tags=["access"])
     def show_me(asking: Asking) -> Me:
         """The user behind the token or the session."""
@@ -39,6 +42,5 @@ def api() -> FastAPI:
 
     for subject in (studies, queue_of_jobs, sql, dashboards, books, imports):
         made.include_router(subject.router)
-    made.add_middleware(BodyLimit)
     add_handlers(made)
     return made

@@ -32,7 +32,7 @@ class Question:
         return self.gate.engine
 
 
-def _asking(request: Request) -> Question:
+def question(request: Request) -> Question:
     actor, gate = request.scope.get(ACTOR), request.scope.get(GATE)
     again = request.scope.get(AGAIN)
     if not isinstance(actor, Actor) or not isinstance(gate, Gate) or again is None:
@@ -40,4 +40,4 @@ def _asking(request: Request) -> Question:
     return Question(actor, gate, again)
 
 
-Asking = Annotated[Question, Depends(_asking)]
+Asking = Annotated[Question, Depends(question)]

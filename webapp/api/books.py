@@ -6,26 +6,28 @@ import re
 import tempfile
 from dataclasses import asdict
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Body, Query, Request
 from fastapi import Path as InPath
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 
 from jobs.datasets.listing import DatasetState, add_dataset, list_datasets, remove_dataset
-from lab import access
 from lab.access import Change
 from lab.errors import UnknownNameError, UserError
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
+from warehouse.importers.files import LARGEST_IMPORT_BYTES
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.rows import dicts
 from webapp.api.asking import Asking
+from webapp.api.limits import READING_FILES, Operation, takes
 
-router = APIRouter(tags=["books"])
+router = APIRouter(route_class=Operation, tags=["books"])
 Amount = Annotated[float | None, Field(gt=0, le=1e12)]
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 _FILE_NAME = re.compile(r"\w[\w. -]{0,99}")
@@ -91,6 +93,7 @@ def list_all_datasets(asking: Asking) -> list[DatasetState]:
     status_code=201,
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
 )
+@takes(LARGEST_IMPORT_BYTES, files_for=Change.DATASETS)
 async def add_one_dataset(
     asking: Asking,
     name: DatasetName,
@@ -98,14 +101,14 @@ async def add_one_dataset(
     file: Annotated[str, Query(max_length=200, description="The file's own name.")] = "",
 ) -> DatasetState:
     """Check a file, which is the request's body, and register it under this name."""
-    access.require(asking.actor, Change.DATASETS)
     with tempfile.TemporaryDirectory() as folder:
         sent = Path(folder) / (file if _FILE_NAME.fullmatch(file) else name)
         with sent.open("wb") as opened:
             async for piece in request.stream():
-                await run_in_threadpool(opened.write, piece)
+                await to_thread.run_sync(opened.write, piece, limiter=READING_FILES)
         try:
-            return await run_in_threadpool(add_dataset, asking.settings, name, sent, actor=asking.actor)
+            adding = partial(add_dataset, asking.settings, name, sent, actor=asking.actor)
+            return await to_thread.run_sync(adding, limiter=READING_FILES)
         except UserError as error:
             raise UserError(str(error).replace(f"{folder}/", "")) from None
 

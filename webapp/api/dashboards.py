@@ -14,9 +14,10 @@ from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin, PinnedFigure
 from webapp.api.asking import Asking, Question
+from webapp.api.limits import Operation
 from webapp.shared.url_params import PAGES
 
-router = APIRouter(tags=["dashboards"])
+router = APIRouter(route_class=Operation, tags=["dashboards"])
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Word = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 

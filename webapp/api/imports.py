@@ -6,19 +6,23 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
-from lab import access
 from lab.access import Change
 from lab.errors import ForeignFileError
 from warehouse.importers.documents import import_document
-from warehouse.importers.files import MOST_FILES, ForeignFile, printable
+from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, MOST_FILES, ForeignFile, printable
 from warehouse.importers.store import AUTO, Import, import_paths, import_read
 from webapp.api.asking import Asking, Question
+from webapp.api.limits import READING_FILES, Operation, takes
 
-router = APIRouter(tags=["imports"])
+router = APIRouter(route_class=Operation, tags=["imports"])
+#: What a form adds to its files.
+_FORM_BYTES = MIB
+#: What every file system can have.
+_LONGEST_NAME, _DEEPEST = 255, 8
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
 _SCHEMA = {
     "type": "object",
@@ -37,11 +41,11 @@ _SCHEMA = {
     status_code=201,
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _SCHEMA}}}},
 )
+@takes(LARGEST_IMPORT_BYTES + _FORM_BYTES, files_for=Change.IMPORT)
 async def import_files(asking: Asking, request: Request) -> dict[str, Any]:
     """Import result files. Runs that were imported before stay as they are."""
-    access.require(asking.actor, Change.IMPORT, is_new=True)
     async with request.form(max_files=MOST_FILES, max_fields=1000) as form:
-        return import_document(await run_in_threadpool(_import, asking, form))
+        return import_document(await to_thread.run_sync(_import, asking, form, limiter=READING_FILES))
 
 
 def _import(asking: Question, form: FormData) -> Import:
@@ -56,10 +60,7 @@ def _import(asking: Question, form: FormData) -> Import:
 
 def _restore(asking: Question, exported: list[UploadFile]) -> Import:
     with tempfile.TemporaryDirectory() as folder:
-        for upload in exported:
-            path = PurePosixPath(upload.filename or "")
-            if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(path):
-                raise ForeignFileError(f"{printable(str(path))} is not a path inside an exported folder")
+        for path, upload in _by_path(exported).items():
             file = Path(folder, *path.parts)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(upload.file.read())
@@ -67,6 +68,28 @@ def _restore(asking: Question, exported: list[UploadFile]) -> Import:
             return import_paths(asking.settings, [Path(folder)], actor=asking.actor)
         except ForeignFileError as error:
             raise ForeignFileError(str(error).replace(folder, "the folder")) from None
+
+
+def _by_path(exported: list[UploadFile]) -> dict[PurePosixPath, UploadFile]:
+    """The files by their paths in the folder, which can all be there beside each other."""
+    found: dict[PurePosixPath, UploadFile] = {}
+    folders: set[PurePosixPath] = set()
+    for upload in exported:
+        path = PurePosixPath(upload.filename or "")
+        shown = printable(str(path))
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(path):
+            raise ForeignFileError(f"{shown} is not a path inside an exported folder")
+        if len(path.parts) > _DEEPEST or any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
+            raise ForeignFileError(
+                f"{shown}: a name has {_LONGEST_NAME} bytes at most, and lies {_DEEPEST} folders deep at most"
+            )
+        if path in found:
+            raise ForeignFileError(f"{shown} was sent twice")
+        found[path] = upload
+        folders.update(path.parents)
+    if both := sorted(folders & found.keys()):
+        raise ForeignFileError(f"{printable(str(both[0]))} was sent both as a file and as a folder")
+    return found
 
 
 def _sent(form: FormData, field: str) -> list[UploadFile]:

@@ -1,33 +1,187 @@
-"""How large the body of a request may be, before anything of it is read."""
+"""What one request of the API may take: bytes of its body, values in it, and one of its visitor's turns.
+
+The limits are those of the route that matched, not of what an address looks like.
+"""
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+import asyncio
+import inspect
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB
-from webapp.api.problems import problem
+from anyio import CapacityLimiter
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-_FORM_BYTES = MIB  # what a form adds to its files
-_MOST = {"imports": LARGEST_IMPORT_BYTES + _FORM_BYTES, "datasets": LARGEST_IMPORT_BYTES}
-_MOST_OTHERS = 2 * MIB
+from lab import access
+from lab.access import Change
+from lab.errors import BusyError
+from warehouse.importers.files import MIB
+from webapp.access.account import Account
+from webapp.api.asking import Question, question
+
+#: Of JSON, unless the route takes more.
+MOST_JSON_BYTES = 200_000
+#: A study of the greatest size has a few thousand; a million takes seconds of the page to read.
+MOST_VALUES = 20_000
+#: How long a body of JSON may take to come.
+_BODY_S = 30.0
+#: Operations that are answered at once in threads, of all visitors and of one. Streamlit's files need threads, too.
+_TURNS, _TURNS_EACH = 12, 4
+#: Files that are sent have threads of their own, as they may take long.
+READING_FILES = CapacityLimiter(4)
+#: Answers are their visitor's until they are sent, unless they are small.
+_SMALL_BYTES = 64 * 1024
+#: A text of JSON, also one without an end: commas and brackets in it are no values.
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-class BodyLimit:
-    """Refuses a body that is too long, or does not say how long it is. The server holds a body to what it said."""
+@dataclass(frozen=True)
+class _Body:
+    most_bytes: int = MOST_JSON_BYTES
+    files_for: Change | None = None  # it is files, and for those who may make this change
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+
+_BODIES: dict[object, _Body] = {}
+
+
+def takes(most_bytes: int, files_for: Change | None = None) -> Callable[[_Endpoint], _Endpoint]:
+    """Let an operation have so long a body of JSON; or files, which it reads itself, of who may make this change."""
+
+    def mark(endpoint: _Endpoint) -> _Endpoint:
+        _BODIES[endpoint] = _Body(most_bytes, files_for)
+        return endpoint
+
+    return mark
+
+
+class Operation(APIRoute):
+    """One operation of the API."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        body = _BODIES.get(self.endpoint, _Body())
+        waits_in_thread = not inspect.iscoroutinefunction(self.endpoint)
+
+        async def answer(request: Request) -> Response:
+            asking = question(request)
+            length = _length(request, body)
+            if body.files_for is not None:
+                access.require(asking.actor, body.files_for, is_new=True)
+                with asking.gate.account.holding(asking.actor.name, length):
+                    return await handle(request)
+            sent = _Json(request.scope, request.receive)
+            await _read(sent)
+            if waits_in_thread:
+                turns: Turns = request.app.state.turns
+                async with turns.one(asking.actor.name):
+                    response = await handle(sent)
+            else:
+                response = await handle(sent)
+            return await _held(asking, response)
+
+        return answer
+
+
+class _Json(Request):
+    """A request whose body is parsed in a thread."""
+
+    async def json(self) -> Any:
+        return await run_in_threadpool(json.loads, await self.body())
+
+
+def _length(request: Request, body: _Body) -> int:
+    """What the request says of its body, which the server holds it to; refused if it is too long, or not said."""
+    length = request.headers.get("content-length", "0")
+    if "transfer-encoding" in request.headers:
+        raise HTTPException(411, "send the body with its length")
+    if not length.isdecimal() or int(length) > body.most_bytes:
+        most = body.most_bytes
+        limit = f"{most // MIB} MiB" if most >= MIB else f"{most // 1000} kB"
+        raise HTTPException(413, f"the body is longer than {limit}")
+    return int(length)
+
+
+async def _read(request: Request) -> None:
+    """Read a body of JSON, which may have so many values."""
+    try:
+        async with asyncio.timeout(_BODY_S):
+            sent = await request.body()
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {_BODY_S:g} s") from None
+    if sum(map(_TEXT.sub(b"", sent).count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise HTTPException(413, f"the body has more than {MOST_VALUES:,} values")
+
+
+async def _held(asking: Question, response: Response) -> Response:
+    """Count the response as its visitor's until it is sent. Raises BusyError if they have too much already."""
+    count = _size(response)
+    if count < _SMALL_BYTES:
+        return response
+    try:
+        asking.gate.account.hold(asking.actor.name, count)
+    except BusyError:
+        if response.background is not None:  # it removes the file
+            await response.background()
+        raise
+    return _Held(response, asking.gate.account, asking.actor.name, count)
+
+
+def _size(response: Response) -> int:
+    """Bytes in memory, or in a temporary file; 0 for a stream."""
+    if isinstance(response, FileResponse):
+        return response.stat_result.st_size if response.stat_result is not None else 0
+    return 0 if isinstance(response, StreamingResponse) else len(response.body)
+
+
+class _Held(Response):
+    def __init__(self, response: Response, account: Account, visitor: str, count: int) -> None:
+        super().__init__()
+        self._response, self._account = response, account
+        self._visitor, self._count = visitor, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            length = headers.get("content-length", "0")
-            most = next((most for name, most in _MOST.items() if f"/{name}" in scope["path"]), _MOST_OTHERS)
-            if "transfer-encoding" in headers:
-                await problem(411, "send the body with its length")(scope, receive, send)
-                return
-            if not length.isdecimal() or int(length) > most:
-                await problem(413, f"the body is longer than {most // MIB} MiB")(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._account.let_go(self._visitor, self._count)
+
+
+@dataclass
+class _Line:
+    turns: asyncio.Semaphore
+    visitors: int = 0
+
+
+@dataclass
+class Turns:
+    """For one event loop: so many operations at once of each visitor, and of all. Who waits holds no thread."""
+
+    most: int = _TURNS
+    most_each: int = _TURNS_EACH
+    _lines: dict[str, _Line] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._all = asyncio.Semaphore(self.most)
+
+    @asynccontextmanager
+    async def one(self, visitor: str) -> AsyncIterator[None]:
+        line = self._lines.setdefault(visitor, _Line(asyncio.Semaphore(self.most_each)))
+        line.visitors += 1
+        try:
+            async with line.turns, self._all:
+                yield
+        finally:
+            line.visitors -= 1
+            if not line.visitors:
+                del self._lines[visitor]

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from lab.errors import AccessError, StudyError, UnknownNameError, UserError
+from lab.errors import AccessError, BusyError, StudyError, UnknownNameError, UserError
 
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("drafthouse.api")
@@ -23,7 +23,9 @@ _TITLES = {
     409: "Not possible now",
     411: "The length of the body is missing",
     413: "The body is too long",
+    408: "The body did not come",
     422: "The request is not valid",
+    429: "Too much at once",
     500: "An error of the lab",
     503: "The database does not answer",
 }
@@ -46,11 +48,13 @@ class Problem(BaseModel):
     problems: list[FieldProblem] = []
 
 
-_STATUSES = {UnknownNameError: 404, AccessError: 403}
+_STATUSES = {UnknownNameError: 404, AccessError: 403, BusyError: 429}
+#: Of what is wrong with a request, so many are said.
+_MOST_PROBLEMS = 20
 #: For the document: what each operation may answer beside its own.
 RESPONSES: dict[int | str, dict[str, object]] = {
     status: {"description": _TITLES[status], "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-    for status in (400, 401, 403, 404, 422, 503)
+    for status in (400, 401, 403, 404, 422, 429, 503)
 }
 
 
@@ -74,7 +78,8 @@ def add_handlers(api: FastAPI) -> None:
 
     @api.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        found = [FieldProblem(field=".".join(map(str, one["loc"])), sentence=str(one["msg"])) for one in error.errors()]
+        errors = error.errors()[:_MOST_PROBLEMS]
+        found = [FieldProblem(field=".".join(map(str, one["loc"])), sentence=str(one["msg"])) for one in errors]
         return problem(422, "; ".join(f"{one.field}: {one.sentence}" for one in found), found)
 
     @api.exception_handler(HTTPException)

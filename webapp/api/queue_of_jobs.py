@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator
 from datetime import datetime
+from pathlib import Path as File  # `Path` is a parameter's place here
 from typing import Annotated, Any
 
+import sqlalchemy as sa
+from anyio import to_thread
 from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
 
 from jobs import order, queue
@@ -28,12 +28,13 @@ from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
 from warehouse.sandbox.runner import SqlResult
 from webapp.api.asking import Asking, Question
+from webapp.api.limits import Operation
+from webapp.api.watching import LOOKING, Watching
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(route_class=Operation, tags=["jobs"])
 JobId = Annotated[str, Path(max_length=200, description="A job's id, or a study's name: its newest job.")]
 RunId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
-_LOOK_EVERY_S = 0.5
 
 
 class JobDocument(BaseModel):
@@ -133,22 +134,8 @@ def show_study(asking: Asking, job: JobId) -> dict[str, Any]:
 @router.get("/jobs/{job}/events", response_class=StreamingResponse)
 async def watch_job(asking: Asking, job: JobId) -> StreamingResponse:
     """The job whenever it changes, as server-sent events, until it has ended or who asks may not any more."""
-    first = await run_in_threadpool(_job, asking, job)
-    return StreamingResponse(_changes(asking, first), media_type="text/event-stream")
-
-
-async def _changes(asking: Question, first: Job) -> AsyncIterator[str]:
-    shown, now = "", first
-    while True:
-        if (document := _document(now).model_dump_json()) != shown:
-            shown = document
-            yield f"event: job\ndata: {document}\n\n"
-        if now.state in FINISHED:
-            return
-        await asyncio.sleep(_LOOK_EVERY_S)
-        if await run_in_threadpool(asking.again) is None:
-            return
-        now = await run_in_threadpool(queue.job, asking.database, first.job_id)
+    found = await to_thread.run_sync(_job, asking, job, limiter=LOOKING)
+    return _WATCHING.stream(asking, found.job_id)
 
 
 @router.post("/jobs/{job}/cancel")
@@ -223,13 +210,15 @@ def download_bundle(asking: Asking, job: JobId, run_id: RunId) -> FileResponse:
         archive.add(folder, arcname=run_id)
     path = file.name
     return FileResponse(
-        path, media_type="application/x-tar", filename=f"{run_id}.tar", background=BackgroundTask(_remove, path)
+        path,
+        media_type="application/x-tar",
+        filename=f"{run_id}.tar",
+        stat_result=File(path).stat(),
+        background=BackgroundTask(_remove, path),
     )
 
 
 def _remove(path: str) -> None:
-    from pathlib import Path as File  # noqa: PLC0415 - `Path` is a parameter's place here
-
     File(path).unlink(missing_ok=True)
 
 
@@ -252,3 +241,11 @@ def _document(job: Job, *, with_study: bool = False) -> JobDocument:
     values["progress"] = None if job.progress is None else json.loads(job.progress.model_dump_json())
     values["study"] = job.study.model_dump(mode="json") if with_study else None
     return JobDocument.model_validate(values)
+
+
+def _look(database: sa.Engine, job_id: str) -> tuple[str, bool]:
+    now = queue.job(database, job_id)
+    return _document(now).model_dump_json(), now.state in FINISHED
+
+
+_WATCHING = Watching(_look)

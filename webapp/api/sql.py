@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Annotated, Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body
-from pyarrow import csv
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from warehouse.sandbox import places
 from warehouse.sandbox.places import PLACES
-from warehouse.sandbox.runner import MAX_ROWS, SqlResult, run_sql
-from webapp.api.asking import Asking
+from warehouse.sandbox.runner import MAX_ROWS, run_sql
+from webapp.api.asking import Asking, Question
+from webapp.api.limits import Operation
+from webapp.api.sql_formats import written
 
-router = APIRouter(tags=["sql"])
+router = APIRouter(route_class=Operation, tags=["sql"])
 _MEDIA_TYPES = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
@@ -26,6 +25,8 @@ _MEDIA_TYPES = {
 }
 #: Says in a header that rows were cut, and why.
 LEFT_OUT = "X-Drafthouse-Left-Out"
+#: Questions have threads of their own: one that waits for its place has none.
+_ANSWERING = CapacityLimiter(places.MOST)
 
 
 class Statement(BaseModel):
@@ -37,25 +38,14 @@ class Statement(BaseModel):
 
 
 @router.post("/sql", response_class=Response)
-def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
+async def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
     """Rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
-    with PLACES.taken(asking.actor.name, asking.settings.sql_timeout_s):
-        result = run_sql(asking.settings, statement.sql, statement.max_rows, actor=asking.actor)
-        written = _written(result, statement.format)  # takes seconds of this process for a large answer
-    headers = {LEFT_OUT: result.left_out} if result.left_out else {}
-    return Response(written, media_type=_MEDIA_TYPES[statement.format], headers=headers)
+    async with PLACES.taken_without_thread(asking.actor.name, asking.settings.sql_timeout_s):
+        return await to_thread.run_sync(_answer, asking, statement, limiter=_ANSWERING)
 
 
-def _written(result: SqlResult, as_format: str) -> bytes:
-    if as_format == "json":
-        answer = {"columns": result.columns, "rows": result.rows(), "left_out": result.left_out}
-        return json.dumps(answer, allow_nan=False).encode()
-    sink = io.BytesIO()
-    if as_format == "arrow":
-        with pa.ipc.new_stream(sink, result.table.schema) as stream:
-            stream.write_table(result.table)
-    elif as_format == "parquet":
-        pq.write_table(result.table, sink)
-    else:
-        csv.write_csv(result.table, sink)
-    return sink.getvalue()
+def _answer(asking: Question, statement: Statement) -> Response:
+    result = run_sql(asking.settings, statement.sql, statement.max_rows, actor=asking.actor)
+    content, left_out = written(result, statement.format)  # takes seconds of this process for a large answer
+    headers = {LEFT_OUT: left_out} if left_out else {}
+    return Response(content, media_type=_MEDIA_TYPES[statement.format], headers=headers)

@@ -28,9 +28,12 @@ from warehouse.queries.comparing.quality import qualities
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 from webapp.api.asking import Asking
+from webapp.api.limits import Operation, takes
 from webapp.api.problems import FieldProblem
 
-router = APIRouter(tags=["studies"])
+router = APIRouter(route_class=Operation, tags=["studies"])
+#: A study as TOML has 200,000 characters; in JSON some of them are two bytes and more.
+_MOST_BYTES = 500_000
 Metric = Annotated[str, Query(max_length=200, description="A column of `results` for which higher or lower is better.")]
 Baseline = Annotated[str | None, Query(max_length=200, description="An arm; by default the study's own baseline.")]
 
@@ -84,6 +87,7 @@ class Submitted(BaseModel):
 
 
 @router.post("/studies/plan")
+@takes(_MOST_BYTES)
 def plan_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Plan:
     """Check a study and estimate what it takes; nothing is stored."""
     settings, study = asking.settings, sent.read()
@@ -95,6 +99,7 @@ def plan_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Plan:
 
 
 @router.post("/studies", status_code=201)
+@takes(_MOST_BYTES)
 def submit_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Submitted:
     """Queue a study as a job."""
     return Submitted(job_id=queue.submit(asking.settings, sent.read(), sent.priority, actor=asking.actor))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import ExitStack
 
 import pytest
 
-from lab.errors import QueryError
+from lab.errors import BusyError, QueryError
 from warehouse.sandbox.places import MOST, MOST_EACH, Places
 
 
@@ -40,6 +41,30 @@ def test_who_waits_gets_the_place_that_becomes_free() -> None:
         assert not got.wait(0.05)
     waiting.join(60)
     assert got.is_set()
+
+
+def test_a_visitors_third_waiting_question_is_refused_with_and_without_threads() -> None:
+    places = Places(most=2, most_each=1)
+
+    async def ask(visitor: str) -> None:
+        async with places.taken_without_thread(visitor, 60.0):
+            pass
+
+    async def asked_at_once() -> list[BaseException | None]:
+        with places.taken("hasty", 0.0):
+            asking = [asyncio.create_task(ask("hasty")) for _ in range(3)]
+            done, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            with pytest.raises(BusyError, match="and 2 more of yours wait: try again"), places.taken("hasty", 60.0):
+                pass
+            await ask("another")
+        await asyncio.wait(waiting)
+        return [task.exception() for task in (*done, *waiting)]
+
+    refused, *answered = asyncio.run(asked_at_once())
+    assert "1 of your own queries is running, and 2 more of yours wait" in str(refused)
+    assert answered == [None, None]
+    assert not places._taken
+    assert not places._waiting
 
 
 def test_nobody_can_take_all_places_of_this_machine() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -16,7 +17,7 @@ from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.sandbox import places
-from warehouse.sandbox.runner import run_sql
+from warehouse.sandbox.runner import SqlResult, run_sql
 from warehouse.settings import Settings
 from webapp.charts.custom import ChartSpec
 from webapp.charts.custom_columns import drawable
@@ -114,6 +115,13 @@ def test_every_example_is_answered_and_can_be_drawn_as_it_says(settings: Setting
     if example.chart is not None:
         assert not frame.empty
         assert figures.chart(frame, example.chart, "t", "light").panels
+
+
+def test_an_answer_of_very_many_values_is_cut_and_says_so() -> None:
+    wide = SqlResult(pa.table({f"c{number}": [True] * 3000 for number in range(500)}))
+    shown = data._within_values(wide)
+    assert (shown.table.num_rows, shown.left_out[:35]) == (1000, "only the first 1,000 rows are shown")
+    assert data._within_values(SqlResult(wide.table.slice(0, 1000))).left_out == ""
 
 
 def test_lists_and_structs_have_no_place_on_an_axis(settings: Settings) -> None:

@@ -22,8 +22,8 @@ from webapp.charts.custom_columns import drawable, with_floats
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication, published_query
 
-#: Each may have ten thousand rows.
-_MAX_ANSWERS = 16
+#: Each may have ten thousand rows, and so many values: a bit in Arrow is eight bytes and more in a data frame.
+_MAX_ANSWERS, _MAX_VALUES = 16, 500_000
 _LOOK = "sql-look"
 
 
@@ -80,7 +80,16 @@ def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlR
     """
     with PLACES.taken(_visitor(), settings.sql_timeout_s):
         start_s = time.perf_counter()
-        return run_sql(settings, sql, while_waiting=_let_reader_stop, actor=actor), time.perf_counter() - start_s
+        result = run_sql(settings, sql, while_waiting=_let_reader_stop, actor=actor)
+        return _within_values(result), time.perf_counter() - start_s
+
+
+def _within_values(result: SqlResult) -> SqlResult:
+    most = max(1, _MAX_VALUES // max(1, len(result.columns)))
+    if result.table.num_rows <= most:
+        return result
+    left_out = f"only the first {most:,} rows are shown: more would be over {_MAX_VALUES:,} values"
+    return SqlResult(result.table.slice(0, most), left_out)
 
 
 def _visitor() -> str:

@@ -1,0 +1,92 @@
+"""Watching jobs: one look at a job for all who watch it, and a few open streams for each visitor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from anyio import CapacityLimiter, to_thread
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from lab.errors import BusyError
+from webapp.access.pace import AtOnce
+from webapp.api.asking import Question
+
+#: Streams that one visitor has open at once.
+MOST_STREAMS = 10
+#: Looks have threads of their own.
+LOOKING = CapacityLimiter(4)
+_LOOK_EVERY_S = 0.5
+#: A job's document, and whether it has ended.
+Look = Callable[[sa.Engine, str], tuple[str, bool]]
+
+
+@dataclass
+class _Watched:
+    """A job that somebody watches, as it was at the last look."""
+
+    streams: int = 0
+    looked_s: float = float("-inf")
+    document: str = ""
+    has_ended: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Watching:
+    """For one event loop."""
+
+    def __init__(self, look: Look) -> None:
+        self._look_at = look
+        self._jobs: dict[str, _Watched] = {}
+        self._streams = AtOnce()
+
+    def stream(self, asking: Question, job_id: str) -> StreamingResponse:
+        """The job whenever it changes, until it has ended or who asks may not any more. Raises BusyError."""
+        if self._streams.count(asking.actor.name) >= MOST_STREAMS:
+            raise BusyError(f"you watch jobs by {MOST_STREAMS} streams at once already: end one of them first")
+        return _Stream(self, asking, job_id)
+
+    async def send(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream, which is its visitor's until it has ended, whoever ends it."""
+        watched = self._jobs.setdefault(stream.job_id, _Watched())
+        watched.streams += 1
+        try:
+            with self._streams.one_more(stream.asking.actor.name):
+                await StreamingResponse.__call__(stream, scope, receive, send)
+        finally:
+            watched.streams -= 1
+            if not watched.streams:
+                del self._jobs[stream.job_id]
+
+    async def changes(self, asking: Question, job_id: str) -> AsyncIterator[str]:
+        watched, shown = self._jobs[job_id], ""
+        while True:
+            await self._look(asking, job_id, watched)
+            if watched.document != shown:
+                shown = watched.document
+                yield f"event: job\ndata: {shown}\n\n"
+            if watched.has_ended:
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
+            if await to_thread.run_sync(asking.again, limiter=LOOKING) is None:
+                return
+
+    async def _look(self, asking: Question, job_id: str, watched: _Watched) -> None:
+        async with watched.turn:
+            if time.monotonic() - watched.looked_s < _LOOK_EVERY_S:
+                return
+            found = await to_thread.run_sync(self._look_at, asking.database, job_id, limiter=LOOKING)
+            (watched.document, watched.has_ended), watched.looked_s = found, time.monotonic()
+
+
+class _Stream(StreamingResponse):
+    def __init__(self, watching: Watching, asking: Question, job_id: str) -> None:
+        super().__init__(watching.changes(asking, job_id), media_type="text/event-stream")
+        self.watching, self.asking, self.job_id = watching, asking, job_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.watching.send(self, scope, receive, send)
