@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,8 @@ from webapp.access.guard import LOGIN, LOGOUT, local_path, set_cookie
 from webapp.access.headers import login_headers
 
 _MOST_FORM_BYTES = 8_192
+#: How long a form may take to come: nobody has signed in yet.
+_FORM_COMES_S = 20.0
 #: How long a visitor may take at the provider.
 _ATTEMPT_LASTS_S = 600
 #: How old the answer to whether the page is ready may be.
@@ -258,10 +261,13 @@ async def _form(request: Request) -> dict[str, str]:
     """The last value of each field; empty for a form larger than any of ours."""
     body = b""
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _MOST_FORM_BYTES:
-                return {}
+        async with asyncio.timeout(_FORM_COMES_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _MOST_FORM_BYTES:
+                    return {}
+    except TimeoutError as late:
+        raise HTTPException(408) from late
     except ClientDisconnect as gone:
         raise HTTPException(400) from gone  # nobody reads the answer, and the log needs no traceback
     return {

@@ -212,15 +212,30 @@ def test_wrong_passwords_are_counted_by_the_visitors_own_address(proxy: Proxy) -
 
 
 def test_the_log_has_no_secret(proxy: Proxy) -> None:
-    for path in ("/shared/SECRET", "/login/link/SECRET", "/?token=SECRET"):
+    for path in ("/shared/SECRET", "/_stcore/upload_file/SECRET/SECRET", "/?token=SECRET", "/login/link/SECRET"):
         proxy.ask(path)
     log = ""
     deadline = time.monotonic() + 30
     while "GET /login/link/(secret)" not in log and time.monotonic() < deadline:
         log = (proxy.folder / "drafthouse.log").read_text()
     assert "GET /shared/(secret)" in log
+    assert "GET /_stcore/upload_file/(secret)" in log
     assert "SECRET" not in log
     assert not re.search(r"[?=]", log)
+
+
+def test_one_address_has_so_many_connections_and_is_let_in_again(proxy: Proxy) -> None:
+    (most,) = re.findall(r"limit_conn +drafthouse_connections (\d+);", CONFIGURATION.read_text())
+    slow = f"POST /home HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 9\r\n\r\nhalf".encode()
+    with contextlib.ExitStack() as stack:
+        for _ in range(int(most) + 5):
+            plain = stack.enter_context(socket.create_connection(("127.0.0.1", proxy.tls), 60))
+            stack.enter_context(proxy.trust.wrap_socket(plain, server_hostname=NAME)).sendall(slow)
+        assert proxy.ask("/home")[0] == 429
+    deadline = time.monotonic() + 60
+    while proxy.ask("/home")[0] != 303:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)  # between two looks at a condition with a deadline
 
 
 def test_whoever_asks_the_doors_too_often_has_to_wait(proxy: Proxy) -> None:

@@ -72,3 +72,14 @@ def test_who_goes_away_in_the_middle_of_a_form_is_no_error_of_ours() -> None:
     with pytest.raises(HTTPException) as ended:
         asyncio.run(routes._form(Request({"type": "http", "method": "POST", "headers": []}, receive)))
     assert ended.value.status_code == 400
+
+
+def test_a_form_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "_FORM_COMES_S", 0.01)
+
+    async def receive() -> Message:
+        return await asyncio.Future()
+
+    with pytest.raises(HTTPException) as ended:
+        asyncio.run(routes._form(Request({"type": "http", "method": "POST", "headers": []}, receive)))
+    assert ended.value.status_code == 408
