@@ -33,6 +33,8 @@ _MOST_FORM_BYTES = 8_192
 _FORM_COMES_S = 20.0
 #: How long a visitor may take at the provider.
 _ATTEMPT_LASTS_S = 600
+#: Who waits for a slow provider does not take the threads of others.
+_AT_PROVIDER = CapacityLimiter(4)
 #: How old the answer to whether the page is ready may be.
 _LOOK_EVERY_S = 1.0
 Answer = Callable[[Request], Awaitable[Response]]
@@ -191,7 +193,7 @@ async def _show_provider(request: Request) -> Response:
 async def _to_provider(provider: oidc.Provider, request: Request) -> Response:
     attempt = oidc.Attempt.new(_then(request))
     try:
-        address = await run_in_threadpool(provider.address, attempt)
+        address = await to_thread.run_sync(provider.address, attempt, limiter=_AT_PROVIDER)
     except UserError as error:
         return _html(login_page.refused(str(error)), 502)
     response = RedirectResponse(address, 303)
@@ -212,7 +214,7 @@ async def _from_provider(provider: oidc.Provider, request: Request) -> Response:
         return sessions.begin(gate.engine, name, _address(request)), attempt.then
 
     try:
-        secret, then = await run_in_threadpool(come_in)
+        secret, then = await to_thread.run_sync(come_in, limiter=_AT_PROVIDER)
     except UserError as error:
         response: Response = _html(login_page.refused(str(error)), 403)
     else:

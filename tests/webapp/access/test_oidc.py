@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import aiohttp
 import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
@@ -171,6 +174,33 @@ def test_a_provider_that_is_away_is_said_in_a_sentence(settings: Settings) -> No
     away = settings.model_copy(update={"web_oidc_issuer": "http://127.0.0.1:1"})
     with pytest.raises(AccessError, match="the provider does not answer"):
         oidc.Provider(away).address(oidc.Attempt.new("/"))
+
+
+def test_who_waits_for_a_silent_provider_keeps_nobody_else_waiting(settings: Settings, tmp_path: Path) -> None:
+    async def others_are_answered(url: str, silent: socket.socket) -> bool:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+            async def ask(path: str) -> int:
+                async with session.get(f"{url}{path}", allow_redirects=False) as answer:
+                    return answer.status
+
+            waiting = {asyncio.create_task(ask("/login/oidc")) for _ in range(60)}
+            await asyncio.wait(waiting, timeout=0.5)  # so that they have begun
+            status = await ask("/readyz")
+            still = [task for task in waiting if not task.done()]
+            silent.close()
+            await asyncio.wait(waiting)
+            return status == 200 and len(still) > 50
+
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        variables = {
+            "DRAFTHOUSE_WEB_LOGIN": "oidc",
+            "DRAFTHOUSE_WEB_OIDC_ISSUER": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "DRAFTHOUSE_WEB_OIDC_CLIENT_ID": CLIENT,
+            "DRAFTHOUSE_WEB_OIDC_CLIENT_SECRET_FILE": str(settings.web_oidc_client_secret_file),
+        }
+        with lab_served(tmp_path, variables) as lab:
+            assert asyncio.run(others_are_answered(lab.url, silent))
 
 
 def test_a_role_claim_decides_where_there_is_one() -> None:
