@@ -110,6 +110,11 @@ class Settings(BaseSettings):
     web_https: bool = Field(
         default=False, description="browsers reach the page by https, through a proxy: cookies are sent by https only"
     )
+    web_proxies: str = Field(
+        default="",
+        description="addresses or networks of the proxies before the page, separated by commas, whose X-Forwarded-For "
+        "and X-Forwarded-Proto are believed; default: nobody's are",
+    )
     web_frame_ancestors: str = Field(
         default="", description="origins whose pages may show this one in a frame, separated by commas"
     )

@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
+from jobs.access.addresses import network_of
 from lab.errors import UserError
 from webapp.access import pace
 from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
@@ -213,7 +214,7 @@ def local_path(target: str) -> str:
 
 def _visitor(scope: Scope) -> str:
     actor, client = scope.get(ACTOR), scope.get("client")
-    return f"user {actor.name}" if actor else f"address {client[0] if client else ''}"
+    return f"user {actor.name}" if actor else f"address {network_of(client[0]) if client else ''}"
 
 
 def _renews_itself(message: bytes) -> bool:

@@ -10,14 +10,14 @@ from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import sqlalchemy as sa
-from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from jobs.access import accounts, passwords, sessions
+from jobs.access import accounts, sessions
+from jobs.access.addresses import UNKNOWN, network_of
 from lab.access import Role
 from lab.errors import UserError
 from warehouse.app_db.engine import reading
@@ -25,6 +25,7 @@ from warehouse.queries.connect import open_warehouse
 from webapp.access import login_page, oidc
 from webapp.access.gate import Gate
 from webapp.access.guard import LOGIN, LOGOUT, local_path, set_cookie
+from webapp.access.hashing import Hashing, TooManyWaitError
 from webapp.access.headers import login_headers
 
 _MOST_FORM_BYTES = 8_192
@@ -118,11 +119,16 @@ async def _show_sign_in(request: Request) -> Response:
 
 
 async def _sign_in(request: Request) -> Response:
-    form, gate = await _form(request), _gate(request)
+    form, gate, address = await _form(request), _gate(request), _address(request)
     name, then = form.get("name", "").strip(), form.get("next", "")
+    sign_in = partial(sessions.sign_in, gate.engine, name, form.get("password", ""), address)
     try:
-        typed = (name, form.get("password", ""), _address(request))
-        secret = await _slowly(partial(sessions.sign_in, gate.engine, *typed))
+        if await run_in_threadpool(sessions.is_known, gate.engine, name, address):
+            secret = await _hashing().at_once(sign_in)
+        else:
+            secret = await _hashing().in_turn(network_of(address), sign_in)
+    except TooManyWaitError as error:
+        return _html(login_page.sign_in(then, name, str(error)), 429)
     except UserError as error:
         return _html(login_page.sign_in(then, name, str(error)), 401)
     response = RedirectResponse(local_path(then), 303)
@@ -130,14 +136,10 @@ async def _sign_in(request: Request) -> Response:
     return response
 
 
-async def _slowly(hash_password: Callable[[], str]) -> str:
-    """Run what computes a password's hash. Visitors who wait for theirs do not take the threads of those who read."""
-    return await to_thread.run_sync(hash_password, limiter=_hashing())
-
-
 @functools.cache
-def _hashing() -> CapacityLimiter:
-    return CapacityLimiter(passwords.MOST_AT_ONCE)
+def _hashing() -> Hashing:
+    """The queues of this process."""
+    return Hashing()
 
 
 async def _show_link(request: Request) -> Response:
@@ -158,7 +160,7 @@ async def _use_link(request: Request) -> Response:
     if form.get("password") != form.get("again"):
         return _html(login_page.choose_password(name, "the two passwords differ: type the same one twice"), 400)
     try:
-        await _slowly(partial(accounts.set_password, gate.engine, secret, form.get("password", "")))
+        await _hashing().at_once(partial(accounts.set_password, gate.engine, secret, form.get("password", "")))
     except UserError as error:
         return _html(login_page.choose_password(name, str(error)), 400)
     response = RedirectResponse("/", 303)
@@ -243,7 +245,9 @@ def _gate(request: Request) -> Gate:
 
 
 def _address(request: Request) -> str:
-    return request.client.host if request.client else "unknown"
+    """The visitor's address, by the proxy if it is one of the setting's; what is no address is written nowhere."""
+    address = request.client.host if request.client else ""
+    return address if network_of(address) != UNKNOWN else UNKNOWN
 
 
 def _then(request: Request) -> str:
