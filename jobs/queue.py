@@ -22,6 +22,7 @@ from jobs.table import (
     Job,
     State,
     add_event,
+    check_priority,
     find_row,
     get_job,
     get_row,
@@ -54,6 +55,7 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     access.require(actor, Change.SUBMIT, is_new=True)
     if priority > 0:
         access.require(actor, Change.ORDER)
+    check_priority(priority)
     from jobs.order import check_hardware  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
     from jobs.submission import check_study  # noqa: PLC0415 - likewise
 
