@@ -158,6 +158,7 @@ saved_views = sa.Table(
     sa.Column("owner", sa.Text),  # who saved it first; null: nobody that is known
     sa.Column("used_at", UtcDateTime),  # when it was last opened; null: not since it was saved
     sa.Index("ix_kept_views_owner_kept_at", "owner", "kept_at"),
+    sa.Index("ix_kept_views_kept_at", "kept_at"),
 )
 
 named_views = sa.Table(

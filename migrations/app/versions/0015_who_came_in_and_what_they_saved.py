@@ -32,11 +32,13 @@ def upgrade() -> None:
     op.add_column("kept_views", sa.Column("owner", sa.Text))
     op.add_column("kept_views", sa.Column("used_at", moment))
     op.create_index("ix_kept_views_owner_kept_at", "kept_views", ["owner", "kept_at"])
+    op.create_index("ix_kept_views_kept_at", "kept_views", ["kept_at"])
     op.create_index("ix_audit_actor_at", "audit", ["actor", "at"])
 
 
 def downgrade() -> None:
     op.drop_index("ix_audit_actor_at", "audit")
+    op.drop_index("ix_kept_views_kept_at", "kept_views")
     op.drop_index("ix_kept_views_owner_kept_at", "kept_views")
     op.drop_column("kept_views", "used_at")
     op.drop_column("kept_views", "owner")

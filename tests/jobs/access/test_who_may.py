@@ -83,7 +83,7 @@ def _removed_pin(home: Home) -> str:
 
 
 def _view(home: Home) -> str:
-    return saved_views.save(home.database, "sql", {"sql": "select 1"})
+    return saved_views.save(home.database, "sql", {"sql": "select 1"}, actor=ADMIN)
 
 
 def _named(home: Home) -> str:
