@@ -69,7 +69,7 @@ class Gate:
             return local_actor("api")
         if not self.has_users:
             return local_actor("api") if self.is_start_token(token) else None
-        return self._looked_up(token, tokens.actor_of)
+        return self._looked_up(token, functools.partial(tokens.actor_of, absent_after=self.settings.absent_after))
 
     def _looked_up(self, secret: str, actor_of: Callable[[sa.Engine, str], Actor | None]) -> Actor | None:
         with self._lock:
