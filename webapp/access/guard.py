@@ -27,6 +27,7 @@ from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.access.headers import page_headers
 from webapp.access.hosts import hosts_of
 from webapp.access.pace import OpenPages, Pace
+from webapp.access.start_token import GONE, NoTokenError
 
 #: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
 HEALTH = ("/healthz", "/readyz")
@@ -58,7 +59,10 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = await self._refusal(scope)
+        try:
+            refusal = await self._refusal(scope)
+        except NoTokenError:
+            refusal = _plain(503, GONE)
         if scope["type"] == "http" and scope["path"].startswith(pace.COUNTED):
             has_password = scope["method"] == "POST" and scope["path"] == LOGIN
             refusal = await self._slow_down(scope, self._passwords if has_password else self._pace) or refusal
@@ -109,6 +113,8 @@ class Guard:
         look = by_cookie if token is None else partial(self._gate.actor_with, token)
         try:
             actor = await run_in_threadpool(look)
+        except NoTokenError:
+            raise
         except (UserError, sa.exc.DBAPIError):
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
         if actor is None:
@@ -181,8 +187,11 @@ class Guard:
             if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _LOOK_EVERY_S:
                 return message
             looked_s = time.monotonic()
-            if await run_in_threadpool(self._gate.actor_of, cookie) is not None:
-                return message
+            try:
+                if await run_in_threadpool(self._gate.actor_of, cookie) is not None:
+                    return message
+            except (UserError, sa.exc.DBAPIError):
+                return message  # the page asks again before it shows anything, and says what is wrong
             await send({"type": "websocket.close", "code": 1008, "reason": "signed out"})
             return {"type": "websocket.disconnect", "code": 1008}
 

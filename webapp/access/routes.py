@@ -27,12 +27,15 @@ from webapp.access.gate import Gate
 from webapp.access.guard import LOGIN, LOGOUT, local_path, set_cookie
 from webapp.access.hashing import Hashing, TooManyWaitError
 from webapp.access.headers import login_headers
+from webapp.access.start_token import GONE, NoTokenError
 
 _MOST_FORM_BYTES = 8_192
 #: How long a visitor may take at the provider.
 _ATTEMPT_LASTS_S = 600
 #: How old the answer to whether the page is ready may be.
 _LOOK_EVERY_S = 1.0
+_CLOSED = "Nobody can come in now"
+_AWAY = "the lab's database does not answer: try again in a moment"
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -59,7 +62,12 @@ def access_routes(gate: Gate) -> list[Route]:
 
 def _route(path: str, gate: Gate, show: Answer, take: Answer) -> Route:
     async def answer(request: Request) -> Response:
-        response = await (take if request.method == "POST" else show)(request)
+        try:
+            response = await (take if request.method == "POST" else show)(request)
+        except NoTokenError:
+            response = _html(login_page.page(_CLOSED, "", problem=GONE), 503)
+        except (UserError, sa.exc.DBAPIError):
+            response = _html(login_page.page(_CLOSED, "", problem=_AWAY), 503)
         for name, value in login_headers(gate.settings, login_page.STYLE):
             response.headers[name.decode()] = value.decode()
         return response

@@ -27,7 +27,9 @@ def show_user_errors() -> Iterator[None]:
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         st.stop()
-    except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
+    except sa.exc.DBAPIError as error:
+        if not _is_lost(error):
+            raise
         _show_lost("job table", error.orig)
     except duckdb.IOException as error:
         _show_lost("warehouse", error)
@@ -45,7 +47,9 @@ def callback(change: Callable[P, object]) -> Callable[P, None]:
             change(*arguments, **options)
         except UserError as error:
             st.session_state[_REFUSAL] = str(error)
-        except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
+        except sa.exc.DBAPIError as error:
+            if not _is_lost(error):
+                raise
             st.session_state[_REFUSAL] = f"nothing was changed: the job table does not answer ({error.orig})"
 
     return tried
@@ -55,6 +59,11 @@ def show_refusal() -> None:
     """Show once why the last click changed nothing."""
     if refusal := st.session_state.pop(_REFUSAL, None):
         st.warning(literal(refusal), icon=":material/info:")
+
+
+def _is_lost(error: sa.exc.DBAPIError) -> bool:
+    """Whether the database is away, locked or no database; what a statement of ours did wrong is a bug."""
+    return type(error) in (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.DatabaseError)
 
 
 def _show_lost(database: str, error: object) -> None:
