@@ -78,8 +78,8 @@ def _forget_old(connection: sa.Connection, page: str) -> None:
 
 def _refuse_too_much(connection: sa.Connection, page: str, length: int, actor: Actor) -> None:
     views = schema.saved_views
-    counted = sa.case((sa.func.length(views.c.state_json) < _LEAST_COUNTED, _LEAST_COUNTED))
-    counted = sa.func.coalesce(counted, sa.func.length(views.c.state_json))
+    length_of = sa.func.length(views.c.state_json)
+    counted = sa.case((length_of < _LEAST_COUNTED, _LEAST_COUNTED), else_=length_of)
     today = (views.c.owner == actor.name, views.c.kept_at > datetime.now(UTC) - _DAY, views.c.page == page)
     saved = connection.scalar(sa.select(sa.func.coalesce(sa.func.sum(counted), 0)).where(*today)) or 0
     if saved + max(length, _LEAST_COUNTED) > MOST_BYTES_PER_DAY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,8 @@ _MOST_FORM_BYTES = 8_192
 _ATTEMPT_LASTS_S = 600
 #: How old the answer to whether the page is ready may be.
 _LOOK_EVERY_S = 1.0
+#: Whoever is refused because many wait, and asks again at once, takes nothing from those who read.
+_REFUSED_AFTER_S = 1.0
 _CLOSED = "Nobody can come in now"
 _AWAY = "the lab's database does not answer: try again in a moment"
 Answer = Callable[[Request], Awaitable[Response]]
@@ -136,6 +139,7 @@ async def _sign_in(request: Request) -> Response:
         else:
             secret = await _hashing().in_turn(network_of(address), sign_in)
     except TooManyWaitError as error:
+        await asyncio.sleep(_REFUSED_AFTER_S)
         return _html(login_page.sign_in(then, name, str(error)), 429)
     except UserError as error:
         return _html(login_page.sign_in(then, name, str(error)), 401)
