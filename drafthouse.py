@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 _FINISHED = ("done", "failed", "cancelled")
 _TIMEOUT_S = 120.0
 #: For this long a lab that is away is asked again, and by these statuses it, or its proxy, says that it is.
-_PATIENCE_S, _PASSING = 600.0, (0, 429, 502, 503, 504)
+PATIENCE_S, PASSING = 600.0, (0, 429, 502, 503, 504)
 _PIECE_BYTES = 1 << 20
 _MOST_ROWS = 1_000_000
 
@@ -141,7 +141,7 @@ class Lab:
                     if state["state"] in _FINISHED:
                         return
             except LabError as error:
-                if last is None or error.status not in _PASSING or time.monotonic() - seen_s > _PATIENCE_S:
+                if last is None or error.status not in PASSING or time.monotonic() - seen_s > PATIENCE_S:
                     raise
             except (OSError, http.client.HTTPException):
                 pass  # the next try says whether the lab is there
