@@ -12,7 +12,6 @@ takes DRAFTHOUSE_SERVER and DRAFTHOUSE_TOKEN from the environment.
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import hashlib
 import http.client
@@ -39,6 +38,8 @@ Form = Literal["pandas", "arrow", "rows"]
 Progress = Callable[[int, int], None]
 _FINISHED = ("done", "failed", "cancelled")
 _TIMEOUT_S = 120.0
+#: For this long a lab that is away is asked again, and by these statuses it, or its proxy, says that it is.
+PATIENCE_S, PASSING = 600.0, (0, 429, 502, 503, 504)
 _PIECE_BYTES = 1 << 20
 _MOST_ROWS = 1_000_000
 
@@ -124,13 +125,26 @@ class Lab:
         return self.ask(f"/jobs/{quoted(name)}")  # type: ignore[no-any-return]
 
     def watch(self, name: str) -> Iterator[dict[str, Any]]:
-        """The job whenever it changes, until it has ended. A connection that breaks is made anew."""
+        """The job whenever it changes, until it has ended.
+
+        A connection that breaks is made anew, and for ten minutes a lab that has answered once may be away: its server
+        may be started again meanwhile. A study's name stands for the job that was its newest at the beginning.
+        """
+        last, seen_s = None, time.monotonic()
         while True:
-            with contextlib.suppress(OSError, http.client.HTTPException):
+            try:
                 for state in self._events(name):
-                    yield state
+                    name, seen_s = state["job_id"], time.monotonic()
+                    if state != last:
+                        yield state
+                    last = state
                     if state["state"] in _FINISHED:
                         return
+            except LabError as error:
+                if last is None or error.status not in PASSING or time.monotonic() - seen_s > PATIENCE_S:
+                    raise
+            except (OSError, http.client.HTTPException):
+                pass  # the next try says whether the lab is there
             time.sleep(1)
 
     def wait(self, name: str) -> dict[str, Any]:

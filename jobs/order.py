@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from jobs.table import ACTIVE, Job, add_event, get_job, readable
+from jobs.table import ACTIVE, MAX_PRIORITY, Job, add_event, check_priority, get_job, readable
 from jobs.turns import Turns, in_turn
 from jobs.worker_registry import WorkerInfo
 from lab import access
@@ -26,8 +26,8 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.app_db.schema import workers as workers_table
 
-#: The largest priority that a user can give, negative or positive; fits into an INTEGER.
-MAX_PRIORITY = 1_000_000
+#: Ten years: a later start, of a study of any length, is shown as this one.
+_LATEST_S = 315_360_000
 
 
 def has_hardware(hardware: str, wanted: str | None) -> bool:
@@ -105,7 +105,7 @@ def estimated_starts(
         if slot.job is None:
             continue
         if starts.get(slot.job.job_id, now) is None:
-            starts[slot.job.job_id] = now + timedelta(seconds=free_s)
+            starts[slot.job.job_id] = now + timedelta(seconds=min(free_s, _LATEST_S))
         heapq.heappush(free, (free_s + slot.measure(slot.job, left_s, takes_s), name))
     return starts
 
@@ -149,8 +149,7 @@ def _left_s(job: Job | None, takes_s: Callable[[Study], float]) -> float:
 def reprioritise(engine: sa.Engine, job_id: str, priority: int, *, actor: Actor) -> None:
     """Give a queued job another priority. Raises UserError if it is not queued (any more), and AccessError."""
     access.require(actor, Change.ORDER)
-    if abs(priority) > MAX_PRIORITY:
-        raise UserError(f"priority {priority} is out of range: use -{MAX_PRIORITY} to {MAX_PRIORITY}")
+    check_priority(priority)
     with engine.begin() as connection:
         _queued_job(connection, job_id)
         _set_priority(connection, job_id, priority, actor)
@@ -183,20 +182,25 @@ def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
 
 
 def priorities(order: Sequence[Job]) -> dict[str, int]:
-    """Return the new priorities that give the jobs this order, from the last job up.
+    """Return the new priorities that give the jobs this order, from the last job up, and none above the highest.
 
     Of equal priority are only jobs of one submitter, the older before: whose turn it is changes as jobs start and end.
     """
-    changed: dict[str, int] = {}
-    for place in range(len(order) - 2, -1, -1):
-        job, following = order[place], order[place + 1]
-        next_priority = changed.get(following.job_id, following.priority)
-        is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
-        stays_before = is_older and job.submitted_by == following.submitted_by
-        least = next_priority if stays_before else next_priority + 1
-        if job.priority < least:
-            changed[job.job_id] = least
-    return changed
+    least: list[int] = []
+    for job, following in reversed(list(zip(order, [*order[1:], None], strict=True))):
+        above = job.priority if following is None else least[-1] + _step(job, following)
+        least.append(max(job.priority, above))
+    given: list[int] = []
+    for job, before, priority in zip(order, [None, *order[:-1]], reversed(least), strict=True):
+        most = MAX_PRIORITY if before is None else given[-1] - _step(before, job)
+        given.append(min(priority, most))
+    return {job.job_id: new for job, new in zip(order, given, strict=True) if new != job.priority}
+
+
+def _step(job: Job, following: Job) -> int:
+    """By how much the priority of a job has to be above that of the job that follows it."""
+    is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
+    return 0 if is_older and job.submitted_by == following.submitted_by else 1
 
 
 def _queued_job(connection: sa.Connection, job_id: str) -> None:

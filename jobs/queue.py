@@ -7,7 +7,7 @@ import secrets
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ from jobs.table import (
     Job,
     State,
     add_event,
+    check_priority,
     find_row,
     get_job,
     get_row,
@@ -29,7 +30,7 @@ from jobs.table import (
 )
 from lab import access
 from lab.access import Actor, Change
-from lab.errors import AccessError, UnknownNameError, UserError
+from lab.errors import AccessError, StudyError, UnknownNameError, UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
 from warehouse.app_db import audit
@@ -40,6 +41,9 @@ from warehouse.settings import Settings
 
 #: Jobs of one user that may wait at once: every page with the queue shows all of it. An administrator may have more.
 MOST_WAITING = 200
+#: Of one study as JSON, and of what one user submits within a day: each study is stored three times, and pages with the
+#: queue read those that wait. An administrator may submit more in a day.
+MOST_STUDY_LENGTH, MOST_BYTES_PER_DAY = 200_000, 20 * 2**20
 _SUBMITTED = (jobs_table.c.submitted_at, jobs_table.c.job_id)
 _NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTED))
 
@@ -54,6 +58,7 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     access.require(actor, Change.SUBMIT, is_new=True)
     if priority > 0:
         access.require(actor, Change.ORDER)
+    check_priority(priority)
     from jobs.order import check_hardware  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
     from jobs.submission import check_study  # noqa: PLC0415 - likewise
 
@@ -71,8 +76,13 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
 def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor) -> str:
     study_json = json.dumps(study.model_dump(mode="json"))
     now = datetime.now(UTC)
+    if len(study_json) > MOST_STUDY_LENGTH:
+        raise StudyError(
+            [("", f"this is {len(study_json):,} characters long; a study has {MOST_STUDY_LENGTH:,} at most")]
+        )
     with engine.begin() as connection:
         _refuse_one_more(connection, actor)
+        _refuse_too_much(connection, len(study_json), actor)
         _store_study(connection, study, study_json, now)
         job_id = _new_id(connection, now)
         row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
@@ -96,6 +106,16 @@ def _refuse_one_more(connection: sa.Connection, actor: Actor) -> None:
     waiting = connection.scalar(sa.select(sa.func.count()).select_from(jobs_table).where(*own)) or 0
     if waiting >= MOST_WAITING and not access.may(actor, Change.ORDER):
         raise AccessError(f"{waiting} jobs of yours wait already: let some of them run, or cancel some")
+
+
+def _refuse_too_much(connection: sa.Connection, length: int, actor: Actor) -> None:
+    if access.may(actor, Change.ORDER):
+        return
+    since = datetime.now(UTC) - timedelta(days=1)
+    today = (jobs_table.c.submitted_at > since, jobs_table.c.submitted_by == actor.name)
+    query = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(jobs_table.c.study_json)), 0)).where(*today)
+    if (connection.scalar(query) or 0) + length > MOST_BYTES_PER_DAY:
+        raise AccessError(f"you have submitted {MOST_BYTES_PER_DAY // 2**20} MiB of studies within 24 hours: wait")
 
 
 def _new_id(connection: sa.Connection, now: datetime) -> str:

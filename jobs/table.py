@@ -20,6 +20,8 @@ ACTIVE: tuple[State, ...] = ("queued", "running")
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
 #: The event of a queued job that a worker could not read; its detail ends with the traceback.
 SET_ASIDE = "set aside"
+#: The largest priority, negative or positive, that a job is given; fits into an INTEGER.
+MAX_PRIORITY = 1_000_000
 Phase = Literal["starting engine", "warming up", "measuring", "finishing"]
 
 
@@ -151,3 +153,9 @@ def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "
     """Record the event in the transaction that changes the job. `actor` is None for what a worker does."""
     row = {"job_id": job_id, "at": datetime.now(UTC), "kind": kind, "detail": detail, "actor": actor}
     connection.execute(job_events.insert().values(row))
+
+
+def check_priority(priority: int) -> None:
+    """Raise UserError for a priority that no job is given."""
+    if abs(priority) > MAX_PRIORITY:
+        raise UserError(f"priority {priority} is out of range: use -{MAX_PRIORITY} to {MAX_PRIORITY}")

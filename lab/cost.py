@@ -14,7 +14,7 @@ from datetime import date
 from pydantic import Field
 
 from lab.errors import UserError
-from lab.study.model_base import Frozen
+from lab.study.model_base import MOST_PRICE, Frozen
 
 _S_PER_HOUR = 3600.0
 _MILLION = 1e6
@@ -25,9 +25,9 @@ _HOURS_PER_YEAR = 365.25 * 24
 class Owned(Frozen):
     """Purchased hardware: its price is spread over the hours in which it works."""
 
-    purchase_price: float = Field(gt=0)
-    lifetime_years: float = Field(gt=0)
-    utilisation: float = Field(gt=0, le=1)  # share of its lifetime in which it works
+    purchase_price: float = Field(gt=0, le=1000 * MOST_PRICE)
+    lifetime_years: float = Field(ge=0.001, le=1000)
+    utilisation: float = Field(ge=0.0001, le=1)  # share of its lifetime in which it works
 
     @property
     def per_hour(self) -> float:
@@ -41,9 +41,11 @@ class Price(Frozen):
     valid_from: date
     currency: str = Field(pattern=r"^[A-Z]{3}$")
     source: str = Field(min_length=1)  # where the price was found
-    rented_per_hour: float | None = Field(default=None, gt=0)
+    rented_per_hour: float | None = Field(default=None, gt=0, le=MOST_PRICE)
     owned: Owned | None = None
-    electricity_per_kwh: float | None = Field(default=None, ge=0)  # only if the price does not include it
+    electricity_per_kwh: float | None = Field(
+        default=None, ge=0, le=MOST_PRICE
+    )  # only if the price does not include it
 
     @property
     def per_hour(self) -> float:

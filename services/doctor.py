@@ -264,8 +264,12 @@ def _way(settings: Settings) -> Finding:
     """Who else can read what goes between a browser and the page."""
     names = [urlsplit(f"//{name}").hostname or "" for name in settings.public_hosts] or [settings.web_host]
     beyond = [name for name in names if not is_loopback(name)]
+    if settings.web_https and not settings.web_proxies:
+        found = "https, by a proxy that is not believed: all visitors are one, who lock each other out"
+        remedy = "set DRAFTHOUSE_WEB_PROXIES to the address that the proxy's requests come from (docs/deployment.md)"
+        return Finding("way to the page", ok=False, found=found, remedy=remedy)
     if settings.web_https:
-        return Finding("way to the page", ok=True, found="https, by a proxy")
+        return Finding("way to the page", ok=True, found=f"https, by a proxy at {settings.web_proxies}")
     if not beyond:
         return Finding("way to the page", ok=True, found="on this machine alone")
     found = f"http: whoever is between a browser and {', '.join(beyond)} reads passwords, tokens and pages"

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -102,6 +103,13 @@ class Settings(BaseSettings):
     web_oidc_new_users: Literal["refused", "viewer", "submitter"] = Field(
         default="refused", description="the role of whoever the OpenID provider knows and this lab does not yet"
     )
+    web_oidc_absent_days: int = Field(
+        default=30,
+        ge=0,
+        le=3650,
+        description="a user who has not come in at the OpenID provider for so many days has no tokens and shared links "
+        "until they come in again; 0: they work until their own end",
+    )
     web_public_hosts: str = Field(
         default="",
         description="names by which browsers reach the page, separated by commas, such as lab.example.org; needed "
@@ -109,6 +117,11 @@ class Settings(BaseSettings):
     )
     web_https: bool = Field(
         default=False, description="browsers reach the page by https, through a proxy: cookies are sent by https only"
+    )
+    web_proxies: str = Field(
+        default="",
+        description="addresses or networks of the proxies before the page, separated by commas, whose X-Forwarded-For "
+        "and X-Forwarded-Proto are believed; default: nobody's are",
     )
     web_frame_ancestors: str = Field(
         default="", description="origins whose pages may show this one in a frame, separated by commas"
@@ -247,6 +260,13 @@ class Settings(BaseSettings):
         scheme = "https" if self.web_https else "http"
         port = "" if self.web_https or ":" in names[0] else f":{self.web_port}"
         return f"{scheme}://{names[0]}{port}"
+
+    @property
+    def absent_after(self) -> timedelta | None:
+        """The time without signing in after which a user's tokens and links are suspended; None if they never are."""
+        if self.web_login != "oidc" or not self.web_oidc_absent_days:
+            return None
+        return timedelta(days=self.web_oidc_absent_days)
 
     @property
     def public_hosts(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from lab.errors import UserError
@@ -11,7 +12,7 @@ from warehouse.process_memory import limit_memory
 from warehouse.settings import Settings, load_settings
 from webapp.access import oidc, start_token
 from webapp.access.headers import frame_origins
-from webapp.access.hosts import hosts_of, refuse_open_page, refuse_taken_port
+from webapp.access.hosts import hosts_of, refuse_open_page, refuse_taken_port, trusted_proxies
 from webapp.server import workarounds
 
 _SCHEMES = ("http", "https")
@@ -40,6 +41,7 @@ def main() -> int:
         settings = load_settings()
         workarounds.parse(settings.web_workarounds)
         refuse_open_page(settings)
+        os.environ["FORWARDED_ALLOW_IPS"] = trusted_proxies(settings)  # uvicorn's, which believes 127.0.0.1 by default
         oidc.refuse_incomplete(settings)
         start_token.ensure(settings)
         refuse_taken_port(settings.web_host, settings.web_port)

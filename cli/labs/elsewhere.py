@@ -15,6 +15,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -119,6 +120,17 @@ class Elsewhere(Lab):
     @_asking
     def job(self, name: str) -> Job:
         return _job(self._lab.job(name))
+
+    def watched(self, job_id: str) -> Job:
+        """Ask again while the lab's server is started again, for as long as `drafthouse.Lab.watch` does."""
+        began_s = time.monotonic()
+        while True:
+            try:
+                return _job(self._lab.job(job_id))
+            except drafthouse.LabError as error:
+                if error.status not in drafthouse.PASSING or time.monotonic() - began_s > drafthouse.PATIENCE_S:
+                    raise UserError(str(error)) from None
+            time.sleep(1)
 
     def what_workers_wait_for(self) -> str:
         return ""  # its pages say it

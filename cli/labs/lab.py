@@ -67,6 +67,10 @@ class Lab(ABC):
     @abstractmethod
     def job(self, name: str) -> Job: ...
 
+    def watched(self, job_id: str) -> Job:
+        """The job, asked again and again by whoever waits for it."""
+        return self.job(job_id)
+
     @abstractmethod
     def what_workers_wait_for(self) -> str:
         """What keeps all workers from starting engines; empty if nothing does, or if it is not known here."""

@@ -106,6 +106,16 @@ def role_now(engine: sa.Engine, name: str | None) -> Role | None:
     return Role(row.role) if row.disabled_at is None else None
 
 
+def is_present(absent_after: timedelta | None) -> sa.ColumnElement[bool]:
+    """The condition that a user came in within this time, at a provider that may have let them go since.
+
+    Whoever has never come in, such as a program's user, is an administrator's to disable.
+    """
+    if absent_after is None:
+        return sa.true()
+    return sa.or_(users.c.came_in_at.is_(None), users.c.came_in_at > datetime.now(UTC) - absent_after)
+
+
 def welcome(engine: sa.Engine, name: str, claimed: Role | None, new: Role | None) -> None:
     """Let in a user whom another service vouches for, with the role that it claims, if it claims one.
 

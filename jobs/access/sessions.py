@@ -1,7 +1,8 @@
 """Sessions of signed-in users: a random secret in the browser's cookie, of which only the digest is stored.
 
 A session ends when its user signs out or is disabled, or signs in on too many other browsers, a while after it was last
-used, and at the latest a week after it began. Wrong passwords are counted by name and by address.
+used, and at the latest a week after it began. Wrong passwords are counted by name and by address; from an address
+from which a user came in before, only their own tries there count.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from jobs.access import passwords
+from jobs.access.addresses import network_of
 from lab.access import Actor, Role
 from lab.errors import AccessError
 from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
-from warehouse.app_db.schema import login_failures, sessions, users
+from warehouse.app_db.schema import login_addresses, login_failures, sessions, users
 
 LASTS, LASTS_UNUSED = timedelta(days=7), timedelta(hours=24)
 #: Sessions of one user: signing in once more ends the one that was used longest ago.
@@ -27,6 +29,8 @@ _SEEN_EVERY = timedelta(minutes=5)
 WINDOW = timedelta(minutes=15)
 MOST_PAIR, MOST_NAME, MOST_ADDRESS = 5, 50, 100
 MOST_CHARACTERS = 100
+#: How long, and how many, addresses are remembered from which a user came in.
+KNOWN_FOR, MOST_KNOWN = timedelta(days=90), 20
 #: Whoever tried to come in and could not.
 NOBODY = Actor("nobody", Role.VIEWER)
 _WRONG = "the name or the password is wrong"
@@ -54,8 +58,11 @@ def change_password(engine: sa.Engine, name: str, old: str, new: str, address: s
 
 
 def _refuse_wrong_password(engine: sa.Engine, name: str, password: str, address: str) -> None:
-    pair, now = f"pair:{name}@{address}", datetime.now(UTC)
-    limits = {pair: MOST_PAIR, f"name:{name}": MOST_NAME, f"address:{address}": MOST_ADDRESS}
+    network, now = network_of(address), datetime.now(UTC)
+    pair = f"pair:{name}@{network}"
+    limits = {pair: MOST_PAIR}
+    if not is_known(engine, name, address):
+        limits |= {f"name:{name}": MOST_NAME, f"address:{network}": MOST_ADDRESS}
     _count_try(engine, limits, now)
     with reading(engine).connect() as connection:
         user = connection.execute(sa.select(users).where(users.c.name == name)).one_or_none()
@@ -67,6 +74,14 @@ def _refuse_wrong_password(engine: sa.Engine, name: str, password: str, address:
     with engine.begin() as connection:
         this_try = sa.and_(login_failures.c.key.in_(limits), login_failures.c.at == now)
         connection.execute(login_failures.delete().where(sa.or_(login_failures.c.key == pair, this_try)))
+
+
+def is_known(engine: sa.Engine, name: str, address: str) -> bool:
+    """Whether the user came in from this address, or its /64, within `KNOWN_FOR`: others cannot lock them out there."""
+    this = (login_addresses.c.name == name, login_addresses.c.address == network_of(address))
+    recent = login_addresses.c.came_in_at > datetime.now(UTC) - KNOWN_FOR
+    with reading(engine).connect() as connection:
+        return connection.scalar(sa.select(login_addresses.c.name).where(*this, recent)) is not None
 
 
 def begin(engine: sa.Engine, name: str, address: str) -> str:
@@ -81,8 +96,20 @@ def begin(engine: sa.Engine, name: str, address: str) -> str:
         actor = Actor(name, Role(user.role))
         _end_oldest(connection, actor)
         connection.execute(sessions.insert().values(row | {"ends_at": now + LASTS}))
+        connection.execute(users.update().where(users.c.name == name).values(came_in_at=now))
+        _remember_address(connection, name, network_of(address), now)
         audit.record(connection, actor, "session.begin", name, address=address)
     return secret
+
+
+def _remember_address(connection: sa.Connection, name: str, network: str, now: datetime) -> None:
+    """Store from where the user came in, in place of what was stored of it, and forget the oldest."""
+    own = login_addresses.c.name == name
+    connection.execute(login_addresses.delete().where(own, login_addresses.c.address == network))
+    older = sa.select(login_addresses.c.address).where(own).order_by(login_addresses.c.came_in_at.desc())
+    too_many = list(connection.scalars(older.offset(MOST_KNOWN - 1)))
+    connection.execute(login_addresses.delete().where(own, login_addresses.c.address.in_(too_many)))
+    connection.execute(login_addresses.insert().values(name=name, address=network, came_in_at=now))
 
 
 def _end_oldest(connection: sa.Connection, actor: Actor) -> None:

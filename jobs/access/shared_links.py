@@ -13,6 +13,7 @@ from enum import StrEnum
 import sqlalchemy as sa
 
 from jobs.access import passwords
+from jobs.access.accounts import is_present
 from lab import access
 from lab.access import Actor, Change
 from lab.errors import AccessError
@@ -78,8 +79,9 @@ def make_link(
     return link, secret
 
 
-def opened(engine: sa.Engine, secret: str) -> SharedLink | None:
-    """The link with this secret; None if there is none, it has ended, or its maker was disabled.
+def opened(engine: sa.Engine, secret: str, *, absent_after: timedelta | None = None) -> SharedLink | None:
+    """The link with this secret; None if there is none, it has ended, or its maker was disabled or has not come in for
+    the time `absent_after`.
 
     Who made a link need not be a user: a lab without accounts has none.
     """
@@ -87,7 +89,7 @@ def opened(engine: sa.Engine, secret: str) -> SharedLink | None:
     query = sa.select(shared_links).outerjoin(users, users.c.name == shared_links.c.owner)
     valid = (shared_links.c.revoked_at.is_(None), shared_links.c.ends_at > now, users.c.disabled_at.is_(None))
     with reading(engine).connect() as connection:
-        this = query.where(shared_links.c.token_hash == passwords.digest(secret), *valid)
+        this = query.where(shared_links.c.token_hash == passwords.digest(secret), *valid, is_present(absent_after))
         row = connection.execute(this).mappings().one_or_none()
     if row is None:
         return None
@@ -103,6 +105,15 @@ def all_links(engine: sa.Engine, owner: str | None = None) -> list[SharedLink]:
     query = sa.select(shared_links).order_by(shared_links.c.created_at.desc(), shared_links.c.link_id)
     with reading(engine).connect() as connection:
         rows = connection.execute(query if owner is None else query.where(shared_links.c.owner == owner)).mappings()
+        return [_link(row) for row in rows]
+
+
+def working_links_to(engine: sa.Engine, kind: Kind, subject: str) -> list[SharedLink]:
+    """Return the links of all users that show this thing, the newest first, without those that have ended."""
+    of_it = (shared_links.c.kind == kind, shared_links.c.subject == subject, shared_links.c.revoked_at.is_(None))
+    query = sa.select(shared_links).where(*of_it, shared_links.c.ends_at > datetime.now(UTC))
+    with reading(engine).connect() as connection:
+        rows = connection.execute(query.order_by(shared_links.c.created_at.desc())).mappings()
         return [_link(row) for row in rows]
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from jobs.access import passwords
+from jobs.access.accounts import is_present
 from lab import access
 from lab.access import Actor, Change, Role
 from lab.errors import AccessError
@@ -73,13 +74,16 @@ def add_token(
     return token, secret
 
 
-def actor_of(engine: sa.Engine, secret: str) -> Actor | None:
-    """The user whose token this is, with the lesser of both roles; None if it is none, or has ended."""
+def actor_of(engine: sa.Engine, secret: str, *, absent_after: timedelta | None = None) -> Actor | None:
+    """The user whose token this is, with the lesser of both roles; None if it is none, has ended, or its user has not
+    come in for the time `absent_after`.
+    """
     now = datetime.now(UTC)
     valid = (api_tokens.c.revoked_at.is_(None), api_tokens.c.ends_at > now, users.c.disabled_at.is_(None))
     query = sa.select(api_tokens, users.c.role.label("user_role")).join(users)
     with reading(engine).connect() as connection:
-        row = connection.execute(query.where(api_tokens.c.token_hash == passwords.digest(secret), *valid)).one_or_none()
+        this = query.where(api_tokens.c.token_hash == passwords.digest(secret), *valid, is_present(absent_after))
+        row = connection.execute(this).one_or_none()
     if row is None:
         return None
     if row.last_used_at is None or now - row.last_used_at > _SEEN_EVERY:

@@ -66,8 +66,8 @@ class Speculation(Frozen):
     method: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)
     model: Name | None = None
     num_speculative_tokens: int = Field(ge=1, le=64)
-    prompt_lookup_min: int | None = Field(default=None, ge=1)
-    prompt_lookup_max: int | None = Field(default=None, ge=1)
+    prompt_lookup_min: int | None = Field(default=None, ge=1, le=1_000_000)
+    prompt_lookup_max: int | None = Field(default=None, ge=1, le=1_000_000)
     options: dict[str, JsonValue] = Field(default_factory=dict)
 
     @field_validator("options")

@@ -58,16 +58,16 @@ class Load(Frozen):
     label: Name | None = None
     max_concurrency: int = Field(ge=1, le=MOST_AT_ONCE)
     num_prompts: int = Field(ge=1, le=1_000_000)
-    request_rate_rps: float | None = Field(default=None, gt=0)
-    burstiness: float = Field(default=1.0, gt=0)
+    request_rate_rps: float | None = Field(default=None, ge=1e-4, le=1e6)
+    burstiness: float = Field(default=1.0, gt=0, le=1e6)
     arrivals: Literal["gamma", "constant", "ramp", "trace"] = "gamma"
-    ramp_to_rps: float | None = Field(default=None, gt=0)
+    ramp_to_rps: float | None = Field(default=None, ge=1e-4, le=1e6)
     duration_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
     stop_on_error_share: float | None = Field(default=None, gt=0, lt=1)
     find: Literal["rate", "concurrency"] | None = None
     slo_share: float = Field(default=SLO_SHARE, ge=0.5, le=0.999)
-    find_from: float | None = Field(default=None, gt=0)
-    find_to: float | None = Field(default=None, gt=0)
+    find_from: float | None = Field(default=None, gt=0, le=1e6)
+    find_to: float | None = Field(default=None, gt=0, le=1e6)
 
     @model_validator(mode="before")
     @classmethod

@@ -14,6 +14,10 @@ Name = Annotated[
 FlagValue = bool | int | float | str
 
 
+#: The highest price per hour or kWh, in any currency: a sum of some of them is still a number that pages show.
+MOST_PRICE = 1e9
+
+
 class Frozen(BaseModel):
     """An immutable model that refuses unknown keys."""
 

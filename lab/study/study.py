@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from lab.study.arm import CACHED_ANSWERS, Arm
 from lab.study.load import Load
-from lab.study.model_base import FlagValue, Frozen, Name
+from lab.study.model_base import MOST_PRICE, FlagValue, Frozen, Name
 from lab.study.tune import Tune, tuning_problems
 from lab.study.workload import Workload
 
@@ -21,6 +21,10 @@ UNTIL_DECIDED, MOST_LOOKS = "until decided", 12
 MOST_PARTS, MOST_RUNS = 500, 10_000
 #: The most trials of a search for a capacity in one repeat.
 MOST_TRIALS = 12
+#: What every generator of random numbers takes, and a number field of a browser, too.
+MOST_SEED = 2**32 - 1
+#: A year.
+MOST_BUDGET_S = 31_536_000
 
 
 class Sampling(Frozen):
@@ -28,15 +32,15 @@ class Sampling(Frozen):
 
     temperature: float = Field(default=0.0, ge=0, le=2)
     top_p: float = Field(default=1.0, gt=0, le=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=MOST_SEED)
 
 
 class Slo(Frozen):
     """Bounds on latencies. A request is good if it meets every bound that is set; goodput counts good requests."""
 
-    ttft_ms: float | None = Field(default=None, gt=0)
-    tpot_ms: float | None = Field(default=None, gt=0)
-    e2e_ms: float | None = Field(default=None, gt=0)
+    ttft_ms: float | None = Field(default=None, gt=0, le=1e9)
+    tpot_ms: float | None = Field(default=None, gt=0, le=1e9)
+    e2e_ms: float | None = Field(default=None, gt=0, le=1e9)
 
 
 class Study(Frozen):
@@ -62,13 +66,14 @@ class Study(Frozen):
     #: Which arms get an engine start for each cell and repeat, because their drafts remember answers: a cell would be
     #: measured with what the one before it left behind.
     fresh_starts: Literal["as_declared", "every_cell", "never"] = "as_declared"
-    budget_s: int | None = Field(default=None, ge=1)  # of a study until decided: time for engine starts and runs
-    seed: int = Field(default=0, ge=0)
+    #: Of a study until decided: time for engine starts and runs.
+    budget_s: int | None = Field(default=None, ge=1, le=MOST_BUDGET_S)
+    seed: int = Field(default=0, ge=0, le=MOST_SEED)
     endpoint: Literal["completions", "chat"] = "completions"
     sampling: Sampling = Sampling()
     slo: Slo = Slo()
     engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
-    price_usd_per_hour: float | None = Field(default=None, ge=0)
+    price_usd_per_hour: float | None = Field(default=None, ge=0, le=MOST_PRICE)
     tune: Tune | None = None  # if set, `repeats` and `order` do not count
     #: Whether no other study is measured on the host meanwhile; None: only on a host without GPUs.
     alone: bool | None = None

@@ -25,7 +25,7 @@ class Tune(Frozen):
 
     drafted_tokens: tuple[int, ...] = Field(default=(1, 2, 3, 4, 5), min_length=1, max_length=16)
     most_repeats: int = Field(default=6, ge=3, le=50)
-    budget_minutes: float | None = Field(default=None, gt=0)
+    budget_minutes: float | None = Field(default=None, gt=0, le=525_600)
     schedule: bool = True  # False for engines that have no schedule by the number of requests at once
     beside: tuple[Name, ...] = ()
 

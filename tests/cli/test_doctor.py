@@ -125,7 +125,7 @@ def test_who_may_open_the_page_is_said_and_what_is_missing_for_it(home: Home) ->
     [
         ({}, "on this machine alone"),
         ({"web_host": "::", "web_public_hosts": "localhost,127.0.0.1:8501"}, "on this machine alone"),
-        ({"web_host": "gpu01", "web_https": True}, "https, by a proxy"),
+        ({"web_host": "gpu01", "web_https": True, "web_proxies": "10.0.0.1"}, "https, by a proxy at 10.0.0.1"),
         ({"web_host": "gpu01"}, ""),
         ({"web_host": "::", "web_public_hosts": "localhost,gpu01:8501"}, ""),
         ({"web_public_hosts": "gpu01"}, ""),
@@ -135,6 +135,12 @@ def test_a_way_that_others_can_read_is_open(home: Home, settings: dict[str, Any]
     way = doctor._way(home.settings.model_copy(update=settings))
     said = found or "http: whoever is between a browser and gpu01 reads passwords, tokens and pages"
     assert (way.ok, way.found, "deploy/nginx.conf" in way.remedy) == (bool(found), said, not found)
+
+
+def test_a_proxy_that_is_not_believed_makes_all_visitors_one(home: Home) -> None:
+    way = doctor._way(home.settings.model_copy(update={"web_https": True}))
+    assert (way.ok, "all visitors are one" in way.found) == (False, True)
+    assert "set DRAFTHOUSE_WEB_PROXIES" in way.remedy
 
 
 def test_what_studies_may_reach_is_said_and_a_policy_that_cannot_be_read(home: Home) -> None:

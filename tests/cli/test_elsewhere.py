@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.server
 import io
 import json
 import subprocess
 import tarfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +17,9 @@ import pytest
 
 from cli import follow, progress
 from cli.app import PANELS, VERBS
-from cli.labs.elsewhere import _extract_folder
+from cli.labs.elsewhere import Elsewhere, _extract_folder
 from jobs import queue
+from jobs.ports import free_port
 from jobs.presets import load_preset
 from lab.access import Role
 from lab.errors import UserError
@@ -25,8 +29,9 @@ from tests.cli.homes import Home
 from tests.client.serving import Served, lab_elsewhere
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
-from tests.webapp.homes import environment
+from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
+from tests.webapp.served import served
 from warehouse import snapshots
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
@@ -288,3 +293,29 @@ def test_the_warehouse_is_pulled_when_it_changed(asker: Asker) -> None:
         "bytes": file.stat().st_size,
     }
     assert asker.elsewhere("pull", "http://127.0.0.1:9", "--to", str(file)).returncode == 2
+
+
+class _Away(http.server.BaseHTTPRequestHandler):
+    """A proxy whose lab is away; notes that it was asked."""
+
+    was_asked = threading.Event()
+
+    def do_GET(self) -> None:
+        self.send_error(502)
+        self.was_asked.set()
+
+    def log_message(self, *_arguments: object) -> None:
+        """Nothing."""
+
+
+def test_who_waits_for_a_job_elsewhere_waits_for_its_lab_too(tmp_path: Path) -> None:
+    settings, port = make_home(tmp_path), free_port()
+    job_id = queue.submit(settings, study(name="long"), actor=ADMIN)
+    with ThreadPoolExecutor(1) as one:
+        with http.server.HTTPServer(("127.0.0.1", port), _Away) as away:
+            threading.Thread(target=away.serve_forever, daemon=True).start()
+            watched = one.submit(Elsewhere(f"http://127.0.0.1:{port}", None).watched, job_id)
+            assert _Away.was_asked.wait(60)
+            away.shutdown()
+        with served(environment(settings), port):
+            assert watched.result(120).job_id == job_id

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import hashlib
 import http.server
+import signal
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -18,6 +20,7 @@ import pytest
 
 import drafthouse
 from jobs import queue
+from jobs.ports import free_port
 from lab.access import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
@@ -25,7 +28,9 @@ from tests.cli.homes import REPOSITORY
 from tests.client.serving import Served, lab_elsewhere
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
+from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
+from tests.webapp.served import served
 from warehouse import snapshots
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.publication import Master
@@ -150,6 +155,50 @@ def test_a_fetch_that_was_interrupted_goes_on_and_a_damaged_one_is_refused(lab: 
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
     assert file.read_bytes() == b"older"
     assert client.pull(file)
+
+
+class Watching(drafthouse.Lab):
+    """Notes that the lab was away."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, None)
+        self.was_away = threading.Event()
+
+    def open(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().open(*arguments, **options)
+        except drafthouse.LabError:
+            self.was_away.set()
+            raise
+
+
+def test_who_waits_for_a_job_goes_on_when_the_server_is_started_again(tmp_path: Path) -> None:
+    settings, port = make_home(tmp_path), free_port()
+    job_id = queue.submit(settings, study(name="long"), actor=ADMIN)
+    database, states = app_engine(settings.app_database_url), list[str]()
+    began = threading.Event()
+
+    def watch() -> None:
+        for job in client.watch("long"):
+            states.append(job["state"])
+            began.set()
+
+    with served(environment(settings), port, signal.SIGKILL) as url:
+        client = Watching(url)
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        assert began.wait(60)
+    assert client.was_away.wait(60)
+    queue.cancel(database, job_id, actor=ADMIN)
+    with served(environment(settings), port):
+        watcher.join(60)
+    database.dispose()
+    assert states == ["queued", "cancelled"]
+
+
+def test_a_lab_that_never_answered_is_an_error_at_once() -> None:
+    with pytest.raises(drafthouse.LabError, match="cannot be reached"):
+        drafthouse.Lab(f"http://127.0.0.1:{free_port()}", None).wait("demo")
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import leases, order, queue
-from jobs.order import MAX_PRIORITY, estimated_starts, has_hardware, priorities, queued_in_order
-from jobs.table import Job, Progress
+from jobs.order import estimated_starts, has_hardware, priorities, queued_in_order
+from jobs.table import MAX_PRIORITY, Job, Progress
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, register_worker
 from lab.errors import StudyError, UserError
 from lab.study.plan import estimate_s, plan
@@ -151,6 +151,19 @@ def test_any_order_can_be_had_by_raising_priorities(priority: list[int], data: s
     assert all(changed[queued.job_id] > queued.priority for queued in jobs if queued.job_id in changed)
 
 
+NEAR_THE_BOUND = st.integers(MAX_PRIORITY - 3, MAX_PRIORITY + 3)
+
+
+@given(st.lists(st.integers(-3, 3) | NEAR_THE_BOUND, min_size=1, max_size=10), st.data())
+def test_no_order_needs_a_priority_beyond_the_bound(priority: list[int], data: st.DataObject) -> None:
+    jobs = [job(n, priority=p) for n, p in enumerate(priority)]
+    wanted = data.draw(st.permutations(jobs))
+    changed = priorities(wanted)
+    made = [job(int(queued.job_id[4:]), priority=changed.get(queued.job_id, queued.priority)) for queued in jobs]
+    assert [queued.job_id for queued in queued_in_order(made)] == [queued.job_id for queued in wanted]
+    assert all(queued.priority <= MAX_PRIORITY for queued in made)
+
+
 def test_an_order_that_is_there_already_changes_nothing() -> None:
     assert priorities([job(1, priority=2), job(2, priority=2), job(3)]) == {}
 
@@ -198,6 +211,21 @@ def test_a_priority_out_of_range_is_refused_with_the_range(home: Home) -> None:
     for priority in (MAX_PRIORITY, -MAX_PRIORITY):
         order.reprioritise(home.database, job_id, priority, actor=ADMIN)
         assert home.job(job_id).priority == priority
+
+
+def test_a_job_is_not_submitted_with_a_priority_that_no_job_is_given(home: Home) -> None:
+    for priority in (MAX_PRIORITY + 1, -MAX_PRIORITY - 1, 2**31, 2**70):
+        with pytest.raises(UserError, match=f"^priority {priority} is out of range: use -1000000 to 1000000$"):
+            queue.submit(home.settings, home.study(), priority, actor=ADMIN)
+    assert ids(home) == []
+
+
+def test_a_job_moves_past_one_that_has_the_highest_priority(home: Home) -> None:
+    first, second = home.submit(), home.submit()
+    order.reprioritise(home.database, first, MAX_PRIORITY, actor=ADMIN)
+    order.move_up(home.database, second, actor=ADMIN)
+    assert ids(home) == [second, first]
+    assert (home.job(second).priority, home.job(first).priority) == (MAX_PRIORITY, MAX_PRIORITY - 1)
 
 
 def submit_for(home: Home, hardware: str | None) -> str:

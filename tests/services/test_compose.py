@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from cli.app import VERBS
 from tests.cli.homes import REPOSITORY
 from warehouse.settings import ENVIRONMENT_PREFIX, Settings
-from webapp.access.hosts import refuse_open_page
+from webapp.access.hosts import refuse_open_page, trusted_proxies
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -59,6 +60,16 @@ def test_the_images_it_builds_start_from_pinned_versions_and_vllms_takes_a_diges
 def test_only_the_page_is_published_and_on_loopback() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert published == {"web": ["127.0.0.1:8501:8501"]}
+
+
+def test_the_page_believes_the_gateway_of_its_network_alone() -> None:
+    (network,) = COMPOSE["networks"]["front"]["ipam"]["config"]
+    assert SERVICES["web"]["environment"]["DRAFTHOUSE_WEB_PROXIES"] == network["gateway"]
+    gateway, subnet = (re.fullmatch(r"\$\{\w+:-(.+)\}", network[name]) for name in ("gateway", "subnet"))
+    assert gateway
+    assert subnet
+    assert ip_address(gateway[1]) in ip_network(subnet[1])
+    assert trusted_proxies(Settings(web_proxies=gateway[1])).startswith(gateway[1])
 
 
 def test_every_dependency_is_a_service_with_the_awaited_state() -> None:
@@ -118,7 +129,7 @@ def test_each_has_a_limit_of_processes_and_all_but_engines_one_of_memory(name: s
 
 
 def test_databases_have_no_way_out_and_nobody_comes_to_them_but_ours() -> None:
-    assert COMPOSE["networks"] == {"front": {}, "back": {"internal": True}}
+    assert COMPOSE["networks"]["back"] == {"internal": True}
     by_network = {
         net: {name for name, each in SERVICES.items() if net in each["networks"]} for net in ("front", "back")
     }

@@ -19,16 +19,16 @@ _START_S = 180.0
 
 
 @contextmanager
-def served(environment: Mapping[str, str]) -> Iterator[str]:
+def served(environment: Mapping[str, str], port: int | None = None, end: int = signal.SIGTERM) -> Iterator[str]:
     """The pages of the home that this environment, over our own, names; gives their address."""
-    port = free_port()
+    port = port or free_port()
     extra = {**environment, "DRAFTHOUSE_WEB_PORT": str(port)}
     process = subprocess.Popen((sys.executable, "-m", "webapp"), cwd=REPOSITORY, env=os.environ | extra)
     try:
         _wait_until_healthy(port, process)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(end)
         process.wait(120)
 
 

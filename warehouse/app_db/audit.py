@@ -1,4 +1,7 @@
-"""The audit table: who changed what, when and by what way. Rows are only added, in the transaction of the change."""
+"""The audit table: who changed what, when and by what way. Rows are only added, in the transaction of the change.
+
+Because every change is a row, the number of rows is also the measure of how much one user may change within a day.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lab.access import Actor
+from lab.access import Actor, Change, Role
+from lab.errors import AccessError
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import audit
 
 #: An administrator's SQL sees this many of the newest rows: some ten megabytes.
 MOST_IN_SQL = 50_000
+#: Changes of one user within 24 hours, unless they come by the command or of an administrator: dashboards, pins, tokens
+#: and links that are made and removed again leave something behind.
+MOST_CHANGES_PER_DAY = 5_000
+#: What a user may do also after that: stop what runs, and sign in where that gives them another role.
+_NOT_COUNTED = (Change.CANCEL, Change.USERS)
+#: Longer texts of visitors are cut.
+MOST_SUBJECT, MOST_DETAIL = 300, 4_000
 _IN_SQL = {
     "audit_id": "BIGINT",
     "changed_at": "TIMESTAMPTZ",
@@ -36,15 +47,37 @@ class Entry:
 
 
 def record(connection: sa.Connection, actor: Actor, action: str, subject: str, **detail: object) -> None:
-    """Add a row in the caller's transaction: without the change there is no row, and without the row no change."""
-    row = {"actor": actor.name, "role": actor.role.value, "via": actor.via, "action": action, "subject": subject}
-    connection.execute(audit.insert().values(**row, at=datetime.now(UTC), detail_json=json.dumps(detail, default=str)))
+    """Add a row in the caller's transaction: without the change there is no row, and without the row no change.
+
+    Raises AccessError if the actor has changed too much within a day.
+    """
+    if isinstance(action, Change) and action not in _NOT_COUNTED:
+        _refuse_too_many(connection, actor)
+    _add(connection, actor, action, subject, detail)
+
+
+def _add(connection: sa.Connection, actor: Actor, action: str, subject: str, detail: dict[str, object]) -> None:
+    text = json.dumps(detail, default=str)
+    text = text if len(text) <= MOST_DETAIL else json.dumps({"cut": text[: MOST_DETAIL // 2]})
+    row = {"actor": actor.name, "role": actor.role.value, "via": actor.via, "action": action}
+    row |= {"subject": subject[:MOST_SUBJECT], "detail_json": text}
+    connection.execute(audit.insert().values(**row, at=datetime.now(UTC)))
+
+
+def _refuse_too_many(connection: sa.Connection, actor: Actor) -> None:
+    if actor.role is Role.ADMINISTRATOR or actor.via == "command":
+        return
+    today = (audit.c.actor == actor.name, audit.c.at > datetime.now(UTC) - timedelta(days=1))
+    if (connection.scalar(sa.select(sa.func.count()).select_from(audit).where(*today)) or 0) >= MOST_CHANGES_PER_DAY:
+        raise AccessError(
+            f"you have changed {MOST_CHANGES_PER_DAY:,} things within 24 hours: wait, or ask an administrator"
+        )
 
 
 def record_alone(engine: sa.Engine, actor: Actor, action: str, subject: str, **detail: object) -> None:
-    """Add a row for a change of files, which no transaction can hold together with it."""
+    """Add a row for a change of files, which is made already: no transaction can hold both together."""
     with engine.begin() as connection:
-        record(connection, actor, action, subject, **detail)
+        _add(connection, actor, action, subject, detail)
 
 
 def newest(engine: sa.Engine, limit: int) -> list[Entry]:

@@ -1,6 +1,7 @@
 """What somebody typed into a page and has not stored otherwise, under an id of its own; overwritten with each change.
 
-Drafts lie beside the saved views, and are deleted when they have not changed for a month.
+Drafts lie beside the saved views, and are deleted when they have not changed for a month. A user has so many: one more
+takes the place of the one that was changed longest ago.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from lab.access import Actor
 from warehouse.app_db import schema
 from warehouse.app_db.engine import reading
 from warehouse.app_db.saved_views import MAX_STATE_LENGTH
 
 KEPT_FOR = timedelta(days=30)
+MOST_DRAFTS = 50
 _VIEWS = schema.saved_views
 
 
@@ -26,7 +29,7 @@ def new_id() -> str:
     return secrets.token_urlsafe(12)
 
 
-def save(engine: sa.Engine, page: str, draft_id: str, state: Mapping[str, Any]) -> bool:
+def save(engine: sa.Engine, page: str, draft_id: str, state: Mapping[str, Any], *, actor: Actor) -> bool:
     """Save the draft in place of its former state, and delete old drafts of the page. Return whether it was saved: one
     that is too long is not.
     """
@@ -39,7 +42,11 @@ def save(engine: sa.Engine, page: str, draft_id: str, state: Mapping[str, Any]) 
         if not connection.execute(_VIEWS.update().where(mine).values(row)).rowcount:
             old = (_VIEWS.c.page == _name(page)) & (_VIEWS.c.kept_at < now - KEPT_FOR)
             connection.execute(_VIEWS.delete().where(old))
-            connection.execute(_VIEWS.insert().values(view_id=draft_id, **row))
+            own = (_VIEWS.c.page == _name(page)) & (_VIEWS.c.owner == actor.name)
+            newest = sa.select(_VIEWS.c.view_id).where(own).order_by(_VIEWS.c.kept_at.desc())
+            too_many = list(connection.scalars(newest.offset(MOST_DRAFTS - 1)))
+            connection.execute(_VIEWS.delete().where(_VIEWS.c.view_id.in_(too_many)))
+            connection.execute(_VIEWS.insert().values(view_id=draft_id, owner=actor.name, **row))
     return True
 
 

@@ -20,7 +20,9 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import pins
 
 MAX_CAPTION_LENGTH = 2_000
-#: A page with more figures than this is neither fast nor readable.
+#: Of the link's parameters, as JSON: a figure is drawn from them anew each time.
+MAX_PARAMETERS_LENGTH = 20_000
+#: A page with more figures than this is neither fast nor readable. As many removed ones can be restored, the last ones.
 MAX_PINS = 60
 #: The page of cards that have no figure.
 TEXT = "text"
@@ -85,9 +87,13 @@ def pins_on(engine: sa.Engine, dashboard_id: str) -> list[Pin]:
 def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str, *, actor: Actor) -> str:
     """Append a pin and return its id. A figure that is pinned already is left as it is, with its caption.
 
-    Raises UserError for a dashboard that does not exist or is full, and for a caption that is too long.
+    Raises UserError for a dashboard that does not exist or is full, and for a caption or parameters that are too long.
     """
     _refuse_long(caption)
+    if (length := len(shown.parameters_json) + len(shown.page) + len(shown.figure)) > MAX_PARAMETERS_LENGTH:
+        raise UserError(
+            f"this figure's link has {length:,} characters; a pin can hold {MAX_PARAMETERS_LENGTH:,} at most"
+        )
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
         on_dashboard = connection.execute(sa.select(pins).where(*_on(dashboard_id))).all()
@@ -129,8 +135,16 @@ def remove(engine: sa.Engine, pin_id: str, *, actor: Actor) -> None:
     with changing(engine) as connection:
         if (dashboard_id := _dashboard_of(connection, pin_id, removed=False)) is not None:
             connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(removed_at=datetime.now(UTC)))
+            _forget_removed(connection, dashboard_id)
             note_change(connection, dashboard_id, actor, pin_removed=pin_id)
             touch(connection, dashboard_id)
+
+
+def _forget_removed(connection: sa.Connection, dashboard_id: str) -> None:
+    """Delete the removed pins of a dashboard but the last ones."""
+    removed = sa.select(pins.c.pin_id).where(pins.c.dashboard_id == dashboard_id, pins.c.removed_at.is_not(None))
+    too_many = list(connection.scalars(removed.order_by(pins.c.removed_at.desc()).offset(MAX_PINS)))
+    connection.execute(pins.delete().where(pins.c.pin_id.in_(too_many)))
 
 
 def restore(engine: sa.Engine, pin_id: str, *, actor: Actor) -> None:

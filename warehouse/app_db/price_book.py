@@ -65,6 +65,8 @@ def withdraw(engine: sa.Engine, price_id: int, *, actor: Actor) -> None:
     """
     access.require(actor, Change.PRICES)
     in_force = (prices_table.c.price_id == price_id, prices_table.c.withdrawn_at.is_(None))
+    if not 0 <= price_id < 2**31:  # which no database's INTEGER holds
+        raise UserError(f"there is no price {price_id}: `drafthouse prices` lists those that are in force")
     with engine.begin() as connection:
         done = connection.execute(prices_table.update().where(*in_force).values(withdrawn_at=datetime.now(UTC)))
         if done.rowcount:

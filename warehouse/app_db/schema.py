@@ -155,6 +155,10 @@ saved_views = sa.Table(
     sa.Column("page", sa.Text, nullable=False),
     sa.Column("state_json", sa.Text, nullable=False),
     sa.Column("kept_at", UtcDateTime, nullable=False),
+    sa.Column("owner", sa.Text),  # who saved it first; null: nobody that is known
+    sa.Column("used_at", UtcDateTime),  # when it was last opened; null: not since it was saved
+    sa.Index("ix_kept_views_owner_kept_at", "owner", "kept_at"),
+    sa.Index("ix_kept_views_kept_at", "kept_at"),
 )
 
 named_views = sa.Table(
@@ -202,6 +206,7 @@ users = sa.Table(
     sa.Column("password_hash", sa.Text),  # argon2id; null until a password is set, or for ever with another login
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("disabled_at", UtcDateTime),  # null: may sign in
+    sa.Column("came_in_at", UtcDateTime),  # when the user last signed in; null: never
 )
 
 
@@ -259,6 +264,14 @@ login_failures = sa.Table(
     sa.Index("ix_login_failures_key_at", "key", "at"),
 )
 
+login_addresses = sa.Table(
+    "login_addresses",
+    APP,
+    sa.Column("name", sa.Text, sa.ForeignKey("users.name"), primary_key=True),
+    sa.Column("address", sa.Text, primary_key=True),  # as failures are counted: jobs.access.addresses
+    sa.Column("came_in_at", UtcDateTime, nullable=False),
+)
+
 audit = sa.Table(
     "audit",
     APP,
@@ -270,4 +283,5 @@ audit = sa.Table(
     sa.Column("action", sa.Text, nullable=False),  # lab.access.Change, or a word of its own
     sa.Column("subject", sa.Text, nullable=False),  # what was changed
     sa.Column("detail_json", sa.Text, nullable=False),
+    sa.Index("ix_audit_actor_at", "actor", "at"),
 )

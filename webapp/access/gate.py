@@ -81,7 +81,10 @@ class Gate:
             return None
         if not self.has_users:
             return local_actor("api") if self.is_start_token(token) else None
-        return self._looked_up("token", token, tokens.actor_of) if token.startswith(tokens.PREFIX) else None
+        if not token.startswith(tokens.PREFIX):
+            return None
+        actor_of = functools.partial(tokens.actor_of, absent_after=self.settings.absent_after)
+        return self._looked_up("token", token, actor_of)
 
     def _looked_up(self, kind: _Kind, secret: str, actor_of: Callable[[sa.Engine, str], Actor | None]) -> Actor | None:
         key = _key(kind, secret)

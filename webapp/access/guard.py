@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
+from jobs.access.addresses import network_of
 from lab.access import Actor
 from lab.errors import BusyError, UserError
 from webapp.access import pace
@@ -29,6 +30,7 @@ from webapp.access.headers import page_headers
 from webapp.access.hosts import hosts_of
 from webapp.access.pace import AtOnce, OpenPages, Pace
 from webapp.access.page_sessions import LEAST_BYTES, PAGE_SESSIONS, UPLOADS, why_no_upload
+from webapp.access.start_token import GONE, NoTokenError
 
 #: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
 HEALTH = ("/healthz", "/readyz")
@@ -71,7 +73,10 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = _too_long(scope) or await self._refusal(scope)
+        try:
+            refusal = _too_long(scope) or await self._refusal(scope)
+        except NoTokenError:
+            refusal = _plain(503, GONE)
         if (limits := self._limits(scope, refusal)) is not None:
             refusal = await self._slow_down(scope, limits) or refusal
         elif refusal is None and (scope["type"] == "websocket" or _is_page(scope)):
@@ -174,6 +179,8 @@ class Guard:
         look = by_cookie if token is None else partial(self._gate.actor_with, token)
         try:
             actor = await to_thread.run_sync(look, limiter=self._looking_up)
+        except NoTokenError:
+            raise
         except (UserError, sa.exc.DBAPIError):
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
         if actor is None:
@@ -251,8 +258,11 @@ class Guard:
             if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _LOOK_EVERY_S:
                 return message
             looked_s = time.monotonic()
-            if await to_thread.run_sync(self._gate.actor_of, cookie, limiter=self._looking_up) is not None:
-                return message
+            try:
+                if await to_thread.run_sync(self._gate.actor_of, cookie, limiter=self._looking_up) is not None:
+                    return message
+            except (UserError, sa.exc.DBAPIError):
+                return message  # the page asks again before it shows anything, and says what is wrong
             await send({"type": "websocket.close", "code": 1008, "reason": "signed out"})
             return {"type": "websocket.disconnect", "code": 1008}
 
@@ -284,7 +294,7 @@ def local_path(target: str) -> str:
 
 def _visitor(scope: Scope) -> str:
     actor, client = scope.get(ACTOR), scope.get("client")
-    return f"user {actor.name}" if actor else f"address {client[0] if client else ''}"
+    return f"user {actor.name}" if actor else f"address {network_of(client[0]) if client else ''}"
 
 
 def _back_message(message: bytes) -> BackMsg:

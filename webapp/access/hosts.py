@@ -65,6 +65,26 @@ def refuse_open_page(settings: Settings) -> None:
         )
 
 
+def trusted_proxies(settings: Settings) -> str:
+    """The addresses and networks of `web_proxies`, as uvicorn reads them: separated by commas. Raises SettingsError.
+
+    Where the page listens on `::`, an IPv4 address has a spelling in IPv6, too.
+    """
+    trusted: list[str] = []
+    for text in filter(None, map(str.strip, settings.web_proxies.split(","))):
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError as error:
+            raise SettingsError(
+                f"DRAFTHOUSE_WEB_PROXIES has {text!r} ({error}): use addresses or networks such as 127.0.0.1 or "
+                "172.18.0.0/16"
+            ) from None
+        trusted.append(str(network))
+        if network.version == 4:
+            trusted.append(f"::ffff:{network.network_address}/{96 + network.prefixlen}")
+    return ",".join(trusted)
+
+
 def refuse_taken_port(host: str, port: int) -> None:
     """Streamlit would look for another port, or end in a log line. Raises UserError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -140,11 +140,19 @@ class Provider:
         try:
             claims: dict[str, Any] = jwt.decode(token, KeySet.import_key_set(keys), _ALGORITHMS).claims
             wanted.validate(claims)
+            self._refuse_another_party(claims)
         except (JoseError, ValueError) as error:
             with self._lock:
                 self._read_s = float("-inf")  # the provider may have new keys
             raise AccessError(f"{_FAILED}: its answer is not valid ({type(error).__name__}). Try again") from None
         return claims
+
+    def _refuse_another_party(self, claims: Mapping[str, Any]) -> None:
+        """Raise AccessError for a token that was made for another client, which names this one beside itself."""
+        audience, party = claims["aud"], claims.get("azp")
+        is_of_many = isinstance(audience, list) and len(audience) > 1
+        if (party is not None or is_of_many) and party != self._settings.web_oidc_client_id:
+            raise AccessError(f"{_FAILED}: its answer is for another client. Try again")
 
     def _described(self) -> dict[str, Any]:
         with self._lock:
@@ -156,6 +164,16 @@ class Provider:
                 self._keys = _ask(description["jwks_uri"])
                 self._description, self._read_s = description, time.monotonic()
             return self._description
+
+
+class _SameOrigin(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect to another server: the client's secret, a code or a visitor's token would go with it."""
+
+    def redirect_request(self, req: urllib.request.Request, *answer: Any) -> urllib.request.Request | None:
+        to, asked = urlsplit(str(answer[-1])), urlsplit(req.full_url)
+        if (to.scheme, to.netloc) != (asked.scheme, asked.netloc):
+            raise AccessError(f"{_FAILED}: the provider leads from {asked.netloc} to {to.netloc}: see its addresses")
+        return super().redirect_request(req, *answer)
 
 
 def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
@@ -212,7 +230,7 @@ def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "
     body = None if form is None else urlencode(form).encode()
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - likewise
+        with urllib.request.build_opener(_SameOrigin).open(request, timeout=_TIMEOUT_S) as answer:
             value = json.loads(answer.read(_MOST_BYTES))
     except (OSError, ValueError) as error:
         code = f" ({error.code})" if isinstance(error, urllib.error.HTTPError) else ""

@@ -18,7 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from jobs.access import accounts, passwords, sessions
+from jobs.access import accounts, sessions
+from jobs.access.addresses import UNKNOWN, network_of
 from lab.access import Role
 from lab.errors import UserError
 from warehouse.app_db.engine import reading
@@ -26,7 +27,9 @@ from warehouse.queries.connect import open_warehouse
 from webapp.access import login_page, oidc
 from webapp.access.gate import Gate
 from webapp.access.guard import LOGIN, LOGOUT, local_path, set_cookie
+from webapp.access.hashing import Hashing, TooManyWaitError
 from webapp.access.headers import login_headers
+from webapp.access.start_token import GONE, NoTokenError
 
 _MOST_FORM_BYTES = 8_192
 #: How long a form may take to come: nobody has signed in yet.
@@ -37,6 +40,10 @@ _ATTEMPT_LASTS_S = 600
 _AT_PROVIDER = CapacityLimiter(4)
 #: How old the answer to whether the page is ready may be.
 _LOOK_EVERY_S = 1.0
+#: Whoever is refused because many wait, and asks again at once, takes nothing from those who read.
+_REFUSED_AFTER_S = 1.0
+_CLOSED = "Nobody can come in now"
+_AWAY = "the lab's database does not answer: try again in a moment"
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -63,7 +70,12 @@ def access_routes(gate: Gate) -> list[Route]:
 
 def _route(path: str, gate: Gate, show: Answer, take: Answer) -> Route:
     async def answer(request: Request) -> Response:
-        response = await (take if request.method == "POST" else show)(request)
+        try:
+            response = await (take if request.method == "POST" else show)(request)
+        except NoTokenError:
+            response = _html(login_page.page(_CLOSED, "", problem=GONE), 503)
+        except (UserError, sa.exc.DBAPIError):
+            response = _html(login_page.page(_CLOSED, "", problem=_AWAY), 503)
         for name, value in login_headers(gate.settings, login_page.STYLE):
             response.headers[name.decode()] = value.decode()
         return response
@@ -123,11 +135,17 @@ async def _show_sign_in(request: Request) -> Response:
 
 
 async def _sign_in(request: Request) -> Response:
-    form, gate = await _form(request), _gate(request)
+    form, gate, address = await _form(request), _gate(request), _address(request)
     name, then = form.get("name", "").strip(), form.get("next", "")
+    sign_in = partial(sessions.sign_in, gate.engine, name, form.get("password", ""), address)
     try:
-        typed = (name, form.get("password", ""), _address(request))
-        secret = await _slowly(partial(sessions.sign_in, gate.engine, *typed))
+        if await run_in_threadpool(sessions.is_known, gate.engine, name, address):
+            secret = await _hashing().at_once(sign_in)
+        else:
+            secret = await _hashing().in_turn(network_of(address), sign_in)
+    except TooManyWaitError as error:
+        await asyncio.sleep(_REFUSED_AFTER_S)
+        return _html(login_page.sign_in(then, name, str(error)), 429)
     except UserError as error:
         return _html(login_page.sign_in(then, name, str(error)), 401)
     response = RedirectResponse(local_path(then), 303)
@@ -135,14 +153,10 @@ async def _sign_in(request: Request) -> Response:
     return response
 
 
-async def _slowly(hash_password: Callable[[], str]) -> str:
-    """Run what computes a password's hash. Visitors who wait for theirs do not take the threads of those who read."""
-    return await to_thread.run_sync(hash_password, limiter=_hashing())
-
-
 @functools.cache
-def _hashing() -> CapacityLimiter:
-    return CapacityLimiter(passwords.MOST_AT_ONCE)
+def _hashing() -> Hashing:
+    """The queues of this process."""
+    return Hashing()
 
 
 async def _show_link(request: Request) -> Response:
@@ -163,7 +177,7 @@ async def _use_link(request: Request) -> Response:
     if form.get("password") != form.get("again"):
         return _html(login_page.choose_password(name, "the two passwords differ: type the same one twice"), 400)
     try:
-        await _slowly(partial(accounts.set_password, gate.engine, secret, form.get("password", "")))
+        await _hashing().at_once(partial(accounts.set_password, gate.engine, secret, form.get("password", "")))
     except UserError as error:
         return _html(login_page.choose_password(name, str(error)), 400)
     response = RedirectResponse("/", 303)
@@ -248,7 +262,9 @@ def _gate(request: Request) -> Gate:
 
 
 def _address(request: Request) -> str:
-    return request.client.host if request.client else "unknown"
+    """The visitor's address, by the proxy if it is one of the setting's; what is no address is written nowhere."""
+    address = request.client.host if request.client else ""
+    return address if network_of(address) != UNKNOWN else UNKNOWN
 
 
 def _then(request: Request) -> str:

@@ -9,6 +9,15 @@ from pathlib import Path
 from lab.errors import UserError
 from warehouse.settings import Settings
 
+#: What a visitor reads when there is no token to compare theirs with.
+GONE = "this lab's token cannot be read, so nobody can come in: whoever runs the lab has to start the page again"
+
+
+class NoTokenError(UserError):
+    """The file with the start's token is gone, or others can read it. It is not made anew while the page runs: whoever
+    removes it ends what it opened.
+    """
+
 
 def renew(file: Path) -> str:
     """Write a new token. Nobody else can read the file at any moment."""
@@ -36,10 +45,17 @@ def address(settings: Settings) -> str:
 
 
 def read(file: Path) -> str:
-    """Raises UserError if there is no token, or others can read it."""
+    """Raises NoTokenError if there is no token, or others can read it."""
     try:
         if file.stat().st_mode & 0o077:
-            raise UserError(f"{file} can be read by others: remove it and start the page again")
-        return file.read_text(encoding="ascii").strip()
+            raise NoTokenError(f"{file} can be read by others: remove it and start the page again")
+        token = file.read_text(encoding="ascii").strip()
     except FileNotFoundError:
-        raise UserError(f"{file} is gone: start the page again") from None
+        raise NoTokenError(f"{file} is gone: start the page again") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoTokenError(
+            f"{file} cannot be read ({type(error).__name__}): remove it and start the page again"
+        ) from None
+    if not token:  # which every empty answer would equal
+        raise NoTokenError(f"{file} is empty: remove it and start the page again")
+    return token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
@@ -45,7 +46,7 @@ def name_for_turns() -> str:
         return ""
     try:
         found = here.actor_of(st.context.cookies.get(here.cookie))
-    except UserError:  # the database is away: the page says so
+    except (UserError, sa.exc.DBAPIError):  # the database is away: the page says so
         return ""
     return "" if found is None else found.name
 

@@ -21,7 +21,7 @@ from jobs import order, queue
 from jobs.engine_logs import log_tail
 from jobs.engines.command_line import speculation_words
 from jobs.forecast import repeat_seconds
-from jobs.table import FINISHED, Job, State
+from jobs.table import FINISHED, MAX_PRIORITY, Job, State
 from lab.errors import UnknownNameError
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.queries.comparing.tunings import tuning_report
@@ -80,7 +80,7 @@ class JobPage(BaseModel):
 class Priority(BaseModel):
     """Higher values run earlier; a new job has 0."""
 
-    priority: int = Field(ge=-1_000_000, le=1_000_000)
+    priority: int = Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)
 
 
 class Repeat(BaseModel):

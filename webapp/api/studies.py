@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, JsonValue
 from jobs import policy, queue
 from jobs.forecast import repeat_seconds
 from jobs.plan_document import plan_document
+from jobs.table import MAX_PRIORITY
 from lab.advice import advise as recommend
 from lab.errors import StudyError
 from lab.study import Study
@@ -43,7 +44,12 @@ class SentStudy(BaseModel):
 
     toml: str | None = Field(default=None, max_length=200_000)
     study: dict[str, JsonValue] | None = None
-    priority: int = Field(default=0, ge=-100, le=100, description="Higher values run earlier; for administrators.")
+    priority: int = Field(
+        default=0,
+        ge=-MAX_PRIORITY,
+        le=MAX_PRIORITY,
+        description="Higher values run earlier; above 0 for administrators.",
+    )
 
     def read(self) -> Study:
         """Raises StudyError."""

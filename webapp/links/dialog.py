@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from urllib.parse import urljoin
 
@@ -45,7 +46,8 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
     most = gate().settings.web_share_days
     days = [day for day in _DAYS if day <= most] or [most]
     st.markdown("**For anybody, without a login**")
-    st.caption(f"Whoever has such a link sees this {kind}, always with the newest data, and nothing else.")
+    changed = ", and whatever is pinned to it later" if kind is Kind.DASHBOARD else ""
+    st.caption(f"Whoever has such a link sees this {kind}, always with the newest data{changed}, and nothing else.")
     key = f"share-{kind}-{subject}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         lasts = st.selectbox(
@@ -55,6 +57,11 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
     if is_wanted:
         _make(kind, subject, title, timedelta(days=lasts))
     _show_made(subject)
+    if others := shared_links.working_links_to(published_data.engine(), kind, subject):
+        by_owner = Counter(link.owner for link in others)
+        who = ", ".join(f"{literal(owner)} ({number})" for owner, number in by_owner.items())
+        last = moment(max(link.ends_at for link in others))
+        st.caption(f"{count(len(others), 'link')} to it: by {who}; the last one works until {last}.")
     page = page_file("account")
     st.page_link(page, label="Links I have made", icon=":material/list:", query_params={ACCOUNT_TAB.key: LINKS_TAB})
 

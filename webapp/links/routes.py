@@ -62,7 +62,9 @@ async def _nothing_here(_request: Request) -> Response:
 def _opened(gate: Gate, request: Request) -> SharedLink | None:
     secret = request.path_params["secret"]
     is_on = gate.settings.web_share_days > 0
-    return shared_links.opened(gate.engine, secret) if is_on and secret.isascii() else None
+    if not is_on or not secret.isascii():
+        return None
+    return shared_links.opened(gate.engine, secret, absent_after=gate.settings.absent_after)
 
 
 def _show(gate: Gate, request: Request) -> Response:

@@ -28,23 +28,7 @@ _PAGES = Path(__file__).parents[1] / "pages"
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
 MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
-_WARM = (
-    "webapp.pages.home.page",
-    "webapp.pages.results.page",
-    "webapp.pages.submit.page",
-    "webapp.pages.jobs.sections",
-    "webapp.pages.jobs.detail",
-    "webapp.pages.compare.sections",
-    "webapp.pages.compare.outputs",
-    "webapp.pages.explore.page",
-    "webapp.pages.advice.page",
-    "webapp.pages.cost.page",
-    "webapp.pages.dashboards.page",
-    "webapp.pages.run.page",
-    "webapp.pages.sql.page",
-    "webapp.pages.external_results.page",
-    "webapp.pages.account.page",
-)
+_WARM = tuple(f"webapp.pages.{page.parent.name}.page" for page in sorted(_PAGES.glob("*/page.py")))
 #: An address -> the page it leads to: the root, and a former address, as links that people have saved still work.
 MOVED = {"/": "home", "/others": "external_results"}
 

@@ -12,7 +12,7 @@ from webapp.access import visitor
 from webapp.server import colour_watch, first_paint, navigation
 from webapp.server.script_lock import page_turn
 from webapp.shared import published_data, study_bar, url_widgets
-from webapp.shared.errors import show_user_errors
+from webapp.shared.errors import show_refusal, show_user_errors
 from webapp.shared.figures import colour_mode
 from webapp.shared.url_params import page_file
 
@@ -135,4 +135,5 @@ with page_turn(visitor.name_for_turns()), published_data.shared_connection():
     with st.sidebar:
         colour_watch.show(colour_mode())
     with url_widgets.view_in_url(page.url_path):
+        show_refusal()
         page.run()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec
 
 import duckdb
 import sqlalchemy as sa
@@ -11,6 +13,10 @@ import streamlit as st
 
 from lab.errors import UserError
 from webapp.shared.text import literal
+
+P = ParamSpec("P")
+#: Key in the session's state: why what was clicked last was refused.
+_REFUSAL = "refusal-of-a-click"
 
 
 @contextmanager
@@ -21,10 +27,43 @@ def show_user_errors() -> Iterator[None]:
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         st.stop()
-    except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
+    except sa.exc.DBAPIError as error:
+        if not _is_lost(error):
+            raise
         _show_lost("job table", error.orig)
     except duckdb.IOException as error:
         _show_lost("warehouse", error)
+
+
+def callback(change: Callable[P, object]) -> Callable[P, None]:
+    """Make a function the callback of a widget: what it refuses is a sentence above the page, which is drawn as usual.
+
+    Streamlit runs callbacks before the page, outside of everything that the page catches.
+    """
+
+    @functools.wraps(change)
+    def tried(*arguments: P.args, **options: P.kwargs) -> None:
+        try:
+            change(*arguments, **options)
+        except UserError as error:
+            st.session_state[_REFUSAL] = str(error)
+        except sa.exc.DBAPIError as error:
+            if not _is_lost(error):
+                raise
+            st.session_state[_REFUSAL] = f"nothing was changed: the job table does not answer ({error.orig})"
+
+    return tried
+
+
+def show_refusal() -> None:
+    """Show once why the last click changed nothing."""
+    if refusal := st.session_state.pop(_REFUSAL, None):
+        st.warning(literal(refusal), icon=":material/info:")
+
+
+def _is_lost(error: sa.exc.DBAPIError) -> bool:
+    """Whether the database is away, locked or no database; what a statement of ours did wrong is a bug."""
+    return type(error) in (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.DatabaseError)
 
 
 def _show_lost(database: str, error: object) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from webapp.shared.errors import callback
 from webapp.shared.text import literal
 
 
@@ -43,6 +44,7 @@ def show(page: str) -> None:
             st.button("Undo", icon=":material/undo:", key=key, on_click=_undo, args=(page, change.undo))
 
 
+@callback
 def _undo(page: str, undo: Callable[[], None]) -> None:
     """`undo` may record a change of its own, which is shown next."""
     clear(page)

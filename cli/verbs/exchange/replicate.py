@@ -53,7 +53,7 @@ def replicate(
             _show_queued(results_url(here.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
         queued = job_id
-        ended = follow_job(lambda: here.job(queued))
+        ended = follow_job(lambda: here.watched(queued))
         if ended.state != "done" or not all_there(here.completed_runs, ended):
             raise SystemExit(1)
         here = the_lab()  # with what is published by now

@@ -30,7 +30,9 @@ def add(
     label: Annotated[str, typer.Argument(help="What it is for, in a few words.")],
     *,
     role: Annotated[str, typer.Option(help="The most it may do: viewer, submitter or administrator.")] = "viewer",
-    days: Annotated[int, typer.Option(help="It ends after so many.")] = tokens.LASTS.days,
+    days: Annotated[
+        int, typer.Option(min=1, max=tokens.LASTS_AT_MOST.days, help="It ends after so many.")
+    ] = tokens.LASTS.days,
 ) -> None:
     """Make a token and print it: it is shown this once."""
     engine = app_engine(ready_settings().app_database_url)

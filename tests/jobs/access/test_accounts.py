@@ -13,7 +13,7 @@ from lab.errors import AccessError
 from tests.actors import ADMIN, SUBMITTER
 from tests.workers.homes import Home
 from warehouse.app_db import audit
-from warehouse.app_db.schema import login_failures, login_links, users
+from warehouse.app_db.schema import login_addresses, login_failures, login_links, users
 from warehouse.app_db.schema import sessions as sessions_table
 
 PASSWORD = "correct horse battery"
@@ -144,12 +144,39 @@ def test_signing_in_once_more_ends_the_session_that_was_used_longest_ago(
     ("key", "most"), [("name:bob", sessions.MOST_NAME), (f"address:{HERE}", sessions.MOST_ADDRESS)]
 )
 def test_tries_are_limited_by_name_and_by_address_too(database: sa.Engine, key: str, most: int) -> None:
-    with database.begin() as connection:
-        rows = [{"key": key, "at": datetime.now(UTC)} for _ in range(most - 1)]
-        connection.execute(login_failures.insert(), rows)
-    assert signed_in(database)  # and the right password counts for nothing
+    failed(database, key, most - 1)
     assert refused(database, "bob", "wrong") == "the name or the password is wrong"
     assert "too many" in refused(database, "bob", PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("key", "most"), [("name:bob", sessions.MOST_NAME), (f"address:{HERE}", sessions.MOST_ADDRESS)]
+)
+def test_others_cannot_lock_a_user_out_where_the_user_came_in_before(database: sa.Engine, key: str, most: int) -> None:
+    assert signed_in(database)
+    failed(database, key, most)
+    assert signed_in(database)
+    for _ in range(sessions.MOST_PAIR):
+        refused(database, "bob", "wrong")
+    assert "too many" in refused(database, "bob", PASSWORD)  # tries there are few, whoever makes them
+    with database.begin() as connection:
+        connection.execute(login_failures.delete().where(login_failures.c.key.startswith("pair:")))
+        connection.execute(sa.update(login_addresses).values(came_in_at=datetime.now(UTC) - sessions.KNOWN_FOR))
+    assert "too many" in refused(database, "bob", PASSWORD)
+
+
+def test_a_user_is_known_at_a_few_addresses_the_last_ones(database: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MOST_KNOWN", 2)
+    for address in (HERE, "2001:db8::1", THERE):
+        signed_in(database, address)
+    known = [sessions.is_known(database, "bob", address) for address in (HERE, "2001:db8::2", THERE)]
+    assert known == [False, True, True]
+
+
+def failed(database: sa.Engine, key: str, times: int) -> None:
+    """Count as many wrong passwords."""
+    with database.begin() as connection:
+        connection.execute(login_failures.insert(), [{"key": key, "at": datetime.now(UTC)}] * times)
 
 
 def test_only_administrators_manage_users(database: sa.Engine) -> None:

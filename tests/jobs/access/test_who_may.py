@@ -83,7 +83,7 @@ def _removed_pin(home: Home) -> str:
 
 
 def _view(home: Home) -> str:
-    return saved_views.save(home.database, "sql", {"sql": "select 1"})
+    return saved_views.save(home.database, "sql", {"sql": "select 1"}, actor=ADMIN)
 
 
 def _named(home: Home) -> str:
@@ -255,6 +255,41 @@ def test_nobody_stores_more_than_others_can_look_through(
         make(home, number)
     with pytest.raises(AccessError, match="2 "):
         make(home, "3")
+
+
+def test_one_user_changes_so_many_things_a_day_and_may_stop_what_runs(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "MOST_CHANGES_PER_DAY", 3)
+    job_id = _queued(home)
+    for name in "ab":
+        dashboards.create(home.database, name, actor=SUBMITTER)
+    with pytest.raises(AccessError, match="you have changed 3 things within 24 hours"):
+        dashboards.create(home.database, "c", actor=SUBMITTER)
+    queue.cancel(home.database, job_id, actor=SUBMITTER)
+    dashboards.create(home.database, "c", actor=OTHER_SUBMITTER)
+    for name in "defg":
+        dashboards.create(home.database, name, actor=ADMIN)
+
+
+def test_the_audit_table_cuts_what_a_visitor_makes_long(home: Home) -> None:
+    with home.database.begin() as connection:
+        audit.record(connection, VIEWER, "a word", "x" * 10_000, text="y" * 10_000)
+    (entry,) = audit.newest(home.database, 1)
+    assert len(entry.subject) == audit.MOST_SUBJECT
+    assert list(entry.detail) == ["cut"]
+    assert len(entry.detail["cut"]) == audit.MOST_DETAIL // 2
+
+
+def test_studies_are_bounded_each_and_in_a_day(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    _queued(home)
+    monkeypatch.setattr(queue, "MOST_BYTES_PER_DAY", 1)
+    with pytest.raises(AccessError, match="MiB of studies within 24 hours"):
+        _queued(home)
+    queue.submit(home.settings, home.study(), actor=ADMIN)
+    monkeypatch.setattr(queue, "MOST_STUDY_LENGTH", 100)
+    with pytest.raises(UserError, match="a study has 100 at most"):
+        queue.submit(home.settings, home.study(), actor=ADMIN)
 
 
 def test_a_full_queue_takes_no_job_again_but_an_administrators(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -309,7 +309,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         ("max_concurrency 9 can never be reached with num_prompts 4: ask for at least 9 prompts"),
     ),
     (with_load(max_concurrency=0), "loads[0].max_concurrency", "should be greater than or equal to 1, got 0"),
-    (with_load(request_rate_rps=0), "loads[0].request_rate_rps", "should be greater than 0, got 0"),
+    (with_load(request_rate_rps=0), "loads[0].request_rate_rps", "should be greater than or equal to 0.0001, got 0"),
     (
         with_load(burstiness=0.2),
         "loads[0]",

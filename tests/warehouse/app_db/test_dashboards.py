@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -92,6 +93,25 @@ def test_a_restored_pin_returns_to_its_position(engine: sa.Engine, board: str) -
     for _ in range(2):
         pins.restore(engine, first, actor=ADMIN)
     assert figures(engine, board) == ["speedup", "acceptance"]
+
+
+def test_removed_pins_are_forgotten_but_the_last_ones(
+    engine: sa.Engine, board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pins, "MAX_PINS", 2)
+    ids = []
+    for figure in ("a", "b", "c"):
+        ids.append(pins.add(engine, board, replace(SPEEDUP, figure=figure), "", actor=ADMIN))
+        pins.remove(engine, ids[-1], actor=ADMIN)
+    for pin_id in ids:
+        pins.restore(engine, pin_id, actor=ADMIN)
+    assert figures(engine, board) == ["b", "c"]
+
+
+def test_a_pin_holds_no_link_of_any_length(engine: sa.Engine, board: str) -> None:
+    long = PinnedFigure("results", {"job": ("x" * pins.MAX_PARAMETERS_LENGTH,)}, "speedup")
+    with pytest.raises(UserError, match="a pin can hold 20,000 at most"):
+        pins.add(engine, board, long, "", actor=ADMIN)
 
 
 def test_caption_and_moment_can_be_changed_but_not_of_a_removed_pin(engine: sa.Engine, board: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from tests.actors import ADMIN, VIEWER
 from tests.migrated import copy_migrated
 from warehouse.app_db import drafts, saved_views
 from warehouse.app_db.engine import app_engine
@@ -18,19 +19,33 @@ def test_a_draft_is_overwritten_refused_if_too_long_and_deleted_when_old(tmp_pat
     settings = Settings(home=tmp_path / "home")
     copy_migrated(settings.home)
     engine = app_engine(settings.app_database_url)
-    view_id = saved_views.save(engine, "submit", {"a": "view"})
+    view_id = saved_views.save(engine, "submit", {"a": "view"}, actor=ADMIN)
     first, second = drafts.new_id(), drafts.new_id()
-    assert drafts.save(engine, "submit", first, {"name": "half"})
-    assert drafts.save(engine, "submit", first, {"name": "whole"})
-    assert not drafts.save(engine, "submit", first, {"name": "x" * MAX_STATE_LENGTH})
+    assert drafts.save(engine, "submit", first, {"name": "half"}, actor=ADMIN)
+    assert drafts.save(engine, "submit", first, {"name": "whole"}, actor=ADMIN)
+    assert not drafts.save(engine, "submit", first, {"name": "x" * MAX_STATE_LENGTH}, actor=ADMIN)
     assert drafts.load(engine, "submit", first) == {"name": "whole"}
     assert drafts.load(engine, "submit", view_id) is None
     with engine.begin() as connection:
         for row in connection.execute(sa.select(table)).mappings().all():
             older = row["kept_at"] - drafts.KEPT_FOR
             connection.execute(sa.update(table).where(table.c.view_id == row["view_id"]).values(kept_at=older))
-    assert drafts.save(engine, "submit", second, {"name": "new"})
+    assert drafts.save(engine, "submit", second, {"name": "new"}, actor=ADMIN)
     assert drafts.load(engine, "submit", first) is None
     assert drafts.load(engine, "submit", second) == {"name": "new"}
     assert saved_views.load(engine, "submit", view_id) == {"a": "view"}
     engine.dispose()
+
+
+def test_one_user_has_so_many_drafts_the_last_ones(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    copy_migrated(settings.home)
+    engine = app_engine(settings.app_database_url)
+    others = drafts.new_id()
+    drafts.save(engine, "submit", others, {}, actor=VIEWER)
+    ids = [drafts.new_id() for _ in range(drafts.MOST_DRAFTS + 1)]
+    for draft_id in ids:
+        drafts.save(engine, "submit", draft_id, {}, actor=ADMIN)
+    there = [draft_id for draft_id in (*ids, others) if drafts.load(engine, "submit", draft_id) is not None]
+    engine.dispose()
+    assert there == [*ids[1:], others]

@@ -65,10 +65,11 @@ class Proxy:
         name: str = NAME,
         headers: dict[str, str] | None = None,
         data: dict[str, str] | bytes | None = None,
+        source: str = "127.0.0.1",
     ) -> tuple[int, dict[str, str]]:
         form = {"Content-Type": "application/x-www-form-urlencoded"} if isinstance(data, dict) else {}
         body = urlencode(data) if isinstance(data, dict) else data
-        with self.connected(name) as connection:
+        with self.connected(name, source) as connection:
             # A refusal may come before the whole body was sent.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, path, body, {"Host": name} | form | (headers or {}))
@@ -77,10 +78,10 @@ class Proxy:
                 return answer.status, {key.lower(): value for key, value in answer.getheaders()}
 
     @contextlib.contextmanager
-    def connected(self, name: str = NAME) -> Iterator[http.client.HTTPConnection]:
+    def connected(self, name: str = NAME, source: str = "127.0.0.1") -> Iterator[http.client.HTTPConnection]:
         """A connection over TLS; the name is in its handshake."""
         with (
-            socket.create_connection(("127.0.0.1", self.tls), 60) as plain,
+            socket.create_connection(("127.0.0.1", self.tls), 60, (source, 0)) as plain,
             self.trust.wrap_socket(plain, server_hostname=name) as secured,
         ):
             connection = http.client.HTTPConnection(name)
@@ -100,6 +101,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         "DRAFTHOUSE_WEB_LOGIN": "accounts",
         "DRAFTHOUSE_WEB_HTTPS": "true",
         "DRAFTHOUSE_WEB_PUBLIC_HOSTS": NAME,
+        "DRAFTHOUSE_WEB_PROXIES": "127.0.0.1",
     }
     with lab_served(folder, settings) as lab:
         tls, plain = free_port(), free_port()
@@ -206,9 +208,10 @@ def test_other_names_learn_nothing(proxy: Proxy) -> None:
 
 def test_wrong_passwords_are_counted_by_the_visitors_own_address(proxy: Proxy) -> None:
     forged = {"Origin": f"https://{NAME}", "X-Forwarded-For": "203.0.113.7"}
-    assert proxy.ask("/login", "POST", headers=forged, data={"name": "nobody", "password": "x"})[0] == 401
+    wrong = {"name": "nobody", "password": "x"}
+    assert proxy.ask("/login", "POST", headers=forged, data=wrong, source="127.0.0.6")[0] == 401
     (refused, *_) = (entry for entry in audit.newest(proxy.lab.database, 5) if entry.action == "session.refused")
-    assert refused.detail["address"] == "127.0.0.1"
+    assert refused.detail["address"] == "127.0.0.6"
 
 
 def test_the_log_has_no_secret(proxy: Proxy) -> None:

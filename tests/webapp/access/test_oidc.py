@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.server
 import json
 import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
@@ -168,6 +170,68 @@ def test_only_what_the_provider_has_signed_for_this_attempt_is_believed(settings
         changed = {name: value for name, value in (claims | wrong).items() if value is not None}
         with pytest.raises(AccessError, match="its answer is not valid"):
             provider._verified(jwt.encode({"alg": "RS256"}, changed, theirs), NONCE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_ours"),
+    [
+        ({}, True),
+        ({"azp": CLIENT}, True),
+        ({"azp": CLIENT, "aud": [CLIENT, "else"]}, True),
+        ({"azp": "else"}, False),
+        ({"azp": "else", "aud": [CLIENT, "else"]}, False),
+        ({"aud": [CLIENT, "else"]}, False),
+    ],
+)
+def test_a_token_that_was_made_for_another_client_is_refused(
+    settings: Settings, changes: dict[str, Any], *, is_ours: bool
+) -> None:
+    provider, key = oidc.Provider(settings), RSAKey.generate_key(2048)
+    provider._described()
+    provider._keys = {"keys": [key.as_dict(private=False)]}
+    claims = {"iss": settings.web_oidc_issuer, "aud": CLIENT, "nonce": NONCE, "sub": "alice", "exp": time.time() + 60}
+    token = jwt.encode({"alg": "RS256"}, claims | changes, key)
+    if is_ours:
+        assert provider._verified(token, NONCE)["sub"] == "alice"
+    else:
+        with pytest.raises(AccessError, match="its answer is for another client"):
+            provider._verified(token, NONCE)
+
+
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Sends every visitor to `leads_to`, and notes who comes."""
+
+    leads_to: ClassVar[str] = ""
+    seen: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.seen.append(self.path)
+        self.send_response(302)
+        self.send_header("Location", self.leads_to)
+        self.end_headers()
+
+    do_GET = do_POST  # noqa: N815 - the name that the server looks for
+
+    def log_message(self, *_arguments: object) -> None:
+        """Nothing."""
+
+
+def test_the_clients_secret_does_not_follow_a_redirect_to_another_server(settings: Settings) -> None:
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere) as provider,
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere) as elsewhere,
+    ):
+        for server in (provider, elsewhere):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        _Elsewhere.leads_to = f"http://127.0.0.1:{elsewhere.server_port}/stolen"
+        asked = oidc.Provider(settings)
+        asked._read_s = time.monotonic()
+        asked._description = {"token_endpoint": f"http://127.0.0.1:{provider.server_port}/token"}
+        with pytest.raises(AccessError, match=f"leads from 127.0.0.1:{provider.server_port} to 127.0.0.1"):
+            asked._exchanged({"code": "x"})
+        provider.shutdown()
+        elsewhere.shutdown()
+    assert _Elsewhere.seen == ["/token"]
 
 
 def test_a_provider_that_is_away_is_said_in_a_sentence(settings: Settings) -> None:

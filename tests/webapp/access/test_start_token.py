@@ -70,3 +70,32 @@ def test_each_start_has_a_token_of_its_own_for_its_owner_alone(tmp_path: Path) -
     file.unlink()
     with pytest.raises(UserError, match="is gone: start the page again"):
         start_token.read(file)
+
+
+def test_without_its_file_every_way_in_says_what_to_do(tmp_path: Path) -> None:
+    with lab_served(tmp_path, {"DRAFTHOUSE_WEB_LOGIN": "token"}) as lab:
+        opened = lab.ask(f"/?token={token(lab)}")[1]["set-cookie"].partition(";")[0]
+        lab.settings.start_token_file.rename(tmp_path / "away")
+        ways = [
+            lab.ask("/home", headers={"Cookie": opened}),
+            lab.ask("/home?token=x"),
+            lab.ask("/login", "POST", data={"token": "x"}),
+            lab.ask("/api/v1/me", headers={"Authorization": "Bearer x"}),
+            lab.ask("/logout", headers={"Cookie": opened}),
+            lab.ask("/login"),
+        ]
+        assert [status for status, _, _ in ways] == [503, 503, 503, 503, 200, 200]
+        assert all("token cannot be read" in body for status, _, body in ways if status == 503)
+        assert all(str(tmp_path) not in body for _, _, body in ways)
+        assert lab.websocket(Cookie=opened) == 503
+        (tmp_path / "away").rename(lab.settings.start_token_file)
+        assert lab.ask("/home", headers={"Cookie": opened})[0] == 200
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
+def test_a_file_without_a_token_opens_nothing(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "web-token"
+    file.touch(mode=0o600)
+    file.write_bytes(content)
+    with pytest.raises(UserError, match="remove it and start the page again"):
+        start_token.read(file)

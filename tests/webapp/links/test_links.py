@@ -27,7 +27,7 @@ def board(lab: Lab) -> Iterator[str]:
     """A dashboard with a figure of one study, and a question about the audit table."""
     made = dashboards.create(lab.database, "Shared", actor=VIEWER)
     pins.add(lab.database, made, PinnedFigure("results", {"job": (lab.home.three_arms,)}, "speedup"), "", actor=VIEWER)
-    asks = saved_views.save(lab.database, "sql", {"sql": "select * from audit", "drawn": None})
+    asks = saved_views.save(lab.database, "sql", {"sql": "select * from audit", "drawn": None}, actor=ADMIN)
     pins.add(lab.database, made, PinnedFigure("sql", {"query": (asks,)}, "table"), "", actor=VIEWER)
     yield made
     dashboards.remove(lab.database, made, actor=VIEWER)

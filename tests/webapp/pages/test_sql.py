@@ -131,9 +131,9 @@ def test_lists_and_structs_have_no_place_on_an_axis(settings: Settings) -> None:
 
 def test_the_same_state_has_the_same_link_and_pages_do_not_mix(settings: Settings) -> None:
     engine = app_engine(settings.app_database_url)
-    view_id = saved_views.save(engine, "sql", {"a": 1, "b": 2})
-    assert saved_views.save(engine, "sql", {"b": 2, "a": 1}) == view_id
-    assert saved_views.save(engine, "explore", {"a": 1, "b": 2}) != view_id
+    view_id = saved_views.save(engine, "sql", {"a": 1, "b": 2}, actor=ADMIN)
+    assert saved_views.save(engine, "sql", {"b": 2, "a": 1}, actor=ADMIN) == view_id
+    assert saved_views.save(engine, "explore", {"a": 1, "b": 2}, actor=ADMIN) != view_id
     assert saved_views.load(engine, "sql", view_id) == {"a": 1, "b": 2}
     assert saved_views.load(engine, "explore", view_id) is None
     engine.dispose()

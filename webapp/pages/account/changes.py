@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from lab.errors import UserError
+from webapp.shared.errors import callback
 from webapp.shared.text import literal
 
 
@@ -25,6 +26,7 @@ def button(label: str, icon: str, key: str, part: str, change: Callable[[], str]
     st.button(label, icon=f":material/{icon}:", key=key, on_click=_make, args=(part, change))
 
 
+@callback
 def _make(part: str, change: Callable[[], str]) -> None:
     try:
         note(part, change())

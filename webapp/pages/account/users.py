@@ -13,6 +13,7 @@ from webapp.access import visitor
 from webapp.access.gate import gate
 from webapp.pages.account import changes
 from webapp.shared import published_data
+from webapp.shared.errors import callback
 from webapp.shared.text import literal
 
 _PART = "users"
@@ -107,11 +108,9 @@ def _show_chosen(users: list[User]) -> None:
     )
 
 
+@callback
 def _link_again(name: str) -> None:
-    try:
-        _make_link(name)
-    except UserError as error:
-        changes.refuse(_PART, error)
+    _make_link(name)
 
 
 def _give_role(user: User, role: Role) -> str:

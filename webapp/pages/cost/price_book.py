@@ -18,6 +18,7 @@ from warehouse.app_db.price_book import Entry, price_from
 from webapp.access import visitor
 from webapp.pages.cost import data
 from webapp.shared import undo_banner
+from webapp.shared.errors import callback
 from webapp.shared.text import literal
 
 _IN_FORCE, _WITHDRAWN = "in force", "withdrawn"
@@ -112,6 +113,7 @@ def _label(entry: Entry) -> str:
     return f"{entry.price_id}: {price.hardware}, {number(price.per_hour)} {price.currency} from {price.valid_from}"
 
 
+@callback
 def _withdraw(entry: Entry) -> None:
     withdraw(entry.price_id, to_add_again=entry.price)
 
@@ -169,6 +171,7 @@ def _show_problem(problems: Mapping[str, str], field: str) -> None:
         st.caption(f":red[{literal(sentence)}]")
 
 
+@callback
 def _add() -> None:
     values = {field: st.session_state.get(f"price-{field}") for field in (*_FIELDS, *_PRICES)}
     price, st.session_state[_PROBLEMS] = read(values)

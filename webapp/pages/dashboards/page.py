@@ -24,7 +24,7 @@ from webapp.pages.dashboards import arranging, html_export, render_pins, variabl
 from webapp.pages.dashboards.pin_dialog import choose_moment
 from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
 from webapp.shared import downloads, published_data, undo_banner
-from webapp.shared.errors import show_user_errors
+from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
 from webapp.shared.tables import written
 from webapp.shared.text import count, literal, moment
@@ -44,8 +44,6 @@ _FULL_SCREEN = """<style>
 [data-testid=stSidebar], [data-testid=stHeader], .st-key-study-bar { display: none }
 [data-testid=stMainBlockContainer] { padding-top: 1rem; max-width: none }
 </style>"""
-#: Key in the session's state: why the last change was refused; the page shows it once.
-REFUSAL = "dashboards-refusal"
 #: Whose last change `webapp.shared.undo_banner` shows, on the list and on each dashboard.
 UNDO = "dashboards"
 
@@ -80,6 +78,7 @@ def _show_removed(dashboard: Dashboard) -> None:
         st.button("Restore it", icon=":material/undo:", on_click=_restore, args=(dashboard.dashboard_id,))
 
 
+@callback
 def _restore(dashboard_id: str) -> None:
     dashboards.restore(published_data.engine(), dashboard_id, actor=visitor.actor())
 
@@ -182,24 +181,21 @@ def _show_naming(dashboard: Dashboard) -> None:
         )
         st.button("Add a text card", icon=":material/notes:", on_click=_add_text, args=(dashboard,))
         st.button("Remove the dashboard", icon=":material/delete:", on_click=_remove, args=(dashboard,))
-    if refusal := st.session_state.pop(REFUSAL, None):
-        st.warning(literal(refusal), icon=":material/info:")
 
 
+@callback
 def _rename(dashboard: Dashboard, name_key: str) -> None:
-    try:
-        name = st.session_state[name_key].strip()
-        dashboards.rename(published_data.engine(), dashboard.dashboard_id, name, actor=visitor.actor())
-    except UserError as error:
-        st.session_state[REFUSAL] = str(error)
+    name = st.session_state[name_key].strip()
+    dashboards.rename(published_data.engine(), dashboard.dashboard_id, name, actor=visitor.actor())
 
 
+@callback
 def _add_text(dashboard: Dashboard) -> None:
     caption = pins.caption_of("Title", "Text of the card")
-    engine, card = published_data.engine(), pins.text_card()
-    _try(lambda: pins.add(engine, dashboard.dashboard_id, card, caption, actor=visitor.actor()))
+    pins.add(published_data.engine(), dashboard.dashboard_id, pins.text_card(), caption, actor=visitor.actor())
 
 
+@callback
 def _remove(dashboard: Dashboard) -> None:
     dashboard_id = dashboard.dashboard_id
     dashboards.remove(published_data.engine(), dashboard_id, actor=visitor.actor())
@@ -280,13 +276,13 @@ def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
         arranging.show({card.pin.pin_id: card.about.title for card in cards}, _arrange)
 
 
+@callback
 def _arrange(change: arranging.Arranged) -> None:
     engine, actor = published_data.engine(), visitor.actor()
     if change.is_wide is not None:
-        is_wide = change.is_wide
-        _try(lambda: pins.resize(engine, change.pin_id, is_wide=is_wide, actor=actor))
+        pins.resize(engine, change.pin_id, is_wide=change.is_wide, actor=actor)
     else:
-        _try(lambda: pins.move(engine, change.pin_id, change.before, actor=actor))
+        pins.move(engine, change.pin_id, change.before, actor=actor)
 
 
 def _show_card(card: RenderedPin, mode: Mode) -> None:
@@ -365,29 +361,25 @@ def _show_caption_and_moment(pin: Pin) -> None:
     )
 
 
+@callback
 def _save(pin: Pin, as_of: datetime | None) -> None:
     """With what is typed now: the click may come before the page has seen it."""
     caption = pins.caption_of(*(st.session_state[f"{field}-{pin.pin_id}"] for field in ("title", "caption")))
-    _try(lambda: pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor()))
+    pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor())
 
 
+@callback
 def _move(cards: Sequence[RenderedPin], place: int, to: int) -> None:
     before = cards[to].pin.pin_id if to < len(cards) else None
-    _try(lambda: pins.move(published_data.engine(), cards[place].pin.pin_id, before, actor=visitor.actor()))
+    pins.move(published_data.engine(), cards[place].pin.pin_id, before, actor=visitor.actor())
 
 
+@callback
 def _remove_card(card: RenderedPin) -> None:
     engine, pin_id = published_data.engine(), card.pin.pin_id
     pins.remove(engine, pin_id, actor=visitor.actor())
     message = f"The pin “{card.about.title}” was removed."
     undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.restore(engine, pin_id, actor=visitor.actor()))
-
-
-def _try(change: Callable[[], object]) -> None:
-    try:
-        change()
-    except UserError as error:
-        st.session_state[REFUSAL] = str(error)
 
 
 def _button(label: str, icon: str, pin_id: str, change: Callable[[], None], **options: Any) -> None:

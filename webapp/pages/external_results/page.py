@@ -13,7 +13,7 @@ from lab.errors import UserError
 from webapp.access import visitor
 from webapp.pages.external_results import data
 from webapp.shared import undo_banner, uploads, url_params, url_widgets
-from webapp.shared.errors import show_user_errors
+from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.tables import columns, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
@@ -157,6 +157,7 @@ def _show_one(job: pd.Series) -> None:
             )
 
 
+@callback
 def _remove(job_id: str) -> None:
     try:
         data.remove(job_id)

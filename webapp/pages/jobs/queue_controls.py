@@ -9,7 +9,7 @@ import sqlalchemy as sa
 import streamlit as st
 
 from jobs import order
-from jobs.table import Job
+from jobs.table import MAX_PRIORITY, Job
 from jobs.worker_registry import WorkerInfo
 from lab.access import Change
 from lab.study import Study
@@ -73,12 +73,12 @@ def show_controls(job: Job, position: int, last: int) -> None:
     with st.popover("Priority", icon=":material/low_priority:"):
         entered = st.number_input(
             "Priority",
-            -order.MAX_PRIORITY,
-            order.MAX_PRIORITY,
-            job.priority,
+            -MAX_PRIORITY,
+            MAX_PRIORITY,
+            max(-MAX_PRIORITY, min(job.priority, MAX_PRIORITY)),  # an earlier version stored any number
             step=1,
             key=f"priority-{job.job_id}-{job.priority}",
-            help="Higher runs first; equal priorities run in the order of submission",
+            help="Higher runs first; of equals, those who submitted take turns",
         )
         if st.button("Set the priority", key=f"set-priority-{job.job_id}", type="primary"):
             _change(lambda engine: order.reprioritise(engine, job.job_id, int(entered or 0), actor=visitor.actor()))

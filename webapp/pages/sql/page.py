@@ -20,13 +20,13 @@ from webapp.pages.sql import assistant, data, figures, state
 from webapp.pages.sql.data import Answer
 from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
 from webapp.shared import published_data
-from webapp.shared.errors import show_user_errors
+from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import QUERY, View
 
-_EXAMPLE, _NAMED, _NAME, _REFUSAL = "sql-example", "sql-named", "sql-name", "sql-refusal"
+_EXAMPLE, _NAMED, _NAME = "sql-example", "sql-named", "sql-name"
 _LINE_HEIGHT, _MIN_LINES, _MAX_LINES = 22, 7, 22
 _HISTORY_LETTERS = 90
 _STOPPED = "sql-stopped"
@@ -68,19 +68,17 @@ def show_editor() -> None:
         "SQL",
         key=TEXT,
         height=_LINE_HEIGHT * min(_MAX_LINES, max(_MIN_LINES, lines)),
-        on_change=state.update_link,
+        on_change=callback(state.update_link),
         label_visibility="collapsed",
     )
     assistant.show()
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("Run", type="primary", icon=":material/play_arrow:", on_click=state.update_link)
+        st.button("Run", type="primary", icon=":material/play_arrow:", on_click=callback(state.update_link))
         _show_naming()
         _show_history()
         st.caption(
             "Ctrl+Enter runs the query. Queries are read-only and have a time limit. The URL links to this query."
         )
-    if refusal := st.session_state.pop(_REFUSAL, None):
-        st.warning(literal(refusal), icon=":material/info:")
 
 
 def _show_choices() -> None:
@@ -101,6 +99,7 @@ def _show_choices() -> None:
         )
 
 
+@callback
 def _take_example() -> None:
     chosen = next((example for example in EXAMPLES if example.title == st.session_state[_EXAMPLE]), None)
     if chosen is not None:
@@ -108,6 +107,7 @@ def _take_example() -> None:
         st.session_state[_NAMED] = None
 
 
+@callback
 def _take_named() -> None:
     view_ids = {view.name: view.view_id for view in saved_views.named_views(published_data.engine(), PAGE)}
     if (view_id := view_ids.get(st.session_state[_NAMED])) is not None:
@@ -136,25 +136,18 @@ def _show_history() -> None:
             words = " ".join(query.sql.split())
             shown = words if len(words) <= _HISTORY_LETTERS else f"{words[:_HISTORY_LETTERS]} ..."
             label, key = literal(shown), f"sql-history-{place}"
-            st.button(label, key=key, help=f"```sql\n{query.sql}\n```", on_click=state.show, args=(query,))
+            st.button(label, key=key, help=f"```sql\n{query.sql}\n```", on_click=callback(state.show), args=(query,))
 
 
+@callback
 def _save() -> None:
-    try:
-        saved_views.name_view(
-            published_data.engine(),
-            PAGE,
-            st.session_state[_NAME].strip(),
-            state.save(state.current()),
-            actor=visitor.actor(),
-        )
-    except UserError as error:
-        st.session_state[_REFUSAL] = str(error)
-        return
+    name, view_id = st.session_state[_NAME].strip(), state.save(state.current())
+    saved_views.name_view(published_data.engine(), PAGE, name, view_id, actor=visitor.actor())
     st.session_state[_NAMED] = st.session_state[_NAME].strip()
     st.session_state[_NAME] = ""
 
 
+@callback
 def _forget(name: str) -> None:
     saved_views.remove_name(published_data.engine(), PAGE, name, actor=visitor.actor())
     st.session_state[_NAMED] = None
@@ -206,11 +199,16 @@ def show_answer() -> None:
         state.set_chart(None)  # the chart of an earlier query
         query = state.current()
     _show_size(answer)
+    try:
+        view_id = state.save(query)
+    except UserError as error:
+        st.info(f"This answer cannot be pinned or linked to: {literal(error)}.", icon=":material/link_off:")
+        view_id = ""
     table, chart = st.tabs(["Table", "Chart"], default="Chart" if query.chart else "Table")
     with table:
-        _show_table(answer.frame, query)
+        _show_table(answer.frame, query, view_id)
     with chart:
-        _show_chart(answer, query)
+        _show_chart(answer, query, view_id)
 
 
 def _stop(sql: str) -> None:
@@ -218,11 +216,16 @@ def _stop(sql: str) -> None:
     st.session_state[_STOPPED] = sql
 
 
-def _show_table(frame: pd.DataFrame, query: Query) -> None:
-    view_id = state.save(query)
-    title, view = figures.title_of(query.sql, view_id), View(state.PAGE, {QUERY: (view_id,)})
+def _show_table(frame: pd.DataFrame, query: Query, view_id: str) -> None:
+    """`view_id` is empty for a query that is not saved."""
+    title, view = figures.title_of(query.sql, view_id), _view(view_id)
     show_table(frame, {}, title, view, "answer")
     pin_dialog.show_button(title, view, figures.TABLE, "Pin the table")
+
+
+def _view(view_id: str) -> View:
+    """The link of a saved query; of one that is not saved there is none, and no pin."""
+    return View(state.PAGE, {QUERY: (view_id,)}) if view_id else View("")
 
 
 def _show_size(answer: Answer) -> None:
@@ -235,17 +238,18 @@ def _show_size(answer: Answer) -> None:
     st.caption(f"{rows}, {count(len(answer.frame.columns), 'column')}, {number(answer.duration_s, 2)} s{rounded}")
 
 
-def _show_chart(answer: Answer, query: Query) -> None:
+def _show_chart(answer: Answer, query: Query, view_id: str) -> None:
     columns = answer.drawable
     if answer.chart is None:
         st.caption("A chart needs at least one row, and two columns of plain values.")
         return
     initial = query.chart or answer.chart
     chosen = _choose(columns, initial)
-    view_id = state.save(Query(query.sql, chosen))
+    if view_id and chosen != query.chart:
+        view_id = state.save(Query(query.sql, chosen))
     mode, title = colour_mode(), figures.title_of(query.sql, view_id)
     figure = figures.cached_chart(query.sql, chosen, title, mode)
-    show_figures([figure], mode, View(state.PAGE, {QUERY: (view_id,)}))
+    show_figures([figure], mode, _view(view_id))
     if chosen != initial:
         state.set_chart(chosen)
 

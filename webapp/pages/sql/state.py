@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import streamlit as st
 
 from warehouse.app_db import saved_views
+from webapp.access import visitor
 from webapp.charts.custom import ChartSpec
 from webapp.shared import published_data
 from webapp.shared.url_params import QUERY
@@ -123,7 +124,8 @@ def load() -> str | None:
     if TEXT in st.session_state and requested == shown:
         return None
     query = None if requested is None else saved(requested)
-    if query is not None:
+    if query is not None and requested is not None:
+        saved_views.note_opened(published_data.engine(), requested)
         _fill(query)
         st.session_state[_VIEW_ID] = requested
     elif TEXT not in st.session_state:
@@ -136,9 +138,9 @@ def current() -> Query:
 
 
 def save(query: Query) -> str:
-    """Save the query; the same query always gets the same id."""
+    """Save the query; the same query always gets the same id. Raises UserError if it is not stored."""
     chart = None if query.chart is None else asdict(query.chart)
-    return saved_views.save(published_data.engine(), PAGE, {"sql": query.sql, "drawn": chart})
+    return saved_views.save(published_data.engine(), PAGE, {"sql": query.sql, "drawn": chart}, actor=visitor.actor())
 
 
 def saved(view_id: str) -> Query | None:

@@ -184,6 +184,7 @@ def field(
     """One field, with its problems below."""
     value = initial[name]
     if widget is st.number_input:
+        value = row_widgets.shown_number(value)
         value = float(value) if isinstance(options["step"], float) and value is not None else value
         options |= {"format": "%g"} if isinstance(options["step"], float) else {}
     entered = widget(label, value=value, key=row_widgets.key(name), **options)

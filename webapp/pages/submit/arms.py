@@ -215,7 +215,7 @@ def _show_option(widgets: RowWidgets, option: Option, value: Any) -> None:
     elif isinstance(value, bool):
         st.session_state[key] = value
         st.toggle(label, **shared, width="stretch")
-    elif isinstance(value, int | float):
+    elif isinstance(value, int | float) and row_widgets.fits_a_field(value):
         st.session_state[key] = value
         st.number_input(label, step=1 if isinstance(value, int) else 0.1, **shared)
     else:

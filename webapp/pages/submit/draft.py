@@ -14,6 +14,7 @@ import streamlit as st
 
 from jobs.engines.profiles import is_secret
 from warehouse.app_db import drafts
+from webapp.access import visitor
 from webapp.pages.submit import form_state, text_editor
 from webapp.pages.submit.form_model import FormValues, Row
 from webapp.shared import published_data
@@ -72,7 +73,7 @@ def follow(start: Mapping[str, Any]) -> None:
     if state == st.session_state.get(_SAVED):
         return
     draft_id = st.session_state.setdefault(_ID, drafts.new_id())
-    if drafts.save(published_data.engine(), _PAGE, draft_id, state):
+    if drafts.save(published_data.engine(), _PAGE, draft_id, state, actor=visitor.actor()):
         st.session_state[_SAVED] = state
         st.query_params[EDITS] = draft_id
 

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 import streamlit as st
 
-from jobs.order import MAX_PRIORITY
+from jobs.table import MAX_PRIORITY
 from lab.access import Change
 from lab.study import Study
 from lab.study.plan import repeats_of_a_launch
@@ -91,7 +91,7 @@ def _show_submit(study: Study | None, problems: Sequence[Problem], submit: Submi
     is_submitted = _is_submitted(study, receipt)
     with st.container(horizontal=True, vertical_alignment="bottom", width="content", gap="small"):
         highest = MAX_PRIORITY if visitor.allowed_any(Change.ORDER) else 0
-        help_text = "Higher runs first; equal priorities run in the order of submission"
+        help_text = "Higher runs first; of equals, those who submitted take turns"
         entered = st.number_input(
             "Priority", -MAX_PRIORITY, highest, 0, step=1, width=110, help=help_text, key="submit-priority"
         )

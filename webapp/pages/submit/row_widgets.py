@@ -6,6 +6,7 @@ Each row has widget keys of its own, so that adding or removing one leaves what 
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,6 +25,7 @@ PERSIST: Literal["page"] = "page"
 _OPEN_WIDTH, _REMOVE_WIDTH = 48, 34
 BUTTONS_WIDTH = _OPEN_WIDTH + _REMOVE_WIDTH + 8
 _DETAILS_WIDTH = 400
+_LARGEST = 2**53 - 1
 #: In pixels, or an equal share of the space that is left.
 Width = int | Literal["stretch"]
 #: The header of a column: its label, as wide as the fields below, and a help text.
@@ -58,6 +60,18 @@ def add_after(table: str, number: int, row: Row) -> None:
     add(table, row)
     numbers = [other for other, _ in rows(table)]
     rows(table).insert(numbers.index(number) + 1, rows(table).pop())
+
+
+def fits_a_field(value: float | None) -> bool:
+    """Whether a browser's number field can show it: of anything else it makes an error of the whole page."""
+    return value is None or (math.isfinite(value) and abs(value) <= _LARGEST)
+
+
+def shown_number(value: Any) -> Any:
+    """The number, or the nearest that a field can show: the check of the study refuses that, too."""
+    if value is None or fits_a_field(value):
+        return value
+    return type(value)(0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST)))
 
 
 def remove(table: str, number: int) -> None:
@@ -119,13 +133,13 @@ class RowWidgets:
 
     def count(self, column: str, label: str, default: int | None = None, **options: Any) -> int | None:
         """A whole number, or None if the field is empty. `default`: what it begins with if the row has none."""
-        value: int | None = self.initial.get(column) or default
+        value: int | None = shown_number(self.initial.get(column) or default)
         entered = st.number_input(label, value=value, step=1, key=self.key(column), **self._options(options))
         return None if entered is None else int(entered)
 
     def number_field(self, column: str, label: str, step: float = 0.5, **options: Any) -> float | None:
         """A number, or None if the field is empty; `set_value` may change it."""
-        initial = self.initial.get(column)
+        initial = shown_number(self.initial.get(column))
         st.session_state.setdefault(self.key(column), None if initial is None else float(initial))
         options = self._options(options)
         entered = st.number_input(label, value=None, step=step, format="%g", key=self.key(column), **options)

@@ -25,7 +25,7 @@ from webapp.pages.submit import draft, form_options, form_state, text_editor
 from webapp.pages.submit.draft import Draft
 from webapp.pages.submit.form_model import FormValues
 from webapp.shared import published_data, undo_banner, url_params
-from webapp.shared.errors import show_user_errors
+from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.text import literal
 from webapp.shared.verdicts import answers
 from webapp.shared.verdicts.answers import DECIDE, FROM_JOB, TUNE
@@ -223,6 +223,7 @@ def _show_reference_toggle(start: Start) -> None:
         )
 
 
+@callback
 def _chosen() -> None:
     chosen: Start = st.session_state[_CHOICE]
     reference = bool(st.session_state.get(_REFERENCE, False)) and chosen != Start("preset", form_options.DEMO)

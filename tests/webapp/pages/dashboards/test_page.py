@@ -47,7 +47,7 @@ def press(app: AppTest, key: str) -> AppTest:
 
 def query(engine: sa.Engine, sql: str, chart: ChartSpec | None = None) -> dict[str, tuple[str, ...]]:
     state = {"sql": sql, "drawn": None if chart is None else asdict(chart)}
-    return {"query": (saved_views.save(engine, "sql", state),)}
+    return {"query": (saved_views.save(engine, "sql", state, actor=ADMIN),)}
 
 
 def test_every_page_with_a_button_to_pin_can_be_drawn_on_a_dashboard() -> None:

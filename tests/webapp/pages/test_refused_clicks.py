@@ -1,0 +1,98 @@
+"""Whatever is clicked or typed on a page after its visitor may do nothing any more is a sentence, on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from streamlit.runtime.context import ContextProxy
+from streamlit.testing.v1 import AppTest
+
+from jobs import queue
+from jobs.access import accounts, sessions
+from lab.access import Actor, Role
+from lab.study import Study
+from tests.actors import ADMIN
+from tests.lab.studies import study
+from tests.webapp.conftest import OpenPage, forget_everything
+from tests.webapp.homes import failed_job
+from tests.webapp.measured import measure_study
+from tests.webapp.page_text import words
+from warehouse.app_db import dashboards, pins, price_book, saved_views
+from warehouse.app_db.engine import app_engine
+from warehouse.app_db.price_book import price_from
+from warehouse.settings import Settings
+from webapp.server.asgi import page_routes
+
+PAGES = sorted(route.path.removeprefix("/") for route in page_routes())
+VISITOR = Actor("vera", Role.ADMINISTRATOR)
+_PRICE = {"hardware": "cpu", "valid_from": "2026-01-01", "currency": "USD", "source": "me", "rented_per_hour": 1.0}
+
+
+@pytest.fixture
+def cookie(settings: Settings, demo: Study, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """What the browser of an administrator sends, who owns something of everything."""
+    measure_study(settings, study(name="measured"))
+    queue.submit(settings, demo, actor=VISITOR)
+    queue.submit(settings, study(name="second"), actor=VISITOR)
+    failed_job(settings, demo, "the engine is gone")
+    database = app_engine(settings.app_database_url)
+    accounts.add_user(database, VISITOR.name, VISITOR.role, actor=ADMIN)
+    accounts.add_user(database, "viola", Role.VIEWER, actor=ADMIN)
+    board = dashboards.create(database, "board", actor=VISITOR)
+    for _ in range(2):
+        pins.add(database, board, pins.text_card(), "text", actor=VISITOR)
+    view = saved_views.save(database, "sql", {"sql": "select 1", "drawn": None}, actor=VISITOR)
+    saved_views.name_view(database, "sql", "mine", view, actor=VISITOR)
+    price_book.add(database, price_from(_PRICE), actor=VISITOR)
+    sent = {"drafthouse-8501": sessions.begin(database, VISITOR.name, "127.0.0.1"), "board": board}
+    database.dispose()
+    monkeypatch.setenv("DRAFTHOUSE_WEB_LOGIN", "accounts")
+    monkeypatch.setattr(ContextProxy, "cookies", property(lambda _context: sent))
+    forget_everything()
+    yield sent
+    forget_everything()
+
+
+def changes(app: AppTest) -> list[tuple[str, str, Callable[[Any], object]]]:
+    """Each way to change something on a page: the kind of widget, its key, and what a visitor does with it."""
+    ways: dict[str, Callable[[Any], object]] = {
+        "button": lambda widget: widget.click(),
+        "text_input": lambda widget: widget.set_value("changed"),
+        "text_area": lambda widget: widget.set_value("select 2"),
+        "selectbox": lambda widget: widget.select_index(len(widget.options) - 1),
+        "toggle": lambda widget: widget.set_value(not widget.value),
+    }
+    return [
+        (kind, widget.key, way)
+        for kind, way in ways.items()
+        for widget in getattr(app, kind)
+        if widget.key and not widget.disabled and (kind != "selectbox" or widget.options)
+    ]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", [*PAGES, "dashboards?board", "sql?named"])
+def test_what_is_refused_after_the_page_was_opened_is_a_sentence(
+    open_page: OpenPage, cookie: dict[str, str], page: str
+) -> None:
+    session = dict(cookie)
+
+    def opened() -> AppTest:
+        cookie.update(session)
+        name, _, which = page.partition("?")
+        app = open_page(name, **({"dashboard": session["board"]} if which == "board" else {}))
+        if which == "board":
+            app.toggle(key="dashboards-edit").set_value(True).run()
+        if which == "named":
+            app.selectbox(key="sql-named").select("mine").run()
+        return app
+
+    for kind, key, way in changes(opened()):
+        app = opened()
+        way(getattr(app, kind)(key=key))
+        cookie.clear()
+        app.run()
+        assert not app.exception, f"{kind} {key} of {page}: {app.exception}"
+        assert "your session has ended: load this page again to sign in" in words(app), key
