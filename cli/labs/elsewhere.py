@@ -179,7 +179,17 @@ class Elsewhere(Lab):
         found = self._lab.ask("/sql", "POST", body={"sql": query})
         return SqlAnswer(found["columns"], found["rows"], found["left_out"])
 
-    def import_paths(self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress) -> Imported:
+    def import_paths(
+        self,
+        paths: Sequence[Path],
+        tool: str,
+        labels: Mapping[str, str],
+        progress: Progress,
+        *,
+        as_measured: bool = False,
+    ) -> Imported:
+        if as_measured:
+            raise UserError("--as-measured is for the lab's own host: there, unset DRAFTHOUSE_SERVER")
         from warehouse.bundles.restore import is_export
         from warehouse.importers.files import read_paths
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from lab import access
-from lab.access import Actor, Change
-from lab.errors import ForeignFileError
+from lab.access import Actor, Change, Role
+from lab.errors import AccessError, ForeignFileError
 from warehouse.app_db import audit
-from warehouse.app_db.engine import app_engine
-from warehouse.bundles.imported_bundle import ImportedBundle, record_of, write_imported
-from warehouse.bundles.restore import is_export, restore_bundles
-from warehouse.bundles.run_bundle import find_bundles
+from warehouse.app_db import schema as app_schema
+from warehouse.app_db.engine import app_engine, reading
+from warehouse.bundles.imported_bundle import ImportedBundle, imported_places, record_of, write_imported
+from warehouse.bundles.restore import is_export, restore_as_measured, restore_bundles
 from warehouse.disk_room import refuse_full_disk
 from warehouse.importers.detect import FORMATS, format_of
 from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, printable, read_paths
@@ -59,27 +62,58 @@ def import_paths(
     progress: Progress = _silent,
     *,
     actor: Actor,
+    as_measured: bool = False,
 ) -> Import:
     """Import all files and folders, or raise ForeignFileError or AccessError and import nothing.
 
-    A folder that another Drafthouse exported is restored as it is, on its own: its runs keep their ids and count as
+    The runs of a folder that another Drafthouse exported, which is imported on its own, count as imported by the actor.
+    `as_measured`, for an administrator at the command line, restores them as they are: they keep their ids and count as
     measured.
     """
     access.require(actor, Change.IMPORT, is_new=True)
     exported = [path for path in paths if is_export(path)]
+    if as_measured:
+        _refuse_measured(actor, paths, exported)
     if not exported:
         return import_read(settings, read_paths(paths), tool, labels, progress, actor=actor)
     if len(paths) > 1 or labels or tool != AUTO:
         name = printable(exported[0].as_posix())
         raise ForeignFileError(f"{name} was exported by Drafthouse: import it alone, without a tool and labels")
     size_bytes = sum(file.stat().st_size for file in exported[0].rglob("*") if file.is_file())
-    _refuse_too_much(settings, actor, size_bytes)
+    refuse_too_much = _limits(settings, actor)
+    refuse_too_much(size_bytes)
     try:
-        runs, new = restore_bundles(settings.bundles, exported[0])
+        if as_measured:
+            restored = restore_as_measured(settings.bundles, exported[0], partial(_refuse_own_jobs, settings))
+        else:
+            restored = restore_bundles(settings.bundles, exported[0], actor.name, refuse_too_much)
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
-    _record(settings, actor, exported[0].name, new, size_bytes)
-    return Import(jobs=(), runs=(), new_run_ids=new, skipped=(), taken_in=runs)
+    size_bytes = max(size_bytes, restored.size_bytes)
+    _record(settings, actor, ", ".join(restored.jobs), restored.new_run_ids, size_bytes, as_measured=as_measured)
+    return Import(restored.jobs, (), restored.new_run_ids, (), restored.run_ids)
+
+
+def _refuse_measured(actor: Actor, paths: Sequence[Path], exported: Sequence[Path]) -> None:
+    if actor.via != "command" or actor.role is not Role.ADMINISTRATOR:
+        raise AccessError("only an administrator of the lab's own host can import runs as measured ones")
+    if not exported:
+        name = printable(paths[0].as_posix()) if paths else "nothing"
+        raise ForeignFileError(f"{name} was not exported by Drafthouse: only its own runs can count as measured")
+
+
+def _refuse_own_jobs(settings: Settings, jobs: set[str]) -> None:
+    """Raise ForeignFileError if a job of this lab's queue, ended or not, would get runs."""
+    engine = app_engine(settings.app_database_url)
+    try:
+        with reading(engine).connect() as connection:
+            stored = set(connection.scalars(sa.select(app_schema.jobs.c.job_id)))
+    finally:
+        engine.dispose()
+    if own := sorted(jobs & stored):
+        raise ForeignFileError(
+            f"{own[0]} is a job of this lab, and an import adds nothing to it: import the folder without --as-measured"
+        )
 
 
 def import_read(
@@ -98,7 +132,7 @@ def import_read(
         raise ForeignFileError(
             f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
         )
-    _refuse_too_much(settings, actor, size_bytes)
+    _limits(settings, actor)(size_bytes)
     read = read_runs(files, tool, labels, progress)
     progress("storing", _COMPUTED)
     if size_bytes >= WORTH_GIVING_BACK_BYTES:
@@ -109,34 +143,44 @@ def import_read(
         new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.pieces for file in read.files})
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
-    places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
+    places = imported_places(settings.bundles)
     jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
     new_ids = tuple(record.run.run_id for record in new)
     _record(settings, actor, ", ".join(jobs), new_ids, size_bytes)
     return Import(tuple(jobs), tuple(replace(run, requests=None) for run in read.runs), new_ids, read.skipped)
 
 
-def _refuse_too_much(settings: Settings, actor: Actor, size_bytes: int) -> None:
-    """Raise ForeignFileError or UserError before anything is stored, if the disk or the user's day has no room."""
-    refuse_full_disk(settings.bundles, settings.least_free_mib + size_bytes // MIB, "the import")
-    if actor.via == "command":
-        return
-    engine = app_engine(settings.app_database_url)
-    try:
-        earlier = sum(entry.detail.get("bytes", 0) for entry in audit.of_last_day(engine, actor, Change.IMPORT))
-    finally:
-        engine.dispose()
-    if earlier + size_bytes > settings.import_mib_per_day * MIB:
-        raise ForeignFileError(
-            f"you have imported {earlier // MIB:,} MiB within 24 hours, and with these {size_bytes / MIB:,.0f} MiB it "
-            f"is more than {settings.import_mib_per_day:,} (DRAFTHOUSE_IMPORT_MIB_PER_DAY): import the rest tomorrow"
-        )
+def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
+    """Return a function that raises ForeignFileError or UserError if there is no room for an import of so many bytes,
+    on the disk or in what the user may import in a day.
+    """
+    earlier = 0
+    if actor.via != "command":
+        engine = app_engine(settings.app_database_url)
+        try:
+            earlier = sum(entry.detail.get("bytes", 0) for entry in audit.of_last_day(engine, actor, Change.IMPORT))
+        finally:
+            engine.dispose()
+
+    def refuse_too_much(size_bytes: int) -> None:
+        refuse_full_disk(settings.bundles, settings.least_free_mib + size_bytes // MIB, "the import")
+        if actor.via != "command" and earlier + size_bytes > settings.import_mib_per_day * MIB:
+            raise ForeignFileError(
+                f"you have imported {earlier // MIB:,} MiB within 24 hours, and with these {size_bytes / MIB:,.0f} MiB "
+                f"it is more than {settings.import_mib_per_day:,} (DRAFTHOUSE_IMPORT_MIB_PER_DAY): import the rest "
+                "tomorrow"
+            )
+
+    return refuse_too_much
 
 
-def _record(settings: Settings, actor: Actor, subject: str, new_run_ids: Sequence[str], size_bytes: int) -> None:
+def _record(
+    settings: Settings, actor: Actor, subject: str, new_run_ids: Sequence[str], size_bytes: int, **detail: object
+) -> None:
     engine = app_engine(settings.app_database_url)
+    detail = {name: value for name, value in detail.items() if value}
     try:
-        audit.record_alone(engine, actor, Change.IMPORT, subject, new_runs=len(new_run_ids), bytes=size_bytes)
+        audit.record_alone(engine, actor, Change.IMPORT, subject, new_runs=len(new_run_ids), bytes=size_bytes, **detail)
     finally:
         engine.dispose()
 

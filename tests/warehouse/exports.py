@@ -1,0 +1,30 @@
+"""Exports that a stranger made: of invented runs, with ids of their choice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.warehouse.runs import write_run
+from warehouse.bundles.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION
+from warehouse.bundles.run_bundle import REQUESTS_FILE
+
+
+def forged_export(
+    folder: Path,
+    job_id: str = "job-9",
+    study_id: str = "0" * 64,
+    run_ids: Sequence[str] = ("run-9",),
+    change: Callable[[Path], None] = lambda _requests: None,
+) -> Path:
+    """Write an export of runs with these ids; `change` gets the file of each one's requests."""
+    for number, run_id in enumerate(run_ids):
+        bundle = write_run(folder / "bundles", run_id=run_id, job_id=job_id, study_id=study_id, repeat=number)
+        change(bundle / REQUESTS_FILE)
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    manifest = {"format": MANIFEST_FORMAT, "version": MANIFEST_VERSION, "files": digests}
+    (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    return folder
