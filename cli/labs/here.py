@@ -180,10 +180,10 @@ class Here(Lab):
 
         return list_datasets(self._settings)
 
-    def add_dataset(self, name: str, file: Path) -> DatasetState:
+    def add_dataset(self, name: str, file: Path, *, replace: bool = False) -> DatasetState:
         from jobs.datasets.listing import add_dataset
 
-        return add_dataset(self._settings, name, file, actor=local_actor())
+        return add_dataset(self._settings, name, file, actor=local_actor(), replace=replace)
 
     def remove_dataset(self, name: str) -> None:
         from jobs.datasets.listing import remove_dataset

@@ -96,6 +96,8 @@ async def add_one_dataset(
     name: DatasetName,
     request: Request,
     file: Annotated[str, Query(max_length=200, description="The file's own name.")] = "",
+    *,
+    replace: Annotated[bool, Query(description="Take the place of another file of this name.")] = False,
 ) -> DatasetState:
     """Check a file, which is the request's body, and register it under this name."""
     access.require(asking.actor, Change.DATASETS)
@@ -105,7 +107,8 @@ async def add_one_dataset(
             async for piece in request.stream():
                 await run_in_threadpool(opened.write, piece)
         try:
-            return await run_in_threadpool(add_dataset, asking.settings, name, sent, actor=asking.actor)
+            settings, actor = asking.settings, asking.actor
+            return await run_in_threadpool(add_dataset, settings, name, sent, actor=actor, replace=replace)
         except UserError as error:
             raise UserError(str(error).replace(f"{folder}/", "")) from None
 
