@@ -6,6 +6,10 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.warehouse.runs import write_run
 from warehouse.bundles.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION
@@ -28,3 +32,18 @@ def forged_export(
     manifest = {"format": MANIFEST_FORMAT, "version": MANIFEST_VERSION, "files": digests}
     (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return folder
+
+
+def many_times(rows: int, text: str) -> Callable[[Path], None]:
+    """Give a file of requests so many rows with this text, which a dictionary makes small on disk."""
+
+    def change(path: Path) -> None:
+        table = pq.read_table(path).replace_schema_metadata(None)
+        table = pa.concat_tables([table.slice(0, 1)] * rows)
+        place = table.column_names.index("output_text")
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+        table = table.set_column(place, pa.field("output_text", texts.type), texts)
+        options: dict[str, Any] = {"store_schema": False, "write_statistics": False, "compression": "zstd"}
+        pq.write_table(table, path, use_dictionary=["output_text"], dictionary_pagesize_limit=2**26, **options)
+
+    return change

@@ -61,8 +61,11 @@ def _restore(asking: Question, exported: list[UploadFile]) -> Import:
             if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in str(path):
                 raise ForeignFileError(f"{printable(str(path))} is not a path inside an exported folder")
             file = Path(folder, *path.parts)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(upload.file.read())
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(upload.file.read())
+            except OSError as error:
+                raise ForeignFileError(f"{printable(str(path))} cannot be written: {error.strerror}") from None
         try:
             return import_paths(asking.settings, [Path(folder)], actor=asking.actor)
         except ForeignFileError as error:

@@ -42,7 +42,7 @@ AsMeasured = Annotated[
 def import_results(
     paths: Paths, *, tool: Tool = "auto", label: Labels = None, as_measured: AsMeasured = False, as_json: AsJson = False
 ) -> None:
-    """Import result files of other tools: all of them or none.
+    """Import result files of other tools: all that are named or none; of a folder, all that can be read.
 
     Runs that were imported before stay as they are.
     """
@@ -88,6 +88,8 @@ def _show(imported: Mapping[str, Any]) -> None:
             print_text(f"doubt about {run['run_id'][:12]}: {doubt}")
     for skipped in imported["skipped"]:
         print_text(f"skipped {skipped}")
+    for refused in imported["refused"]:
+        print_text(f"not imported: {refused}")
     print_text(f"{new} of {len(runs)} runs are new, in the jobs {', '.join(imported['jobs'])}")
 
 

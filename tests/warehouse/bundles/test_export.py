@@ -20,7 +20,7 @@ from lab.errors import AccessError, BundleError, ForeignFileError, QueryError, U
 from tests.actors import ADMIN, OTHER_SUBMITTER
 from tests.warehouse.asking import ask
 from tests.warehouse.importers.sample_files import SAMPLES
-from tests.warehouse.exports import forged_export
+from tests.warehouse.exports import forged_export, many_times
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
 from warehouse.bundles import restore
 from warehouse.bundles.export import export
@@ -119,9 +119,7 @@ def test_what_others_export_counts_as_imported_with_ids_of_our_own(
     assert import_paths(with_imports, [folder], actor=OTHER_SUBMITTER).new_run_ids == ()
 
 
-def test_a_name_or_digest_means_what_was_measured_here_not_what_is_imported(
-    filled: Settings, tmp_path: Path
-) -> None:
+def test_a_name_or_digest_means_what_was_measured_here_not_what_is_imported(filled: Settings, tmp_path: Path) -> None:
     folder = forged_export(tmp_path / "forged", job_id="job-9", run_ids=["run-9"])
     import_paths(filled, [folder], actor=OTHER_SUBMITTER)
     ingest_all(filled)
@@ -419,25 +417,10 @@ def _sizes(folder: Path) -> list[int]:
     return [path.stat().st_size for path in folder.glob("bundles/*/*/*.parquet")]
 
 
-def bombed(folder: Path, rows: int, text: str) -> Path:
-    """An export of one run whose requests hold a long text many times: small on disk, by a dictionary."""
-
-    def packed(path: Path) -> None:
-        table = pq.read_table(path).replace_schema_metadata(None)
-        table = pa.concat_tables([table.slice(0, 1)] * rows)
-        place = table.column_names.index("output_text")
-        texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
-        table = table.set_column(place, pa.field("output_text", texts.type), texts)
-        options: dict[str, Any] = {"store_schema": False, "write_statistics": False, "compression": "zstd"}
-        pq.write_table(table, path, use_dictionary=["output_text"], dictionary_pagesize_limit=2**26, **options)
-
-    return forged_export(folder, change=packed)
-
-
 def test_a_small_file_that_becomes_huge_is_refused_at_the_import(
     other: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = bombed(tmp_path / "bomb", rows=3000, text="x" * 2**19)  # 1.5 GiB
+    folder = forged_export(tmp_path / "bomb", change=many_times(3000, "x" * 2**19))  # 1.5 GiB
     (requests,) = folder.rglob("requests.parquet")
     assert requests.stat().st_size < 2**18
     assert _table_bytes(requests) < 2**24
@@ -457,12 +440,12 @@ def test_a_list_of_billions_in_some_bytes_is_refused_before_it_is_read(tmp_path:
 
 def test_what_an_import_becomes_counts_for_the_day_and_long_texts_are_cut(other: Settings, tmp_path: Path) -> None:
     tight = other.model_copy(update={"import_mib_per_day": 40})
-    folder = bombed(tmp_path / "bomb", rows=10, text="x" * (MOST_CHARACTERS * 3))
+    folder = forged_export(tmp_path / "bomb", change=many_times(10, "x" * (MOST_CHARACTERS * 3)))
     import_paths(tight, [folder], actor=OTHER_SUBMITTER)
     ingest_all(tight)
     lengths = "select max(length(output_text)) from request_records"
     assert ask(tight, lengths) == [(MOST_CHARACTERS,)]
-    again = bombed(tmp_path / "again", rows=10, text="y" * (MOST_CHARACTERS * 3))
+    again = forged_export(tmp_path / "again", change=many_times(10, "y" * (MOST_CHARACTERS * 3)))
     with pytest.raises(ForeignFileError, match="you have imported 30 MiB within 24 hours, and with these 30 MiB"):
         import_paths(tight, [again], actor=OTHER_SUBMITTER)
 

@@ -105,7 +105,7 @@ def test_an_import_says_what_it_does_and_how_much_is_done(settings: Settings) ->
         settings, [DETAILED, APPENDED], progress=lambda doing, share: steps.append((doing, share)), actor=ADMIN
     )
     doing, shares = zip(*steps, strict=True)
-    assert doing == (f"reading {DETAILED}", f"reading {APPENDED}", "computing figures", "storing")
+    assert doing == (f"reading {DETAILED}", f"reading {APPENDED}", *["computing figures"] * 2, "storing")
     assert list(shares) == sorted(set(shares))
     assert (shares[0], shares[-1] < 1) == (0.0, True)
 
@@ -230,6 +230,21 @@ def test_a_run_in_which_nothing_completed_is_a_failed_one(settings: Settings, tm
     gone = {"completed": 0, "failed": 16, "output_throughput": 0.0, "request_throughput": 0.0}
     imported(settings, summary_of(plain, tmp_path, **gone, total_output_tokens=0, total_token_throughput=0.0))
     assert ask(settings, "select status, output_tok_per_s from results where origin = 'imported'") == [("failed", None)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "closed_loop"),
+    [
+        ({"request_rate": "inf", "max_concurrency": 4}, True),
+        ({"request_rate": 2.5, "max_concurrency": 4}, False),
+        ({"request_rate": "inf", "max_concurrency": None}, None),
+    ],
+)
+def test_a_loop_is_closed_open_or_unknown(
+    settings: Settings, tmp_path: Path, changes: dict[str, Any], closed_loop: bool | None
+) -> None:  # noqa: FBT001, E501
+    imported(settings, edited(DETAILED, tmp_path, **changes))
+    assert ask(settings, "select closed_loop from results where origin = 'imported'") == [(closed_loop,)]
 
 
 def test_nothing_is_imported_when_one_file_is_damaged(settings: Settings, tmp_path: Path) -> None:

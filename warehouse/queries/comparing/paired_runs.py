@@ -45,7 +45,7 @@ class ArmRuns:
     method: str | None
     num_speculative_tokens: int | None
     category: str | None
-    closed_loop: bool  # no request rate was set: the next request is sent when one ends
+    closed_loop: bool | None  # no request rate was set: the next request is sent when one ends; None: unknown
     arm_id: str | None  # equal for identical arms, whatever their names; None if unknown
     runs: tuple[RunSample, ...]
 
@@ -194,7 +194,7 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
     requests: dict[str, Requests] = {}
     for closed_loop in (True, False):
         how = follows(metric, closed_loop=closed_loop)
-        ids = [row["run_id"] for row in rows if row["closed_loop"] == closed_loop]
+        ids = [row["run_id"] for row in rows if bool(row["closed_loop"]) == closed_loop]
         if how and ids:
             requests |= request_columns.read_prompt_latencies(con, ids, how.column)
     return requests
