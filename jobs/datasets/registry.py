@@ -60,8 +60,8 @@ def add(folder: Path, name: str, file: Path, *, replace: bool = False) -> Regist
         before = registered(folder, name)
         if before is not None and before.sha256 != entry.sha256 and not replace:
             raise UserError(
-                f"{name} is registered already, as another file ({before.original_name} with {before.stock.rows:,} rows): "
-                "use another name, or --replace (replace=true, or Replace on the page)"
+                f"{name} is registered already, as another file ({before.original_name} with {before.stock.rows:,} "
+                "rows): use another name, or --replace (replace=true, or Replace on the page)"
             )
         copy.replace(_copy_path(folder, entry))
         _write(folder, entry)

@@ -44,6 +44,7 @@ def many_times(rows: int, text: str) -> Callable[[Path], None]:
         texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
         table = table.set_column(place, pa.field("output_text", texts.type), texts)
         options: dict[str, Any] = {"store_schema": False, "write_statistics": False, "compression": "zstd"}
-        pq.write_table(table, path, use_dictionary=["output_text"], dictionary_pagesize_limit=2**26, **options)
+        options |= {"use_dictionary": ["output_text"], "dictionary_pagesize_limit": 2**26}
+        pq.write_table(table, path, **options)
 
     return change

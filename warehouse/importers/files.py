@@ -145,24 +145,30 @@ def _walk(paths: Sequence[Path]) -> Iterator[tuple[Path, str, bool]]:
 
 
 def _file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
-    """Reads at most one byte more than the limit, even if the file grows meanwhile."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")
-        with path.open("rb") as opened:
-            head = opened.read(HEAD_BYTES)
-            if not was_named and not begins_like_json(head):
-                return ForeignFile(name, head, was_named)
-            if status.st_size > LARGEST_FILE_BYTES:
-                raise ForeignFileError(too_large(name, status.st_size))
-            content = path if status.st_size >= LARGE_BYTES else head + opened.read(LARGEST_FILE_BYTES + 1 - len(head))
-        return ForeignFile(name, content, was_named)
-    except (OSError, ForeignFileError) as error:
-        refused = _unreadable(name, error) if isinstance(error, OSError) else error
-        if was_named:
-            raise refused from error
-        return ForeignFile(name, b"", was_named, str(refused))
+        return _read_file(path, name, was_named=was_named)
+    except OSError as error:
+        refused = _unreadable(name, error)
+    except ForeignFileError as error:
+        refused = error
+    if was_named:
+        raise refused
+    return ForeignFile(name, b"", was_named, str(refused))
+
+
+def _read_file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
+    """Reads at most one byte more than the limit, even if the file grows meanwhile."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")
+    with path.open("rb") as opened:
+        head = opened.read(HEAD_BYTES)
+        if not was_named and not begins_like_json(head):
+            return ForeignFile(name, head, was_named)
+        if status.st_size > LARGEST_FILE_BYTES:
+            raise ForeignFileError(too_large(name, status.st_size))
+        content = path if status.st_size >= LARGE_BYTES else head + opened.read(LARGEST_FILE_BYTES + 1 - len(head))
+    return ForeignFile(name, content, was_named)
 
 
 def _unreadable(name: str, error: OSError) -> ForeignFileError:

@@ -41,7 +41,7 @@ _MOST_NAMES, _MOST_REFUSED = 20, 200
 @dataclass(frozen=True)
 class Import:
     """The outcome of an import: the jobs of its runs, the runs without their requests, those that were new, and what of
-    a folder was not imported: by kind the files that are no results, and a sentence for each result that cannot be read.
+    a folder was not imported: by kind the files that are no results, and a sentence for each result that is damaged.
 
     `taken_in` are the ids of runs that another Drafthouse exported.
     """

@@ -197,7 +197,7 @@ def bundle_tables(root: Path, folder: Path) -> Tables:
             if (folder / name).exists():
                 refuse_bomb(folder / name, MAX_TABLE_BYTES)
     tables = _imported_tables(root, folder) if is_imported(folder) else _measured_tables(root, folder)
-    return tables | {"recent_requests": _cut(tables["recent_requests"])}
+    return {**tables, "recent_requests": _cut(tables["recent_requests"])}
 
 
 def _cut(requests: pa.Table) -> pa.Table:

@@ -102,8 +102,8 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
     if "drafthouse" in tools:
         tools.remove("drafthouse")
         st.caption(
-            ":material/upload_file: Not measured here: imported from a folder that another Drafthouse exported. A run's "
-            "page says by whom, and from which job."
+            ":material/upload_file: Not measured here: imported from a folder that another Drafthouse exported. The "
+            "page of a run says by whom, and from which job."
         )
     if tools:
         st.caption(

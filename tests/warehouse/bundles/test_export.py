@@ -19,8 +19,8 @@ from lab.access import Actor
 from lab.errors import AccessError, BundleError, ForeignFileError, QueryError, UserError
 from tests.actors import ADMIN, OTHER_SUBMITTER
 from tests.warehouse.asking import ask
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.exports import forged_export, many_times
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
 from warehouse.bundles import restore
 from warehouse.bundles.export import export
@@ -102,8 +102,9 @@ def test_what_others_export_counts_as_imported_with_ids_of_our_own(
     ingest_all(other)
     (job,) = ask(with_imports, f"select distinct job_id from results where '{study}' in (job_id, study_name)")[0]
     origin = "origin, left(job_id, 9), labels_json->>'imported_by', labels_json->>'source_job'"
-    for built in (lambda: None, lambda: rebuild(other)):
-        built()
+    for is_rebuilt in (False, True):
+        if is_rebuilt:
+            rebuild(other)
         assert set(ask(other, f"select {origin} from results where origin <> 'published'")) == {
             ("imported", "imported-", "sue", job)
         }

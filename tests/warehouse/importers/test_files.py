@@ -82,7 +82,7 @@ def test_nothing_is_imported_of_a_file_that_changed_before_it_was_stored(
 ) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(DETAILED.read_bytes())
-    storable = store._storable  # noqa: SLF001
+    storable = store._storable
 
     def changed_meanwhile(read: store.ReadRuns) -> store.ReadRuns:
         change(path)

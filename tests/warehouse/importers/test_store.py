@@ -233,18 +233,18 @@ def test_a_run_in_which_nothing_completed_is_a_failed_one(settings: Settings, tm
 
 
 @pytest.mark.parametrize(
-    ("changes", "closed_loop"),
+    ("changes", "expected"),
     [
-        ({"request_rate": "inf", "max_concurrency": 4}, True),
-        ({"request_rate": 2.5, "max_concurrency": 4}, False),
-        ({"request_rate": "inf", "max_concurrency": None}, None),
+        ({"request_rate": "inf", "max_concurrency": 4}, [True]),
+        ({"request_rate": 2.5, "max_concurrency": 4}, [False]),
+        ({"request_rate": "inf", "max_concurrency": None}, [None]),
     ],
 )
 def test_a_loop_is_closed_open_or_unknown(
-    settings: Settings, tmp_path: Path, changes: dict[str, Any], closed_loop: bool | None
-) -> None:  # noqa: FBT001, E501
+    settings: Settings, tmp_path: Path, changes: dict[str, Any], expected: list[bool | None]
+) -> None:
     imported(settings, edited(DETAILED, tmp_path, **changes))
-    assert ask(settings, "select closed_loop from results where origin = 'imported'") == [(closed_loop,)]
+    assert ask(settings, "select closed_loop from results where origin = 'imported'") == [tuple(expected)]
 
 
 def test_nothing_is_imported_when_one_file_is_damaged(settings: Settings, tmp_path: Path) -> None:

@@ -255,16 +255,21 @@ def aiperf(schema: str, **config: Any) -> Any:
     return only(summary | {"schema_version": schema, "input_config": {"endpoint": endpoint} | config}).columns
 
 
+BURST = {"concurrency": 6, "arrival_pattern": "concurrency_burst", "request_count": 60}
+POISSON = {"request_rate": 2.5, "arrival_pattern": "poisson", "request_count": 60}
+WARM, MEASURED = {"name": "warmup", "requests": 4}, {"name": "profiling", "concurrency": 16}
+
+
 @pytest.mark.parametrize(
     ("schema", "config", "expected"),
     [
-        ("1.0", {"loadgen": {"concurrency": 6, "arrival_pattern": "concurrency_burst", "request_count": 60}}, (6, None, 60)),
-        ("1.0", {"loadgen": {"request_rate": 2.5, "arrival_pattern": "poisson", "request_count": 60}}, (None, 2.5, 60)),
+        ("1.0", {"loadgen": BURST}, (6, None, 60)),
+        ("1.0", {"loadgen": POISSON}, (None, 2.5, 60)),
         ("1.3", {"phases": [{"name": "profiling", "type": "poisson", "requests": 60, "rate": 2.5}]}, (None, 2.5, 60)),
-        ("1.3", {"phases": [{"name": "warmup", "requests": 4}, {"name": "profiling", "concurrency": 16}]}, (16, None, None)),
-        ("1.4", {"phases": [{"name": "profiling", "type": "fixed_schedule", "concurrency": 16}]}, (None, None, None)),
+        ("1.3", {"phases": [WARM, MEASURED]}, (16, None, None)),
+        ("1.4", {"phases": [MEASURED | {"type": "fixed_schedule"}]}, (None, None, None)),
     ],
-)  # fmt: skip
+)
 def test_aiperfs_load_is_read_in_every_supported_schema(
     schema: str, config: dict[str, Any], expected: tuple[int | None, float | None, int | None]
 ) -> None:

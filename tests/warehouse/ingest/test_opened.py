@@ -30,7 +30,7 @@ def test_a_bundle_that_ends_the_ingester_is_set_aside_and_others_go_on(settings:
     write_run(settings.bundles, run_id="good", job_id="b")
     for _ in range(2):
         with ingester(settings, DRAFTHOUSE_INGESTER_MEMORY_MIB="700") as process:
-            until(lambda: process.poll() is not None)  # noqa: B023 - called at once
+            until(lambda: process.poll() is not None)
     with ingester(settings, DRAFTHOUSE_INGESTER_MEMORY_MIB="700") as process:
         until(lambda: run_ids(settings) == ["good"])
         until(lambda: bool(ask(settings, "select * from rejected_bundles")))
