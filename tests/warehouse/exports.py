@@ -48,3 +48,35 @@ def many_times(rows: int, text: str) -> Callable[[Path], None]:
         pq.write_table(table, path, **options)
 
     return change
+
+
+def understated(text: str) -> Callable[[Path], None]:
+    """Give a file of requests one row with this text, and let it state that its pages are small."""
+
+    def change(path: Path) -> None:
+        table = pq.read_table(path).replace_schema_metadata(None).slice(0, 1)
+        place = table.column_names.index("output_text")
+        table = table.set_column(place, "output_text", pa.array([text]))
+        options: dict[str, Any] = {"store_schema": False, "write_statistics": False, "compression": "zstd"}
+        pq.write_table(table, path, use_dictionary=False, **options)
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        stated = {group.total_byte_size, group.column(place).total_uncompressed_size}
+        content = bytearray(path.read_bytes())
+        length = int.from_bytes(content[-8:-4], "little")
+        footer = bytes(content[-8 - length : -8])
+        for number in stated:
+            footer = footer.replace(_varint(number), _varint(100, len(_varint(number))))
+        content[-8 - length : -8] = footer
+        path.write_bytes(content)
+
+    return change
+
+
+def _varint(number: int, length: int = 0) -> bytes:
+    """A number as Parquet's footer has it, with needless bytes until it has this length."""
+    groups = [number << 1 & 127]
+    number >>= 6
+    while number or len(groups) < length:
+        groups.append(number & 127)
+        number >>= 7
+    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])

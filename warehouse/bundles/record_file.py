@@ -83,6 +83,7 @@ def read_parts(path: Path) -> Iterator[pa.Table]:
 def refuse_bomb(path: Path, most_bytes: int) -> int:
     """Return the size of the rows in memory. Raises BundleError if it is more than `most_bytes`, or not readable.
 
+    What a file states of its sizes is believed before the first page is read; `table_sizes` does not depend on that.
     Some kilobytes can hold a long text a million times. So texts are read as dictionaries, some rows at a time, and
     what they would take is computed from the lengths of the dictionaries' entries.
     """
@@ -98,6 +99,8 @@ def refuse_bomb(path: Path, most_bytes: int) -> int:
                 size_bytes += sum(map(_expanded_bytes, batch.columns))
                 _refuse_larger(path, size_bytes, most_bytes)
         return max(least_bytes, size_bytes)
+    except MemoryError:
+        raise BundleError(f"{path.name} takes more memory to read than there is for it") from None
     except (OSError, pa.ArrowException, KeyError) as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
 

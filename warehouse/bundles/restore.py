@@ -21,7 +21,6 @@ import pyarrow as pa
 from lab.errors import BundleError, ForeignFileError
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, provenance_of
-from warehouse.bundles.record_file import refuse_bomb
 from warehouse.bundles.run_bundle import (
     LOG_FILE,
     REQUESTS_FILE,
@@ -31,6 +30,7 @@ from warehouse.bundles.run_bundle import (
     read_bundle,
     write_atomically,
 )
+from warehouse.bundles.table_sizes import table_sizes
 from warehouse.importers.files import printable
 
 #: The file that lists what an export has, and its format.
@@ -88,11 +88,8 @@ def restore_bundles(root: Path, folder: Path, importer: str, refuse_more: Callab
             continue
         origin = provenance_of(importer, job_id, run_id, digests)
         runs.append(_Run(origin.job_id, origin.run_id, content, origin))
-    size_bytes = 0
     new = _new(root, runs)
-    for run in new:
-        size_bytes += _check_size(folder, run)
-        refuse_more(size_bytes)
+    size_bytes = _size_bytes(folder, new, refuse_more)
     return _written(root, folder, runs, new, size_bytes)
 
 
@@ -189,15 +186,18 @@ def _split(folder: Path, name: str) -> tuple[str, str, PurePosixPath]:
     return ids[0], ids[1], inner
 
 
-def _check_size(folder: Path, run: _Run) -> int:
-    """Return what the run takes once its tables are read. Raises ForeignFileError if one of them takes too much."""
+def _size_bytes(folder: Path, runs: Sequence[_Run], refuse_more: Callable[[int], None]) -> int:
+    """Return what the runs take once their tables are read. Raises ForeignFileError if one of these takes too much."""
+    paths = [path for run in runs for path in run.content.values()]
+    tables = [path for path in paths if path.suffix == ".parquet"]
+    size_bytes = sum(path.stat().st_size for path in paths)
     try:
-        return sum(
-            max(path.stat().st_size, refuse_bomb(path, MAX_TABLE_BYTES) if inner.suffix == ".parquet" else 0)
-            for inner, path in run.content.items()
-        )
+        for path, in_memory_bytes in zip(tables, table_sizes(tables, MAX_TABLE_BYTES), strict=True):
+            size_bytes += max(0, in_memory_bytes - path.stat().st_size)
+            refuse_more(size_bytes)
     except BundleError as error:
-        raise _error(folder, str(error).splitlines()[0]) from error
+        raise _error(folder, str(error)) from error
+    return size_bytes
 
 
 def _check(folder: Path, run: _Run) -> None:

@@ -19,7 +19,7 @@ from lab.access import Actor
 from lab.errors import AccessError, BundleError, ForeignFileError, QueryError, UserError
 from tests.actors import ADMIN, OTHER_SUBMITTER
 from tests.warehouse.asking import ask
-from tests.warehouse.exports import forged_export, many_times
+from tests.warehouse.exports import forged_export, many_times, understated
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
 from warehouse.bundles import restore
@@ -426,6 +426,15 @@ def test_a_small_file_that_becomes_huge_is_refused_at_the_import(
     assert requests.stat().st_size < 2**18
     assert _table_bytes(requests) < 2**24
     with pytest.raises(ForeignFileError, match=r"requests\.parquet has more than 512 MiB when it is read"):
+        import_paths(other, [folder], actor=OTHER_SUBMITTER)
+    assert list(other.bundles.iterdir()) == []
+
+
+def test_a_file_that_understates_its_pages_is_refused_by_the_memory_it_takes(other: Settings, tmp_path: Path) -> None:
+    folder = forged_export(tmp_path / "bomb", change=understated("x" * (400 * 2**20)))  # within MAX_TABLE_BYTES
+    (requests,) = folder.rglob("requests.parquet")
+    assert _table_bytes(requests) == 100
+    with pytest.raises(ForeignFileError, match=r"requests\.parquet takes more memory to read than there is for it"):
         import_paths(other, [folder], actor=OTHER_SUBMITTER)
     assert list(other.bundles.iterdir()) == []
 
