@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,26 @@ def test_importing_the_same_file_twice_changes_nothing(settings: Settings) -> No
     assert list(again.jobs) == [path.name for path in settings.bundles.iterdir()]
     assert contents(settings) == before
     assert sorted(settings.bundles.rglob("*")) == files
+
+
+def test_an_import_looks_into_no_folder_of_a_measured_job(settings: Settings) -> None:
+    write_run(settings.bundles)
+    listed: list[str] = []
+    is_watched = True
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if is_watched and event in ("os.scandir", "os.listdir"):
+            listed.append(str(arguments[0]))
+
+    sys.addaudithook(watch)  # stays, so that it is told to stop
+    try:
+        stored = import_paths(settings, [DETAILED], actor=ADMIN)
+        again = import_paths(settings, [DETAILED], actor=ADMIN)
+    finally:
+        is_watched = False
+    assert (len(stored.new_run_ids), again.new_run_ids, again.jobs) == (1, (), stored.jobs)
+    assert [path for path in listed if path.startswith(str(settings.bundles / "job-1"))] == []
+    assert str(settings.bundles / stored.jobs[0]) in listed
 
 
 def test_a_run_in_two_files_is_imported_once(settings: Settings, tmp_path: Path) -> None:
