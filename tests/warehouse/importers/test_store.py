@@ -20,6 +20,7 @@ from tests.warehouse.importers.sample_files import APPENDED, DETAILED, SAMPLES
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
 from tests.warehouse.runs import bundle_of_format, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
+from warehouse.bundles.vllm_json import vllm_results
 from warehouse.importers.files import read_paths
 from warehouse.importers.removal import remove_imported, restore_imported
 from warehouse.importers.store import Import, import_paths, read_runs
@@ -27,6 +28,7 @@ from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
+from warehouse.queries.slices import DIMENSIONS
 from warehouse.settings import Settings
 
 
@@ -256,16 +258,21 @@ def test_a_run_in_which_nothing_completed_is_a_failed_one(settings: Settings, tm
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"request_rate": "inf", "max_concurrency": 4}, [True]),
-        ({"request_rate": 2.5, "max_concurrency": 4}, [False]),
-        ({"request_rate": "inf", "max_concurrency": None}, [None]),
+        ({"request_rate": "inf", "max_concurrency": 4}, (True, "closed loop", "inf")),
+        ({"request_rate": 2.5, "max_concurrency": 4}, (False, "2.5", 2.5)),
+        ({"request_rate": "inf", "max_concurrency": None}, (None, "unknown", None)),
     ],
 )
 def test_a_loop_is_closed_open_or_unknown(
-    settings: Settings, tmp_path: Path, changes: dict[str, Any], expected: list[bool | None]
+    settings: Settings, tmp_path: Path, changes: dict[str, Any], expected: tuple[object, ...]
 ) -> None:
-    imported(settings, edited(DETAILED, tmp_path, **changes))
-    assert ask(settings, "select closed_loop from results where origin = 'imported'") == [tuple(expected)]
+    (job,) = imported(settings, edited(DETAILED, tmp_path, **changes)).jobs
+    [(closed_loop, rate)] = ask(
+        settings, f"select closed_loop, {DIMENSIONS['request_rate']} from results where origin = 'imported'"
+    )
+    with open_warehouse(settings.warehouse_file) as connection:
+        (exported,) = vllm_results(connection, [job])
+    assert (closed_loop, rate, exported.get("request_rate")) == expected
 
 
 def test_nothing_is_imported_when_one_file_is_damaged(settings: Settings, tmp_path: Path) -> None:
