@@ -191,7 +191,17 @@ class Elsewhere(Lab):
         found = self._lab.ask("/sql", "POST", body={"sql": query})
         return SqlAnswer(found["columns"], found["rows"], found["left_out"])
 
-    def import_paths(self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress) -> Imported:
+    def import_paths(
+        self,
+        paths: Sequence[Path],
+        tool: str,
+        labels: Mapping[str, str],
+        progress: Progress,
+        *,
+        as_measured: bool = False,
+    ) -> Imported:
+        if as_measured:
+            raise UserError("--as-measured is for the lab's own host: there, unset DRAFTHOUSE_SERVER")
         from warehouse.bundles.restore import is_export
         from warehouse.importers.files import read_paths
 
@@ -201,6 +211,8 @@ class Elsewhere(Lab):
             sent = [("exported", str(path.relative_to(paths[0])), path.read_bytes()) for path in names]
         else:
             files = read_paths(paths)
+            if problem := next((file.problem for file in files if file.problem), ""):
+                raise UserError(problem)
             sent = [("file" if file.was_named else "found", file.name, file.whole()) for file in files]
         progress(f"sending them to {self._lab.url}", 0.5)
         with refusals():
@@ -231,7 +243,7 @@ class Elsewhere(Lab):
         return [DatasetState.model_validate_json(json.dumps(one)) for one in self._lab.ask("/datasets")]
 
     @_asking
-    def add_dataset(self, name: str, file: Path) -> DatasetState:
+    def add_dataset(self, name: str, file: Path, *, replace: bool = False) -> DatasetState:
         from jobs.datasets.listing import DatasetState
 
         try:
@@ -239,7 +251,8 @@ class Elsewhere(Lab):
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}") from None
         path = f"/api/v1/datasets/{drafthouse.quoted(name)}"
-        with self._lab.open(path, "PUT", query={"file": file.name}, data=content) as answer:
+        query = {"file": file.name} | ({"replace": "true"} if replace else {})
+        with self._lab.open(path, "PUT", query=query, data=content) as answer:
             return DatasetState.model_validate_json(answer.read())
 
     @_asking

@@ -128,13 +128,22 @@ class Here(Lab):
         answer = run_sql(self._settings, query, actor=local_actor())
         return SqlAnswer(answer.columns, answer.rows(), answer.left_out)
 
-    def import_paths(self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress) -> Imported:
+    def import_paths(
+        self,
+        paths: Sequence[Path],
+        tool: str,
+        labels: Mapping[str, str],
+        progress: Progress,
+        *,
+        as_measured: bool = False,
+    ) -> Imported:
         from warehouse.importers.documents import import_document
         from warehouse.importers.store import import_paths
         from warehouse.process_memory import give_back_memory, keep_what_is_imported
 
         keep_what_is_imported()
-        imported = import_paths(self._settings, paths, tool, labels, progress, actor=local_actor())
+        actor = local_actor()
+        imported = import_paths(self._settings, paths, tool, labels, progress, actor=actor, as_measured=as_measured)
         progress("adding to the warehouse", 1.0)
         give_back_memory()
         ingested = self._ingest() if imported.new_run_ids else True
@@ -171,10 +180,10 @@ class Here(Lab):
 
         return list_datasets(self._settings)
 
-    def add_dataset(self, name: str, file: Path) -> DatasetState:
+    def add_dataset(self, name: str, file: Path, *, replace: bool = False) -> DatasetState:
         from jobs.datasets.listing import add_dataset
 
-        return add_dataset(self._settings, name, file, actor=local_actor())
+        return add_dataset(self._settings, name, file, actor=local_actor(), replace=replace)
 
     def remove_dataset(self, name: str) -> None:
         from jobs.datasets.listing import remove_dataset

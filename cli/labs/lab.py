@@ -115,8 +115,16 @@ class Lab(ABC):
     def sql(self, query: str) -> SqlAnswer: ...
 
     @abstractmethod
-    def import_paths(self, paths: Sequence[Path], tool: str, labels: Mapping[str, str], progress: Progress) -> Imported:
-        """Import result files and folders: all of them or none."""
+    def import_paths(
+        self,
+        paths: Sequence[Path],
+        tool: str,
+        labels: Mapping[str, str],
+        progress: Progress,
+        *,
+        as_measured: bool = False,
+    ) -> Imported:
+        """Import result files and folders: all of them or none. `as_measured`: an export's runs keep their ids."""
 
     @abstractmethod
     def prices(self) -> list[Entry]: ...
@@ -132,7 +140,7 @@ class Lab(ABC):
     def datasets(self) -> list[DatasetState]: ...
 
     @abstractmethod
-    def add_dataset(self, name: str, file: Path) -> DatasetState: ...
+    def add_dataset(self, name: str, file: Path, *, replace: bool = False) -> DatasetState: ...
 
     @abstractmethod
     def remove_dataset(self, name: str) -> None: ...

@@ -57,11 +57,15 @@ def dataset_digest(settings: Settings, workload: Workload) -> str | None:
     return resolved.entry.sha256 if resolved.entry is not None else resolved.read().sha256
 
 
-def add_dataset(settings: Settings, name: str, file: Path, *, actor: Actor) -> DatasetState:
-    """Check the whole file and register it under `name`. Raises UserError naming the invalid line, and AccessError."""
+def add_dataset(settings: Settings, name: str, file: Path, *, actor: Actor, replace: bool = False) -> DatasetState:
+    """Check the whole file and register it under `name`.
+
+    Raises UserError naming the invalid line, or that another file has this name unless it is to `replace` it, and
+    AccessError.
+    """
     access.require(actor, Change.DATASETS)
     refuse_full_disk(settings.datasets, settings.least_free_mib, "a dataset")
-    entry = registry.add(settings.datasets, name, file)
+    entry = registry.add(settings.datasets, name, file, replace=replace)
     _record(settings, actor, name, added=entry.original_name, sha256=entry.sha256, rows=entry.stock.rows)
     return _registered(DATASETS.get(entry.format, CUSTOM), entry)
 

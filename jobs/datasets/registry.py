@@ -46,10 +46,11 @@ class Registered(Frozen):
     added_at: str  # UTC, ISO 8601
 
 
-def add(folder: Path, name: str, file: Path) -> Registered:
-    """Check the whole file, copy it and register it under `name`, replacing what was registered there.
+def add(folder: Path, name: str, file: Path, *, replace: bool = False) -> Registered:
+    """Check the whole file, copy it and register it under `name`.
 
-    Raises UserError naming the invalid line; then nothing has changed.
+    Raises UserError naming the invalid line, or that another file has this name already, unless it is to `replace` it;
+    then nothing has changed.
     """
     dataset = _format_for(name)
     assert dataset.read_row is not None  # noqa: S101 - only datasets with a file can be registered
@@ -57,6 +58,11 @@ def add(folder: Path, name: str, file: Path) -> Registered:
         read = read_file(copy, dataset.read_row, str(file))  # check the copy: it is the file that stays
         entry = _entry(name, dataset, file, read, copy.stat().st_size)
         before = registered(folder, name)
+        if before is not None and before.sha256 != entry.sha256 and not replace:
+            raise UserError(
+                f"{name} is registered already, as another file ({before.original_name} with {before.stock.rows:,} "
+                "rows): use another name, or --replace (replace=true, or Replace on the page)"
+            )
         copy.replace(_copy_path(folder, entry))
         _write(folder, entry)
         _forget_file(folder, before)

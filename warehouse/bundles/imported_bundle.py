@@ -20,12 +20,13 @@ from pydantic import ValidationError
 from lab.errors import BundleError
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
+from warehouse.bundles.provenance import JOB_PREFIX, LABELS, read_provenance
 from warehouse.bundles.record_file import read_columns, read_parts, write_columns
 from warehouse.bundles.run_bundle import (
     REQUESTS_FILE,
     RUN_FILE,
     bundle_folder,
-    find_bundles,
+    is_being_written,
     readable_version,
     write_atomically,
 )
@@ -78,13 +79,22 @@ def record_of(run: ImportedRun) -> ImportedRecord:
     target = run.columns["target"]
     study = run.labels.get("study") or f"{run.tool}: {target or 'a target without a name'}"
     study_id = digest({"tool": run.tool, "target": target, "study": study})
-    job_id = f"imported-{study_id[:_JOB_DIGITS]}"
+    job_id = f"{JOB_PREFIX}{study_id[:_JOB_DIGITS]}"
     return ImportedRecord(job_id=job_id, study_id=study_id, study_name=study, run=replace(run, requests=None))
+
+
+def imported_places(root: Path) -> dict[str, str]:
+    """Return the job of each imported run by its id, from the names of folders, without those of measured jobs."""
+    places: dict[str, str] = {}
+    for job in root.glob(f"{JOB_PREFIX}*"):
+        with os.scandir(job) as entries:
+            places |= {entry.name: job.name for entry in entries if not is_being_written(entry.name)}
+    return places
 
 
 def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Sources) -> list[ImportedRecord]:
     """Write the bundles of the runs that have none yet: all of them, or none and OSError, or what a source raises."""
-    stored = {folder.name for folder in find_bundles(root)}
+    stored = imported_places(root)
     new = {run.run_id: run for run in runs if run.run_id not in stored}
     records = {run_id: record_of(run) for run_id, run in new.items()}
     written: dict[str, Path] = {}
@@ -153,10 +163,16 @@ def read_known_of_all(folder: Path) -> frozenset[str] | None:
 
 
 def read_record(folder: Path) -> ImportedRecord:
-    """Read `run.json` alone. Raises BundleError."""
+    """Read `run.json` alone; a run from another Drafthouse has the ids that it has here. Raises BundleError."""
     try:
         content = (folder / RUN_FILE).read_bytes()
         readable_version(folder, content, _READABLE_FORMAT_VERSIONS)
-        return ImportedRecord.model_validate_json(content)
+        record = ImportedRecord.model_validate_json(content)
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
+    labels = {name: text for name, text in record.run.labels.items() if name not in LABELS}
+    origin = read_provenance(folder)
+    if origin is None:
+        return record.model_copy(update={"run": replace(record.run, labels=labels)})
+    run = replace(record.run, run_id=origin.run_id, labels=labels | origin.labels)
+    return record.model_copy(update={"job_id": origin.job_id, "study_id": origin.study_id, "run": run})

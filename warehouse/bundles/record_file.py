@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lab.errors import BundleError
@@ -77,6 +78,53 @@ def read_parts(path: Path) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException) as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
+
+
+def refuse_bomb(path: Path, most_bytes: int) -> int:
+    """Return the size of the rows in memory. Raises BundleError if it is more than `most_bytes`, or not readable.
+
+    What a file states of its sizes is believed before the first page is read; `table_sizes` does not depend on that.
+    Some kilobytes can hold a long text a million times. So texts are read as dictionaries, some rows at a time, and
+    what they would take is computed from the lengths of the dictionaries' entries.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = [file.metadata.schema.column(number) for number in range(file.metadata.num_columns)]
+            texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+            least_bytes = _least_bytes(file.metadata)
+        _refuse_larger(path, least_bytes, most_bytes)  # before even one row is read
+        with pq.ParquetFile(path, read_dictionary=texts, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+            size_bytes = 0
+            for batch in file.iter_batches(_PART_ROWS, use_threads=False):
+                size_bytes += sum(map(_expanded_bytes, batch.columns))
+                _refuse_larger(path, size_bytes, most_bytes)
+        return max(least_bytes, size_bytes)
+    except MemoryError:
+        raise BundleError(f"{path.name} takes more memory to read than there is for it") from None
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from None
+
+
+def _least_bytes(stored: pq.FileMetaData) -> int:
+    """Return what the values take at least, by the numbers of them and the sizes of pages that the file states."""
+    groups = [stored.row_group(number) for number in range(stored.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    return sum(max(chunk.num_values, chunk.total_uncompressed_size) for chunk in chunks)
+
+
+def _refuse_larger(path: Path, size_bytes: int, most_bytes: int) -> None:
+    if size_bytes > most_bytes:
+        raise BundleError(f"{path.name} has more than {most_bytes / 2**20:,.0f} MiB when it is read")
+
+
+def _expanded_bytes(column: Any) -> int:
+    """Return the size of a column of which texts are dictionaries, once they are not."""
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.binary_length(column.dictionary)
+        return int(pc.sum(lengths.take(column.indices)).as_py() or 0) + 4 * len(column)
+    if pa.types.is_list(column.type):
+        return 4 * len(column) + _expanded_bytes(column.flatten())
+    return int(column.nbytes)
 
 
 def read_records(path: Path, record: type[_R], schema: pa.Schema) -> tuple[_R, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lab.errors import UserError
 from warehouse.bundles.imported_bundle import is_imported
+from warehouse.bundles.provenance import PROVENANCE_FILE
 
 #: Between a job and the moment of its removal, in the name of a folder.
 _SEPARATOR = "~"
@@ -32,7 +33,7 @@ def removed_jobs(bundles: Path) -> set[str]:
 def remove_job(bundles: Path, job_id: str) -> None:
     """Move the runs of a job of imported results aside. Raises UserError for any other job."""
     folder = _job_folder(bundles, job_id)
-    if not folder.is_dir() or not all(map(is_imported, _runs(folder))):
+    if not folder.is_dir() or not all(map(_is_from_elsewhere, _runs(folder))):
         raise UserError(f"{job_id} has no imported results: only those can be removed")
     aside = removed_folder(bundles)
     aside.mkdir(exist_ok=True)
@@ -58,6 +59,10 @@ def _job_folder(bundles: Path, job_id: str) -> Path:
     if not _JOB.fullmatch(job_id):
         raise UserError(f"{job_id!r} is not the id of a job")
     return bundles / job_id
+
+
+def _is_from_elsewhere(run: Path) -> bool:
+    return is_imported(run) or (run / PROVENANCE_FILE).exists()
 
 
 def _runs(folder: Path) -> Iterator[Path]:

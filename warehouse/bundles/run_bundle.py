@@ -32,6 +32,7 @@ from lab.metrics.records import (
 )
 from lab.metrics.request_table import RequestTable
 from warehouse.bundles.engine_log import read_engine_log
+from warehouse.bundles.provenance import read_provenance
 from warehouse.bundles.record_file import read_columns, read_records, write_records
 from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json
 
@@ -151,12 +152,16 @@ def read_bundle(folder: Path) -> Bundle:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Read `run.json` alone. Raises BundleError."""
+    """Read `run.json` alone; an imported run has the ids that it has here. Raises BundleError."""
     try:
         content = (folder / RUN_FILE).read_bytes()
-        return run_from_json(readable_version(folder, content, READABLE_FORMAT_VERSIONS), content)
+        run = run_from_json(readable_version(folder, content, READABLE_FORMAT_VERSIONS), content)
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
+    origin = read_provenance(folder)
+    if origin is None:
+        return run
+    return run.model_copy(update={name: getattr(origin, name) for name in ("job_id", "run_id", "study_id")})
 
 
 def readable_version(folder: Path, content: bytes, readable: Sequence[int]) -> int:

@@ -68,10 +68,11 @@ def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
         "backend": _ENDPOINTS.get(run["endpoint"] or ""),
         "label": None,
         "tokenizer_id": run["target"],
-        "request_rate": "inf" if rate is None else rate,
         **{name: run[column] for name, column in _RUN_FIELDS.items()},
         **{name: run[name] for name in _IDENTITY},
     }
+    if rate is not None or run["closed_loop"]:  # else vLLM has no word for it
+        result["request_rate"] = "inf" if rate is None else rate
     if run["num_drafts"] is not None or run["acceptance_rate"] is not None:
         rate = run["acceptance_rate"]
         result["spec_decode_acceptance_rate"] = None if rate is None else rate * 100

@@ -29,6 +29,9 @@ TOLERANCE = 0.005
 _QUANTILES = (50, 90, 95, 99)
 _SINGLE = ("ttft", "tpot", "e2e")
 _GAPS = {"icl": "chunk_gaps_ms", "itl": "token_gaps_ms"}
+#: Latencies between the tokens of an answer.
+_BETWEEN = ("tpot", *_GAPS)
+_OF_DRAFTED = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
 #: Tools compute shares in floating point.
 _ROUNDING = 1e-6
 #: Figures that some tools print as 0 for a run in which nothing completed; here they are unknown.
@@ -166,6 +169,7 @@ def build_run(
     _refuse_impossible(document, derived)
     if not taken.metrics.get("requests_completed", 1):
         taken.drop(_OF_COMPLETED, "no request completed")
+    _drop_what_nothing_has(taken, requests)
     return ImportedRun(
         run_id=run_id(tool, content),
         tool=tool,
@@ -181,6 +185,28 @@ def build_run(
         doubts=tuple(dict.fromkeys(doubts)),
         companions=tuple(companions),
     )
+
+
+def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> None:
+    """Drop figures that some tools print as 0 because there is nothing to compute them from."""
+    metrics = taken.metrics
+    if _has_single_tokens(metrics, requests):
+        taken.drop(latency_columns(*_BETWEEN), "no answer has a second token")
+    for latency in (*_SINGLE, *_GAPS):
+        printed = [metrics[name] for name in latency_columns(latency) if metrics.get(name) is not None]
+        if not any(printed):  # all are 0
+            taken.drop(latency_columns(latency), "0 in all of its statistics: nothing was measured")
+    for count, names in (("num_draft_tokens", _OF_DRAFTED), ("num_drafts", ("acceptance_length",))):
+        if metrics.get(count) == 0:
+            taken.drop(names, "no token was drafted")
+
+
+def _has_single_tokens(metrics: Mapping[str, Value], requests: ImportedRequests | None) -> bool:
+    """Whether it is known that no completed answer has a second token."""
+    if requests is not None and len(requests.completed) and requests.completed.known("completion_tokens").all():
+        return float(requests.completed.numbers("completion_tokens").max()) <= 1
+    tokens, answers = (_number(metrics.get(name)) for name in ("completion_tokens", "requests_completed"))
+    return tokens is not None and bool(answers) and tokens == answers
 
 
 def _refuse_impossible(document: Document, metrics: Mapping[str, Value]) -> None:

@@ -32,6 +32,7 @@ class Format:
     read: Callable[[Sequence[Document]], list[ImportedRun]]
     fields: tuple[Figure, ...]
     passthrough: Mapping[str, str]
+    is_of_folder: bool = False  # whether several files of a folder describe one run
 
 
 def _plain_vllm(value: object) -> bool:
@@ -74,6 +75,7 @@ FORMATS: dict[str, Format] = {
         aiperf.read,
         aiperf.FIELDS,
         aiperf.PASSTHROUGH,
+        is_of_folder=True,
     ),
     "sglang-bench-serving": Format(
         "SGLang `bench_serving`, JSONL",
@@ -90,6 +92,7 @@ FORMATS: dict[str, Format] = {
         genai_bench.read,
         genai_bench.FIELDS,
         genai_bench.PASSTHROUGH,
+        is_of_folder=True,
     ),
     "inference-perf": Format(
         "inference-perf, reports of stages and requests",
@@ -98,6 +101,7 @@ FORMATS: dict[str, Format] = {
         inference_perf.read,
         inference_perf.FIELDS,
         inference_perf.PASSTHROUGH,
+        is_of_folder=True,
     ),
 }
 

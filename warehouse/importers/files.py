@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lab.errors import ForeignFileError
+from warehouse.importers.kinds import HEAD_BYTES, begins_like_json
 from warehouse.importers.model import SourceFile
 
 MIB = 2**20
@@ -39,6 +40,7 @@ class ForeignFile:
     name: str
     content: bytes | Path
     was_named: bool = True  # by the user; False for a file found in a folder
+    problem: str = ""  # why a file that was found cannot be read, as a sentence
     size_bytes: int = field(init=False)
     _sha256: str = field(default="", init=False, repr=False, compare=False)
 
@@ -46,6 +48,11 @@ class ForeignFile:
         self.size_bytes = self.content.stat().st_size if isinstance(self.content, Path) else len(self.content)
         if self.size_bytes > LARGEST_FILE_BYTES:
             raise ForeignFileError(too_large(self.name, self.size_bytes))
+
+    @property
+    def head(self) -> bytes:
+        """How the content begins. Raises ForeignFileError."""
+        return next(self._read(), b"")[:HEAD_BYTES]
 
     @property
     def is_large(self) -> bool:
@@ -96,7 +103,8 @@ class ForeignFile:
 def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
     """Read the named files, and every regular file in the named folders; links in folders are not followed.
 
-    Raises ForeignFileError for missing or too large files, and for too many.
+    Of a file that was found and does not begin like JSON, the beginning is read, which says what it is. Raises
+    ForeignFileError for files that are named and missing or too large, and for too many.
     """
     files: list[ForeignFile] = []
     left = LARGEST_IMPORT_BYTES
@@ -137,18 +145,30 @@ def _walk(paths: Sequence[Path]) -> Iterator[tuple[Path, str, bool]]:
 
 
 def _file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
-    """Reads at most one byte more than the limit, even if the file grows meanwhile."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")
+        return _read_file(path, name, was_named=was_named)
+    except OSError as error:
+        refused = _unreadable(name, error)
+    except ForeignFileError as error:
+        refused = error
+    if was_named:
+        raise refused
+    return ForeignFile(name, b"", was_named, str(refused))
+
+
+def _read_file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
+    """Reads at most one byte more than the limit, even if the file grows meanwhile."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")
+    with path.open("rb") as opened:
+        head = opened.read(HEAD_BYTES)
+        if not was_named and not begins_like_json(head):
+            return ForeignFile(name, head, was_named)
         if status.st_size > LARGEST_FILE_BYTES:
             raise ForeignFileError(too_large(name, status.st_size))
-        with path.open("rb") as opened:
-            content = path if status.st_size >= LARGE_BYTES else opened.read(LARGEST_FILE_BYTES + 1)
-        return ForeignFile(name, content, was_named)
-    except OSError as error:
-        raise _unreadable(name, error) from error
+        content = path if status.st_size >= LARGE_BYTES else head + opened.read(LARGEST_FILE_BYTES + 1 - len(head))
+    return ForeignFile(name, content, was_named)
 
 
 def _unreadable(name: str, error: OSError) -> ForeignFileError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lab.errors import BundleError
 from lab.metrics.groups import groups
@@ -17,7 +19,10 @@ from lab.metrics.latency import samples_ms
 from lab.metrics.measure import histograms, measure
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported, requests_bytes
-from warehouse.bundles.run_bundle import REQUESTS_FILE, read_bundle, read_log
+from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, read_provenance
+from warehouse.bundles.record_file import refuse_bomb
+from warehouse.bundles.restore import MAX_TABLE_BYTES
+from warehouse.bundles.run_bundle import REQUESTS_FILE, TELEMETRY_FILE, read_bundle, read_log
 from warehouse.ingest import imported_rows
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
@@ -37,6 +42,8 @@ from warehouse.schema.tables import (
 #: At most so many bundles are ingested together, of together at most so many bytes unless it is a single one: all of
 #: their rows are in memory at once.
 _MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 24 * 2**20
+#: A longer text of a request is cut here, and is whole in its bundle alone: no column is for texts of any length.
+MOST_CHARACTERS = 2**20
 #: So few rows are copied into one piece for DuckDB, which takes as long for each piece of a column as for many rows.
 _FEW_ROWS = 10_000
 #: A group of requests of which nothing is known.
@@ -61,8 +68,13 @@ def batches(folders: Iterable[Path]) -> Iterator[list[Path]]:
 
 
 def _requests_bytes(folder: Path) -> int:
-    """Return the size of nearly all that a bundle has; 0 for a bundle without requests, or a broken one."""
+    """Return the size of nearly all that a bundle has; 0 for a bundle without requests, or a broken one.
+
+    Another Drafthouse may have packed its file as it likes, so its bundles are ingested alone.
+    """
     try:
+        if (folder / PROVENANCE_FILE).exists():
+            return _MOST_BYTES_TOGETHER + 1
         return (folder / REQUESTS_FILE).stat().st_size
     except OSError:
         return 0
@@ -180,7 +192,21 @@ def forget_runs(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> 
 
 def bundle_tables(root: Path, folder: Path) -> Tables:
     """Return the rows of a measured or imported bundle by table. Raises BundleError, or one of UNSTORABLE."""
-    return _imported_tables(root, folder) if is_imported(folder) else _measured_tables(root, folder)
+    if (folder / PROVENANCE_FILE).exists():
+        for name in (REQUESTS_FILE, TELEMETRY_FILE):
+            if (folder / name).exists():
+                refuse_bomb(folder / name, MAX_TABLE_BYTES)
+    tables = _imported_tables(root, folder) if is_imported(folder) else _measured_tables(root, folder)
+    return {**tables, "recent_requests": _cut(tables["recent_requests"])}
+
+
+def _cut(requests: pa.Table) -> pa.Table:
+    """Cut texts that are longer than any that a request needs."""
+    for place, field in enumerate(requests.schema):
+        texts = requests.column(place)
+        if pa.types.is_string(field.type) and (pc.max(pc.utf8_length(texts)).as_py() or 0) > MOST_CHARACTERS:
+            requests = requests.set_column(place, field, pc.utf8_slice_codeunits(texts, 0, MOST_CHARACTERS))
+    return requests
 
 
 def _measured_tables(root: Path, folder: Path) -> Tables:
@@ -201,7 +227,19 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
         "request_groups": rows(REQUEST_GROUP_COLUMNS, [_GROUP | group for group in groups(run, bundle.requests)]),
     }
     of_run |= _verdict_rows(verdict)
-    return _of_run(rows(RUN_COLUMNS, [run]), of_run) | {"prompt_lists": prompts}
+    origin, row = read_provenance(folder), rows(RUN_COLUMNS, [run])
+    row = row if origin is None else _imported_row(row, origin, run.circumstances.drafthouse_revision)
+    return _of_run(row, of_run) | {"prompt_lists": prompts}
+
+
+def _imported_row(row: pa.Table, origin: Provenance, revision: str | None) -> pa.Table:
+    """Return the row of a run that was measured elsewhere: it says so, and who imported it from where."""
+    labels = json.dumps(origin.labels, ensure_ascii=False, sort_keys=True)
+    values = {"origin": "imported", "tool": "drafthouse", "tool_version": revision, "labels_json": labels}
+    for name, value in values.items():
+        field = row.schema.field(name)
+        row = row.set_column(row.schema.get_field_index(name), field, pa.array([value], type=field.type))
+    return row
 
 
 def _imported_tables(root: Path, folder: Path) -> Tables:

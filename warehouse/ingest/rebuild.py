@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from warehouse.app_db.engine import app_engine
@@ -15,6 +16,7 @@ from warehouse.ingest.master import (
     create_master,
     only_ingester,
 )
+from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
 from warehouse.ingest.row_groups import RUNS_A_GROUP
 from warehouse.settings import Settings
@@ -32,9 +34,13 @@ def rebuild(settings: Settings) -> None:
             remove_database(fresh)
             create_master(fresh)
             with connect_master(fresh) as connection:
-                runs = 0
-                for batch in batches(find_bundles(settings.bundles)):
-                    for folder, error in add_bundles(connection, settings.bundles, batch).items():
+                runs, opened = 0, Opened(settings.home, settings.bundles)
+                for path, reason in opened.left_out().items():
+                    record_rejection(connection, path, reason)
+                for batch in _batches(settings.bundles, opened):
+                    with opened.reading(str(folder.relative_to(settings.bundles)) for folder in batch):
+                        rejected = add_bundles(connection, settings.bundles, batch)
+                    for folder, error in rejected.items():
                         record_rejection(connection, str(folder.relative_to(settings.bundles)), rejection(error))
                     runs += len(batch)
                     if runs >= RUNS_A_GROUP:  # the rows of these runs become one group
@@ -50,6 +56,22 @@ def rebuild(settings: Settings) -> None:
     finally:
         app.dispose()
         remove_database(fresh)
+
+
+def _batches(bundles: Path, opened: Opened) -> Iterator[list[Path]]:
+    """Divide all bundles into those that are ingested together; those with which a process died come last, alone."""
+    suspects: list[Path] = []
+
+    def others() -> Iterator[Path]:
+        for folder in find_bundles(bundles):
+            if opened.is_suspect(str(folder.relative_to(bundles))):
+                suspects.append(folder)
+            else:
+                yield folder
+
+    yield from batches(others())
+    left_out = opened.left_out()
+    yield from ([folder] for folder in suspects if str(folder.relative_to(bundles)) not in left_out)
 
 
 def replace_master(master: Path, fresh: Path) -> None:

@@ -33,6 +33,7 @@ from warehouse.ingest.master import (
     refresh,
 )
 from warehouse.ingest.new_bundles import NewBundles
+from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
 from warehouse.private_files import write_for_nobody_else
 from warehouse.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
@@ -58,9 +59,12 @@ class SetAside:
     first_s: float
     last_s: float
     is_recorded: bool = False
+    is_final: bool = False  # it is not tried again
 
     def is_due(self, now_s: float) -> bool:
         """Return whether it is to be tried again."""
+        if self.is_final:
+            return False
         pause_s = max(_RETRY_AT_ONCE_S, self.last_s - self.first_s)
         return now_s - self.last_s >= min(pause_s, RETRY_REJECTED_S)
 
@@ -78,6 +82,7 @@ class Ingester:
     unjudged: set[str]  # jobs with runs that were not judged with the others yet
     published: bool  # whether the published file equals the master
     set_aside: dict[str, SetAside]  # by path, or by the job's id
+    opened: Opened
     waiting: dict[str, Path] = field(default_factory=dict)  # bundles that were found and not tried yet, by path
     seen: SeenRuns = field(default_factory=SeenRuns)
     only_grown: bool = True  # no row of a run was removed since the last publication
@@ -150,20 +155,21 @@ def _due(ingester: Ingester) -> list[str]:
 
 
 def _batches(ingester: Ingester, folders: Mapping[str, Path]) -> Iterator[Mapping[str, Path]]:
-    """Divide bundles into those that are ingested together. One that was set aside, perhaps because of another, is
-    tried again alone.
+    """Divide bundles into those that are ingested together. One that was set aside, perhaps because of another, or with
+    which the ingester died, is tried again alone, after the others.
     """
     paths = {folder: path for path, folder in folders.items()}
-    for batch in batches(folder for path, folder in folders.items() if path not in ingester.set_aside):
+    alone = {path for path in folders if path in ingester.set_aside or ingester.opened.is_suspect(path)}
+    for batch in batches(folder for path, folder in folders.items() if path not in alone):
         yield {paths[folder]: folder for folder in batch}
-    yield from ({path: folder} for path, folder in folders.items() if path in ingester.set_aside)
+    yield from ({path: folder} for path, folder in folders.items() if path in alone)
 
 
 def _ingest(ingester: Ingester, batch: Mapping[str, Path]) -> None:
     for path in batch:
         ingester.waiting.pop(path, None)
     try:
-        with _named(f"ingesting {', '.join(batch)}"):
+        with _named(f"ingesting {', '.join(batch)}"), ingester.opened.reading(batch):
             rejected = add_bundles(ingester.connection, ingester.settings.bundles, batch.values())
     except MASTER_ERRORS as error:  # should one of them be the reason, the others go on once the master is open again
         for path in batch:
@@ -186,8 +192,12 @@ def _judge(ingester: Ingester) -> None:
     jobs |= {job_id for job_id in _due(ingester) if "/" not in job_id}
     if not jobs:
         return
-    with _named("judging the runs of a job together"):
-        errors = judge_jobs(ingester.connection, ingester.settings.bundles, sorted(jobs), ingester.seen)
+    alone = [[job_id] for job_id in sorted(jobs) if ingester.opened.is_suspect(job_id)]
+    together = sorted(job_id for job_id in jobs if not ingester.opened.is_suspect(job_id))
+    errors: dict[str, Exception | None] = {}
+    for judged in filter(None, [together, *alone]):
+        with _named("judging the runs of a job together"), ingester.opened.reading(judged):
+            errors |= judge_jobs(ingester.connection, ingester.settings.bundles, judged, ingester.seen)
     ingester.unjudged -= jobs
     for job_id, error in errors.items():
         if error is not None:
@@ -278,7 +288,10 @@ def open_ingester(
         ingested = {path for (path,) in master.connection.execute(_PATHS).fetchall()}
         unjudged = set(changed_jobs(master.connection))
         published, new_bundles = master.is_published(), NewBundles(settings.bundles)
-        yield Ingester(settings, master, app, app_tables, new_bundles, ingested, unjudged, published, set_aside)
+        opened, now_s = Opened(settings.home, settings.bundles), time.monotonic()
+        for path in opened.left_out().keys() - ingested:
+            set_aside[path] = SetAside(opened.left_out()[path], now_s, now_s, is_final=True)
+        yield Ingester(settings, master, app, app_tables, new_bundles, ingested, unjudged, published, set_aside, opened)
 
 
 def ingest_all(settings: Settings) -> None:

@@ -46,7 +46,9 @@ def figures(con: duckdb.DuckDBPyConnection, source: str | None = None) -> pd.Dat
 
 
 def imported_jobs(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """job_id, study_name, runs, failed (how many of them), tools, arms, hardware (names with commas), by name."""
+    """job_id, study_name, runs, failed (how many of them), tools, arms, hardware (names with commas), by name; and who
+    imported a job of another Drafthouse, and which job it was there (imported_by, source_job), else empty.
+    """
     return frame(
         con,
         """
@@ -54,7 +56,9 @@ def imported_jobs(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
             count(*) FILTER (status <> 'completed') AS failed,
             coalesce(string_agg(DISTINCT concat_ws(' ', tool, tool_version), ', '), '') AS tools,
             coalesce(string_agg(DISTINCT arm, ', ' ORDER BY arm), '') AS arms,
-            coalesce(string_agg(DISTINCT hardware, ', '), '') AS hardware
+            coalesce(string_agg(DISTINCT hardware, ', '), '') AS hardware,
+            coalesce(any_value(labels_json->>'imported_by'), '') AS imported_by,
+            coalesce(any_value(labels_json->>'source_job'), '') AS source_job
         FROM results WHERE origin = 'imported' GROUP BY job_id ORDER BY study_name, job_id
         """,
     )

@@ -35,8 +35,8 @@ DIMENSIONS: dict[str, str] = {
     "category": f"coalesce(category, '{UNKNOWN}')",
     "load": f"coalesce(pattern, '{UNKNOWN}')",
     "concurrency": f"coalesce(concurrency::VARCHAR, '{UNKNOWN}')",
-    "request_rate": f"CASE WHEN origin = 'published' THEN '{UNKNOWN}' "
-    f"ELSE coalesce(request_rate_rps::VARCHAR, '{CLOSED_LOOP}') END",
+    "request_rate": f"coalesce(request_rate_rps::VARCHAR, CASE WHEN closed_loop THEN '{CLOSED_LOOP}' "
+    f"WHEN closed_loop IS NULL THEN '{UNKNOWN}' ELSE arrivals END)",
     "method": f"coalesce(method, '{UNKNOWN}')",
     "draft_model": f"coalesce(draft_model, CASE WHEN method IS NULL THEN '{UNKNOWN}' ELSE '{NONE}' END)",
     "k": f"coalesce(num_speculative_tokens::VARCHAR, CASE WHEN method = 'none' THEN '{NONE}' ELSE '{UNKNOWN}' END)",

@@ -48,7 +48,8 @@ def _of(alias: str, columns: Iterable[Column]) -> tuple[tuple[str, Column], ...]
 
 #: Runs from before workloads had names get one from what they measured.
 _WORKLOAD_LABEL = "coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens))"
-_CLOSED_LOOP = "r.request_rate_rps IS NULL AND coalesce(r.arrivals, 'gamma') = 'gamma'"
+_CLOSED_LOOP = """CASE WHEN r.request_rate_rps IS NOT NULL OR coalesce(r.arrivals, 'gamma') <> 'gamma' THEN false
+        WHEN r.origin = 'imported' AND r.concurrency IS NULL THEN NULL ELSE true END"""
 _COMPUTED = (
     (
         _WORKLOAD_LABEL,
@@ -63,7 +64,8 @@ _COMPUTED = (
         column(
             "closed_loop",
             "bool?",
-            "whether the next request is sent when one ends, because no arrival rate was set; null for published runs",
+            "whether the next request is sent when one ends, because no arrival rate was set; null for published runs, "
+            "and for imported ones of which neither a rate nor a concurrency is known",
         ),
     ),
 )

@@ -99,6 +99,8 @@ async def add_one_dataset(
     name: DatasetName,
     request: Request,
     file: Annotated[str, Query(max_length=200, description="The file's own name.")] = "",
+    *,
+    replace: Annotated[bool, Query(description="Take the place of another file of this name.")] = False,
 ) -> DatasetState:
     """Check a file, which is the request's body, and register it under this name."""
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +109,7 @@ async def add_one_dataset(
             async for piece in request.stream():
                 await to_thread.run_sync(opened.write, piece, limiter=READING_FILES)
         try:
-            adding = partial(add_dataset, asking.settings, name, sent, actor=asking.actor)
+            adding = partial(add_dataset, asking.settings, name, sent, actor=asking.actor, replace=replace)
             return await to_thread.run_sync(adding, limiter=READING_FILES)
         except UserError as error:
             raise UserError(str(error).replace(f"{folder}/", "")) from None

@@ -62,8 +62,11 @@ def _restore(asking: Question, exported: list[UploadFile]) -> Import:
     with tempfile.TemporaryDirectory() as folder:
         for path, upload in _by_path(exported).items():
             file = Path(folder, *path.parts)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(upload.file.read())
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(upload.file.read())
+            except OSError as error:
+                raise ForeignFileError(f"{printable(str(path))} cannot be written: {error.strerror}") from None
         try:
             return import_paths(asking.settings, [Path(folder)], actor=asking.actor)
         except ForeignFileError as error:

@@ -79,9 +79,14 @@ def show(page: str) -> Bar:
 
 
 def default_study(studies: pd.DataFrame) -> str | None:
-    """The label of the newest study with valid runs; of the newest one if none has any; None without a study."""
+    """The label of the newest study with valid runs; of the newest one if none has any; None without a study.
+
+    Imported ones only if none was measured here: whoever imports results chooses their name and their date.
+    """
     if studies.empty:
         return None
+    measured = studies[studies["origin"] == "measured"]
+    studies = studies if measured.empty else measured
     valid = studies[studies["runs_completed"] > studies["runs_invalid"]]
     first = (studies if valid.empty else valid).iloc[0]
     return url_params.job_label(first["study_name"], first["job_id"])

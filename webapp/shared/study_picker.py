@@ -98,7 +98,14 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
             f"This study is {job.state}: the page shows what is measured so far and updates itself.",
             icon=":material/progress_activity:",
         )
-    if tools := sorted(set(runs["tool"][runs["origin"] == "imported"].dropna())):
+    tools = sorted(set(runs["tool"][runs["origin"] == "imported"].dropna()))
+    if "drafthouse" in tools:
+        tools.remove("drafthouse")
+        st.caption(
+            ":material/upload_file: Not measured here: imported from a folder that another Drafthouse exported. The "
+            "page of a run says by whom, and from which job."
+        )
+    if tools:
         st.caption(
             f":material/upload_file: Imported from files of {literal(', '.join(tools))}: unknown values are empty, "
             "and checks that need them were skipped."

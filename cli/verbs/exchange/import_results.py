@@ -30,10 +30,19 @@ Labels = Annotated[
         "--label", help="KEY=VALUE, added to every run; study, arm, hardware and others fill in what the file lacks."
     ),
 ]
+AsMeasured = Annotated[
+    bool,
+    typer.Option(
+        "--as-measured",
+        help="Restore the runs of a folder that `drafthouse export` wrote with their ids, as if measured here.",
+    ),
+]
 
 
-def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, as_json: AsJson = False) -> None:
-    """Import result files of other tools: all of them or none.
+def import_results(
+    paths: Paths, *, tool: Tool = "auto", label: Labels = None, as_measured: AsMeasured = False, as_json: AsJson = False
+) -> None:
+    """Import result files of other tools: all that are named or none; of a folder, all that can be read.
 
     Runs that were imported before stay as they are.
     """
@@ -41,7 +50,7 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     allocate_like_the_system()
     here, labels = the_lab(), dict(map(_label, label or []))
     with _bar() as progress:
-        imported = here.import_paths(paths, tool, labels, progress)
+        imported = here.import_paths(paths, tool, labels, progress, as_measured=as_measured)
     if as_json:
         print_json(imported.document)
         return
@@ -71,7 +80,7 @@ def _show(imported: Mapping[str, Any]) -> None:
     runs = imported["runs"]
     new = sum(run["new"] for run in runs)
     if any("file" not in run for run in runs):
-        print_text(f"{new} of {len(runs)} runs are new; they keep the ids that they were exported with")
+        print_text(f"{new} of {len(runs)} runs are new, in the jobs {', '.join(imported['jobs'])}")
         return
     print_table(("run", "tool", "target", "in the file", "", "file"), map(_row, runs))
     for run in runs:
@@ -79,6 +88,8 @@ def _show(imported: Mapping[str, Any]) -> None:
             print_text(f"doubt about {run['run_id'][:12]}: {doubt}")
     for skipped in imported["skipped"]:
         print_text(f"skipped {skipped}")
+    for refused in imported["refused"]:
+        print_text(f"not imported: {refused}")
     print_text(f"{new} of {len(runs)} runs are new, in the jobs {', '.join(imported['jobs'])}")
 
 

@@ -40,7 +40,7 @@ def test_the_same_files_again_are_no_new_runs(home: Home) -> None:
     ("arguments", "sentence"),
     [
         (("no such file",), "cannot be read"),
-        ((str(REPOSITORY / "README.md"),), "this is not JSON"),
+        ((str(REPOSITORY / "README.md"),), "this is text, not JSON"),
         ((str(APPENDED), "--tool", "guidellm"), "this is a result of `vllm bench serve`"),
         ((str(APPENDED), "--tool", "other"), "no such format: other. Choose auto or one of"),
         ((str(APPENDED), "--label", "H200"), "--label 'H200' is not a label: write KEY=VALUE"),

@@ -59,6 +59,15 @@ def test_listing_the_datasets_again_reads_no_file_that_has_not_changed(
     assert reads == ["code.jsonl"]
 
 
+def test_another_file_takes_a_registered_name_only_if_it_is_to_replace(settings: Settings, tmp_path: Path) -> None:
+    first = add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN)
+    assert add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN).sha256 == first.sha256
+    with pytest.raises(UserError, match=r"mine is registered already, as another file \(.* with 3 rows\)"):
+        add_dataset(settings, "mine", own_file(tmp_path, 5), actor=ADMIN)
+    check_workload(settings, Workload(dataset="mine"), 3)
+    assert len(list((settings.datasets / "files").iterdir())) == 1
+
+
 def test_registering_again_replaces_and_a_wrong_file_changes_nothing(settings: Settings, tmp_path: Path) -> None:
     add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN)
     with pytest.raises(UserError, match="line 2"):
@@ -69,7 +78,7 @@ def test_registering_again_replaces_and_a_wrong_file_changes_nothing(settings: S
             actor=ADMIN,
         )
     assert len(load_prompts(settings, Workload(dataset="mine"), 3, seed=0)) == 3
-    add_dataset(settings, "mine", own_file(tmp_path, 5), actor=ADMIN)
+    add_dataset(settings, "mine", own_file(tmp_path, 5), actor=ADMIN, replace=True)
     check_workload(settings, Workload(dataset="mine"), 5)
     assert len(list((settings.datasets / "files").iterdir())) == 1
 

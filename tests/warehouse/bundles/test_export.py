@@ -6,30 +6,39 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lab.errors import ForeignFileError, QueryError, UserError
-from tests.actors import ADMIN
+from lab.access import Actor
+from lab.errors import AccessError, BundleError, ForeignFileError, QueryError, UserError
+from tests.actors import ADMIN, OTHER_SUBMITTER
 from tests.warehouse.asking import ask
+from tests.warehouse.exports import forged_export, many_times, understated
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
 from warehouse.bundles import restore
 from warehouse.bundles.export import export
-from warehouse.bundles.restore import MANIFEST, restore_bundles
+from warehouse.bundles.record_file import refuse_bomb
+from warehouse.bundles.restore import MANIFEST, restore_as_measured, restore_bundles
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.importers.files import read_paths
 from warehouse.importers.store import import_paths, read_runs
+from warehouse.ingest.bundle_rows import MOST_CHARACTERS
+from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
+from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 ORIGINALS = [SAMPLES / "vllm-bench" / f"spec-{name}-c4.json" for name in ("code-append", "random", "somefail")]
+COMMAND = replace(ADMIN, via="command")
 EVERYTHING = "select * from results where origin <> 'published' order by run_id"
 
 
@@ -72,11 +81,11 @@ def exported(settings: Settings, study: str, to: Path) -> Path:
 
 
 @pytest.mark.parametrize("study", ["job-1", "theirs"])
-def test_another_drafthouse_restores_the_same_runs_with_the_same_ids(
+def test_an_administrators_command_restores_the_same_runs_with_the_same_ids(
     with_imports: Settings, other: Settings, tmp_path: Path, study: str
 ) -> None:
     folder = exported(with_imports, study, tmp_path / "export")
-    import_paths(other, [folder], actor=ADMIN)
+    import_paths(other, [folder], actor=COMMAND, as_measured=True)
     ingest_all(other)
     theirs = ask(other, EVERYTHING)
     assert len(theirs) >= 2
@@ -84,15 +93,61 @@ def test_another_drafthouse_restores_the_same_runs_with_the_same_ids(
     assert ask(other, "select * from rejected_bundles") == []
 
 
+@pytest.mark.parametrize("study", ["job-1", "theirs"])
+def test_what_others_export_counts_as_imported_with_ids_of_our_own(
+    with_imports: Settings, other: Settings, tmp_path: Path, study: str
+) -> None:
+    folder = exported(with_imports, study, tmp_path / "export")
+    import_paths(other, [folder], actor=OTHER_SUBMITTER)
+    ingest_all(other)
+    (job,) = ask(with_imports, f"select distinct job_id from results where '{study}' in (job_id, study_name)")[0]
+    origin = "origin, left(job_id, 9), labels_json->>'imported_by', labels_json->>'source_job'"
+    for is_rebuilt in (False, True):
+        if is_rebuilt:
+            rebuild(other)
+        assert set(ask(other, f"select {origin} from results where origin <> 'published'")) == {
+            ("imported", "imported-", "sue", job)
+        }
+        assert ask(other, f"select * from runs where job_id = '{job}'") == []
+        assert ask(other, "select * from rejected_bundles") == []
+    sources = ask(other, "select labels_json->>'source_run' from runs order by 1")
+    assert sources == ask(with_imports, f"select run_id from runs where job_id = '{job}' order by 1")
+    figures = "output_tok_per_s, ttft_p50_ms, is_valid"
+    assert ask(other, f"select {figures} from results where origin = 'imported' order by all") == ask(
+        with_imports, f"select {figures} from results where job_id = '{job}' order by all"
+    )
+    assert import_paths(other, [folder], actor=OTHER_SUBMITTER).new_run_ids == ()
+    assert import_paths(with_imports, [folder], actor=OTHER_SUBMITTER).new_run_ids == ()
+
+
+def test_a_name_or_digest_means_what_was_measured_here_not_what_is_imported(filled: Settings, tmp_path: Path) -> None:
+    folder = forged_export(tmp_path / "forged", job_id="job-9", run_ids=["run-9"])
+    import_paths(filled, [folder], actor=OTHER_SUBMITTER)
+    ingest_all(filled)
+    with open_warehouse(filled.warehouse_file) as connection:
+        assert jobs_of(connection, "small") == ["job-1"]
+        assert jobs_of(connection, "0" * 64) == ["job-1"]
+
+
+@pytest.mark.parametrize("actor", [replace(ADMIN, via="api"), ADMIN, replace(OTHER_SUBMITTER, via="command")])
+def test_only_an_administrator_at_the_command_line_imports_measured_runs(
+    filled: Settings, other: Settings, tmp_path: Path, actor: Actor
+) -> None:
+    folder = exported(filled, "job-1", tmp_path / "export")
+    with pytest.raises(AccessError, match="only an administrator of the lab's own host"):
+        import_paths(other, [folder], actor=actor, as_measured=True)
+    assert list(other.bundles.iterdir()) == []
+
+
 def test_an_export_merges_into_a_home_that_has_some_of_its_runs(
     filled: Settings, other: Settings, tmp_path: Path
 ) -> None:
     write_run(other.bundles, run_id="run-2", repeat=1)
     folder = exported(filled, "job-1", tmp_path / "export")
-    imported = import_paths(other, [folder], actor=ADMIN)
+    imported = import_paths(other, [folder], actor=COMMAND, as_measured=True)
     assert (imported.taken_in, imported.new_run_ids) == (("run-1", "run-2"), ("run-1",))
-    assert import_paths(other, [folder], actor=ADMIN).new_run_ids == ()
-    assert import_paths(filled, [folder], actor=ADMIN).new_run_ids == ()
+    assert import_paths(other, [folder], actor=COMMAND, as_measured=True).new_run_ids == ()
+    assert import_paths(filled, [folder], actor=COMMAND, as_measured=True).new_run_ids == ()
 
 
 def test_the_folder_has_the_results_as_parquet_too(filled: Settings, tmp_path: Path) -> None:
@@ -324,7 +379,7 @@ def test_a_manipulated_export_is_refused_completely(
     folder = exported(filled, "job-1", tmp_path / "export")
     damage(folder)
     with pytest.raises(ForeignFileError) as caught:
-        restore_bundles(other.bundles, folder)
+        restore_as_measured(other.bundles, folder, lambda _jobs: None)
     assert str(caught.value).startswith(f"{folder}: {sentence.format(folder=folder)}")
     assert str(caught.value).count(sentence[-20:]) == 1
     assert list(other.bundles.iterdir()) == []
@@ -341,8 +396,8 @@ def test_a_manipulated_export_is_refused_completely(
         ("MAX_FILE_BYTES", lambda folder: max(_sizes(folder)), "is missing or larger than a bundle's file can be"),
         (
             "MAX_TABLE_BYTES",
-            lambda folder: max(map(_table_bytes, folder.glob("bundles/*/*/*.parquet"))),
-            "is larger, when decompressed, than a bundle's table can be",
+            lambda folder: max(refuse_bomb(path, 2**30) for path in folder.glob("bundles/*/*/*.parquet")),
+            "has more than 0 MiB when it is read",
         ),
     ],
 )
@@ -354,13 +409,55 @@ def test_a_file_as_large_as_its_limit_is_restored_and_a_larger_one_is_not(
     size = bytes_of(folder)
     monkeypatch.setattr(restore, limit, size - 1)
     with pytest.raises(ForeignFileError, match=sentence):
-        restore_bundles(other.bundles, folder)
+        restore_bundles(other.bundles, folder, "sue", lambda _size_bytes: None)
     monkeypatch.setattr(restore, limit, size)
-    assert restore_bundles(other.bundles, folder) == (("run-1", "run-2"), ("run-1", "run-2"))
+    assert len(restore_bundles(other.bundles, folder, "sue", lambda _size_bytes: None).new_run_ids) == 2
 
 
 def _sizes(folder: Path) -> list[int]:
-    return [path.stat().st_size for path in folder.glob("bundles/*/*/*")]
+    return [path.stat().st_size for path in folder.glob("bundles/*/*/*.parquet")]
+
+
+def test_a_small_file_that_becomes_huge_is_refused_at_the_import(
+    other: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = forged_export(tmp_path / "bomb", change=many_times(3000, "x" * 2**19))  # 1.5 GiB
+    (requests,) = folder.rglob("requests.parquet")
+    assert requests.stat().st_size < 2**18
+    assert _table_bytes(requests) < 2**24
+    with pytest.raises(ForeignFileError, match=r"requests\.parquet has more than 512 MiB when it is read"):
+        import_paths(other, [folder], actor=OTHER_SUBMITTER)
+    assert list(other.bundles.iterdir()) == []
+
+
+def test_a_file_that_understates_its_pages_is_refused_by_the_memory_it_takes(other: Settings, tmp_path: Path) -> None:
+    folder = forged_export(tmp_path / "bomb", change=understated("x" * (400 * 2**20)))  # within MAX_TABLE_BYTES
+    (requests,) = folder.rglob("requests.parquet")
+    assert _table_bytes(requests) == 100
+    with pytest.raises(ForeignFileError, match=r"requests\.parquet takes more memory to read than there is for it"):
+        import_paths(other, [folder], actor=OTHER_SUBMITTER)
+    assert list(other.bundles.iterdir()) == []
+
+
+def test_a_list_of_billions_in_some_bytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    long = pa.array([[0.5] * 1000] * 1000)
+    pq.write_table(pa.table({"chunk_s": long}), tmp_path / "x.parquet")
+    assert (tmp_path / "x.parquet").stat().st_size < 2**17
+    with pytest.raises(BundleError, match="has more than 1 MiB when it is read"):
+        refuse_bomb(tmp_path / "x.parquet", 2**20)
+    assert refuse_bomb(tmp_path / "x.parquet", 2**24) > 8_000_000
+
+
+def test_what_an_import_becomes_counts_for_the_day_and_long_texts_are_cut(other: Settings, tmp_path: Path) -> None:
+    tight = other.model_copy(update={"import_mib_per_day": 40})
+    folder = forged_export(tmp_path / "bomb", change=many_times(10, "x" * (MOST_CHARACTERS * 3)))
+    import_paths(tight, [folder], actor=OTHER_SUBMITTER)
+    ingest_all(tight)
+    lengths = "select max(length(output_text)) from request_records"
+    assert ask(tight, lengths) == [(MOST_CHARACTERS,)]
+    again = forged_export(tmp_path / "again", change=many_times(10, "y" * (MOST_CHARACTERS * 3)))
+    with pytest.raises(ForeignFileError, match="you have imported 30 MiB within 24 hours, and with these 30 MiB"):
+        import_paths(tight, [again], actor=OTHER_SUBMITTER)
 
 
 def _table_bytes(path: Path) -> int:
@@ -390,7 +487,7 @@ def test_an_empty_home_can_be_filled_from_an_export_alone(filled: Settings, tmp_
     fresh = Settings(home=tmp_path / "fresh")
     migrate(fresh)
     write_bundle(fresh.bundles, run_record(run_id="own", job_id="own"), (request(),), (), None)
-    import_paths(fresh, [folder], actor=ADMIN)
+    import_paths(fresh, [folder], actor=COMMAND, as_measured=True)
     ingest_all(fresh)
     assert ask(fresh, "select job_id, run_id from runs order by all") == [
         ("job-1", "run-1"),

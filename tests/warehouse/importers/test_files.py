@@ -82,7 +82,13 @@ def test_nothing_is_imported_of_a_file_that_changed_before_it_was_stored(
 ) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(DETAILED.read_bytes())
-    monkeypatch.setattr(store, "_refuse_unstorable", lambda _: change(path))
+    storable = store._storable
+
+    def changed_meanwhile(read: store.ReadRuns) -> store.ReadRuns:
+        change(path)
+        return storable(read)
+
+    monkeypatch.setattr(store, "_storable", changed_meanwhile)
     with pytest.raises(ForeignFileError, match="cannot be read: No such file" if change is Path.unlink else _CHANGED):
         import_paths(settings, [path], actor=ADMIN)
     assert not [left for left in settings.bundles.rglob("*") if left.is_file() or "writing" in left.name]
@@ -100,6 +106,6 @@ def test_a_large_file_in_a_folder_that_is_no_result_may_change(settings: Setting
     found = read_paths([folder])
     _append(other)
     stored = store.import_read(settings, found, actor=ADMIN)
-    assert (len(stored.new_run_ids), stored.skipped) == (1, (f"{other.as_posix()}: this is not JSON",))
+    assert (len(stored.new_run_ids), stored.skipped) == (1, (f"1 file (text): {other.as_posix()}",))
     sources = settings.bundles.glob("*/*/source/*")
     assert [source.read_bytes() for source in sources] == [DETAILED.read_bytes()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.warehouse.importers.sample_files import APPENDED, DETAILED, SAMPLES
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
 from tests.warehouse.runs import bundle_of_format, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
+from warehouse.bundles.vllm_json import vllm_results
 from warehouse.importers.files import read_paths
 from warehouse.importers.removal import remove_imported, restore_imported
 from warehouse.importers.store import Import, import_paths, read_runs
@@ -26,6 +28,7 @@ from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
+from warehouse.queries.slices import DIMENSIONS
 from warehouse.settings import Settings
 
 
@@ -105,7 +108,7 @@ def test_an_import_says_what_it_does_and_how_much_is_done(settings: Settings) ->
         settings, [DETAILED, APPENDED], progress=lambda doing, share: steps.append((doing, share)), actor=ADMIN
     )
     doing, shares = zip(*steps, strict=True)
-    assert doing == (f"reading {DETAILED}", f"reading {APPENDED}", "computing figures", "storing")
+    assert doing == (f"reading {DETAILED}", f"reading {APPENDED}", *["computing figures"] * 2, "storing")
     assert list(shares) == sorted(set(shares))
     assert (shares[0], shares[-1] < 1) == (0.0, True)
 
@@ -139,6 +142,26 @@ def test_importing_the_same_file_twice_changes_nothing(settings: Settings) -> No
     assert list(again.jobs) == [path.name for path in settings.bundles.iterdir()]
     assert contents(settings) == before
     assert sorted(settings.bundles.rglob("*")) == files
+
+
+def test_an_import_looks_into_no_folder_of_a_measured_job(settings: Settings) -> None:
+    write_run(settings.bundles)
+    listed: list[str] = []
+    is_watched = True
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if is_watched and event in ("os.scandir", "os.listdir"):
+            listed.append(str(arguments[0]))
+
+    sys.addaudithook(watch)  # stays, so that it is told to stop
+    try:
+        stored = import_paths(settings, [DETAILED], actor=ADMIN)
+        again = import_paths(settings, [DETAILED], actor=ADMIN)
+    finally:
+        is_watched = False
+    assert (len(stored.new_run_ids), again.new_run_ids, again.jobs) == (1, (), stored.jobs)
+    assert [path for path in listed if path.startswith(str(settings.bundles / "job-1"))] == []
+    assert str(settings.bundles / stored.jobs[0]) in listed
 
 
 def test_a_run_in_two_files_is_imported_once(settings: Settings, tmp_path: Path) -> None:
@@ -230,6 +253,26 @@ def test_a_run_in_which_nothing_completed_is_a_failed_one(settings: Settings, tm
     gone = {"completed": 0, "failed": 16, "output_throughput": 0.0, "request_throughput": 0.0}
     imported(settings, summary_of(plain, tmp_path, **gone, total_output_tokens=0, total_token_throughput=0.0))
     assert ask(settings, "select status, output_tok_per_s from results where origin = 'imported'") == [("failed", None)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"request_rate": "inf", "max_concurrency": 4}, (True, "closed loop", "inf")),
+        ({"request_rate": 2.5, "max_concurrency": 4}, (False, "2.5", 2.5)),
+        ({"request_rate": "inf", "max_concurrency": None}, (None, "unknown", None)),
+    ],
+)
+def test_a_loop_is_closed_open_or_unknown(
+    settings: Settings, tmp_path: Path, changes: dict[str, Any], expected: tuple[object, ...]
+) -> None:
+    (job,) = imported(settings, edited(DETAILED, tmp_path, **changes)).jobs
+    [(closed_loop, rate)] = ask(
+        settings, f"select closed_loop, {DIMENSIONS['request_rate']} from results where origin = 'imported'"
+    )
+    with open_warehouse(settings.warehouse_file) as connection:
+        (exported,) = vllm_results(connection, [job])
+    assert (closed_loop, rate, exported.get("request_rate")) == expected
 
 
 def test_nothing_is_imported_when_one_file_is_damaged(settings: Settings, tmp_path: Path) -> None:

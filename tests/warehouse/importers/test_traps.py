@@ -212,7 +212,113 @@ def test_a_format_is_told_by_content_and_not_by_name(tmp_path: Path) -> None:
 
 def test_a_folder_skips_what_is_no_result_and_says_so() -> None:
     skipped = samples_read.folder("inference-perf/spec-synthetic64x48-c4").skipped
-    assert [line.rpartition("/")[2].partition(":")[0] for line in skipped] == ["config.yaml", "validation.json"]
+    assert [(line.partition(" (")[0], line.rpartition("/")[2]) for line in skipped] == [
+        ("1 file", "config.yaml"),
+        ("1 file", "validation.json"),
+    ]
+    assert skipped[0].startswith("1 file (YAML): ")
+
+
+BETWEEN = [f"{name}_{statistic}_ms" for name in ("tpot", "icl", "itl") for statistic in ("mean", "p50", "p90", "p99")]
+
+
+@pytest.mark.parametrize("path", ["vllm-bench/spec-code-c4.json", "sglang-bench-serving/spec-random64x48-c4.jsonl"])
+def test_answers_of_one_token_have_no_latency_between_tokens(path: str) -> None:
+    arrays = ("ttfts", "itls", "latencies", "start_times", "input_lens", "output_lens", "errors", "generated_texts")
+    content = sample(path)
+    plain = {key: value for key, value in content.items() if key not in arrays}
+    one_token = plain | {"total_output_tokens": content["completed"]}
+    run = only(one_token)
+    assert [run.metrics[name] for name in BETWEEN] == [None] * len(BETWEEN)
+    assert run.metrics["ttft_mean_ms"] is not None
+    assert "no answer has a second token" in {field.why for field in run.left_out}
+    zero = plain | {key: 0.0 for key in content if key.endswith(("_tpot_ms", "_itl_ms"))}
+    assert [only(zero).metrics[name] for name in BETWEEN] == [None] * len(BETWEEN)
+    lengths = [1] * len(content["output_lens"])
+    gaps: list[list[float]] = [[] for _ in lengths]
+    detailed = content | {"output_lens": lengths, "itls": gaps, "total_output_tokens": content["completed"]}
+    assert [only(detailed).metrics[name] for name in BETWEEN] == [None] * len(BETWEEN)
+
+
+def test_a_run_without_drafts_has_no_acceptance() -> None:
+    nothing = {"spec_decode_num_drafts": 0, "spec_decode_draft_tokens": 0, "spec_decode_accepted_tokens": 0}
+    printed = {"spec_decode_acceptance_rate": 0.0, "spec_decode_acceptance_length": 1.0}
+    positions = {"spec_decode_per_position_acceptance_rates": [0.0, 0.0]}
+    run = only(sample("vllm-bench/spec-code-c4.json") | nothing | printed | positions)
+    names = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
+    assert [run.metrics[name] for name in names] == [None] * 3
+
+
+def aiperf(schema: str, **config: Any) -> Any:
+    summary = json.loads((SAMPLES / "aiperf/spec-code-c2/profile_export_aiperf.json").read_text())
+    endpoint = {"type": "chat", "model_names": ["acme/small"]}
+    return only(summary | {"schema_version": schema, "input_config": {"endpoint": endpoint} | config}).columns
+
+
+BURST = {"concurrency": 6, "arrival_pattern": "concurrency_burst", "request_count": 60}
+POISSON = {"request_rate": 2.5, "arrival_pattern": "poisson", "request_count": 60}
+WARM, MEASURED = {"name": "warmup", "requests": 4}, {"name": "profiling", "concurrency": 16}
+
+
+@pytest.mark.parametrize(
+    ("schema", "config", "expected"),
+    [
+        ("1.0", {"loadgen": BURST}, (6, None, 60)),
+        ("1.0", {"loadgen": POISSON}, (None, 2.5, 60)),
+        ("1.3", {"phases": [{"name": "profiling", "type": "poisson", "requests": 60, "rate": 2.5}]}, (None, 2.5, 60)),
+        ("1.3", {"phases": [WARM, MEASURED]}, (16, None, None)),
+        ("1.4", {"phases": [MEASURED | {"type": "fixed_schedule"}]}, (None, None, None)),
+    ],
+)
+def test_aiperfs_load_is_read_in_every_supported_schema(
+    schema: str, config: dict[str, Any], expected: tuple[int | None, float | None, int | None]
+) -> None:
+    columns = aiperf(schema, **config)
+    assert (columns["concurrency"], columns["request_rate_rps"], columns["num_prompts"]) == expected
+    assert columns["target"] == "acme/small"
+
+
+def test_a_loop_of_which_the_file_says_no_rate_is_unknown() -> None:
+    content = sample("vllm-bench/spec-code-c4.json")
+    assert only(content).columns["concurrency"] == 4
+    del content["request_rate"]
+    assert only(content).columns["concurrency"] is None
+
+
+def test_goodput_of_earlier_versions_is_no_label() -> None:
+    run = only(sample("vllm-bench/spec-code-c4.json") | {"request_goodput:": 2.9})
+    assert run.metrics["goodput_request_per_s"] == 2.9
+    assert "request_goodput:" not in run.labels
+
+
+@pytest.mark.parametrize(("ratio", "lengths"), [(1.0, (64, 48)), (0.0, (None, None)), (None, (None, None))])
+def test_sglangs_random_prompts_have_a_length_only_without_a_range(
+    ratio: float | None, lengths: tuple[int | None, int | None]
+) -> None:
+    content = sample("sglang-bench-serving/spec-random64x48-c4.jsonl") | {"random_range_ratio": ratio}
+    columns = only(content | {"random_input_len": 64, "random_output_len": 48}).columns
+    assert (columns["input_tokens"], columns["requested_output_tokens"]) == lengths
+
+
+def test_inference_perfs_server_metrics_and_adapters_are_no_runs() -> None:
+    folder = SAMPLES / "inference-perf/spec-synthetic64x48-c4"
+    stage = (folder / "stage_0_lifecycle_metrics.json").read_bytes()
+    server = {
+        "benchmark_time_seconds": 0.0,
+        "load_summary": {},
+        "failures": {},
+        "successes": {"count": 9, "queue_len": {}},
+    }
+    metrics = ForeignFile("f/stage_0_prometheus_metrics.json", json.dumps(server).encode(), was_named=False)
+    with pytest.raises(ForeignFileError, match="these are the server's metrics, not a run"):
+        read_runs([metrics])
+    part = json.loads(stage)
+    part["successes"]["count"] -= 1
+    adapter = ForeignFile("f/adapter_a_stage_0_lifecycle_metrics.json", json.dumps(part).encode(), was_named=False)
+    whole = ForeignFile("f/stage_0_lifecycle_metrics.json", stage, was_named=False)
+    read = read_runs([metrics, adapter, whole])
+    assert [run.source.name for run in read.runs] == ["f/stage_0_lifecycle_metrics.json"]
+    assert "are among those of stage_0_lifecycle_metrics.json" in read.refused[0]
 
 
 def test_markup_in_a_models_name_stays_text() -> None:

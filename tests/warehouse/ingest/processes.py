@@ -13,10 +13,10 @@ from warehouse.settings import Settings
 
 
 @contextlib.contextmanager
-def ingester(settings: Settings) -> Iterator[processes.Started]:
+def ingester(settings: Settings, **more: str) -> Iterator[processes.Started]:
     """`python -m warehouse.ingest.service` on the home; its log is <home>/ingester.log. Killed at the end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
-    environment |= {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_INGEST_EVERY_S": "0.05"}
+    environment |= {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_INGEST_EVERY_S": "0.05"} | more
     module = "warehouse.ingest.service"
     process = processes.start(module, environment=environment, folder=settings.home, output=log(settings))
     try:

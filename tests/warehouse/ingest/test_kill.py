@@ -13,6 +13,7 @@ from tests import processes
 from tests.warehouse.asking import ask
 from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import failed_request, request, write_run
+from warehouse.ingest.opened import OPENED_FILE
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
@@ -47,6 +48,7 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
                 "select count(*) <= ? from results where origin = 'measured'", [ROUNDS * RUNS_A_ROUND]
             ).fetchone()
     everything = ROUNDS * RUNS_A_ROUND
+    (settings.home / OPENED_FILE).unlink(missing_ok=True)  # one may have been open at two deaths, and so be set aside
     ingest_all(settings)
     assert_each_run_once(settings, runs=everything, requests=2 * everything)
     assert not list(settings.home.glob("*.publishing"))
@@ -59,6 +61,6 @@ def test_killed_at_lines_and_moments_spread_over_an_ingestion(settings: Settings
     arguments = (str(settings.home), mode, str(TIMES))
     ingesting = processes.start(module, *arguments, environment=os.environ, folder=settings.home, output=printed)
     assert ingesting.wait(800) == 0, printed.read_text()
-    assert int(printed.read_text()) >= least_killed
+    assert int(printed.read_text().split()[-1]) >= least_killed
     assert_each_run_once(settings, runs=TIMES + 3, requests=2 * TIMES + 3)
     assert not list(settings.home.glob("*.publishing"))

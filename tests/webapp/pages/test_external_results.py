@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from streamlit.testing.v1 import AppTest
 
 from jobs.presets import load_preset
+from tests.actors import OTHER_SUBMITTER
 from tests.warehouse.asking import ask
+from tests.warehouse.exports import forged_export
 from tests.warehouse.importers.sample_files import SAMPLES
+from tests.warehouse.runs import write_run
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
+from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.external_results import data, page
+from webapp.shared import published_data, study_bar, url_params
 from webapp.shared.text import literal
 
 FILE = SAMPLES / "vllm-bench" / "spec-code-c4.json"
@@ -66,6 +73,24 @@ def test_what_was_imported_is_listed_with_a_link_and_can_be_removed_and_restored
     click(app, "Undo")
     ingest_all(settings)
     assert ask(settings, "select hardware from runs where origin = 'imported'") == [("H200",)]
+
+
+def test_runs_of_another_drafthouse_say_who_imported_them_and_are_no_default(
+    open_page: OpenPage, settings: Settings, tmp_path: Path
+) -> None:
+    write_run(settings.bundles, job_id="ours")
+    folder = forged_export(tmp_path / "forged", job_id="theirs")
+    (imported,) = import_paths(settings, [folder], actor=OTHER_SUBMITTER).jobs
+    ingest_all(settings)
+    app = open_page("external_results")
+    assert "imported by sue as job theirs of another Drafthouse" in words(app)
+    shown = words(open_page("run", job=url_params.job_label("small", imported)))
+    assert "Not measured here, but imported from a folder that another Drafthouse exported" in shown
+    assert "sue" in shown
+    assert "ours" in str(study_bar.default_study(published_data.studies_with_results()))
+    click(app, "Remove")
+    ingest_all(settings)
+    assert ask(settings, "select distinct job_id from runs") == [("ours",)]
 
 
 def test_published_figures_have_their_contradictions_and_their_presets(settings: Settings) -> None:

@@ -68,9 +68,11 @@ FIELDS: tuple[Figure, ...] = (
 )
 PASSTHROUGH: dict[str, str] = {
     "aiperf_version": "the tool's version",
-    "input_config.models": "target",
+    "input_config.models": "target; until schema 1.2 it is endpoint.model_names",
     "input_config.endpoint": "endpoint; ignore_eos and temperature of its extra inputs",
-    "input_config.phases": "concurrency, request_rate_rps and num_prompts of the phase that is measured",
+    "input_config.phases": (
+        "concurrency, request_rate_rps and num_prompts of the phase that is measured; until schema 1.2 it is loadgen"
+    ),
     "input_config.datasets": "requested_output_tokens, if it is the same for all requests",
     "pooled_spec_decode_acceptance_histogram": "acceptance_per_position",
     "profile_export.jsonl: spec_decode_acceptance.num_spec_tokens": "num_speculative_tokens",
@@ -106,6 +108,7 @@ class _ExtraInputs(Record):
 class _Endpoint(Record):
     type: Name = None
     extra: _ExtraInputs = _ExtraInputs()
+    model_names: tuple[Name, ...] = ()
 
 
 class _Model(Record):
@@ -118,9 +121,20 @@ class _Models(Record):
 
 class _Phase(Record):
     kind: Name = None
+    name: Name = None
+    type: Name = None
     concurrency: Count | None = None
     requests: Count | None = None
     rate: Number | None = None
+
+
+class _LoadGenerator(Record):
+    """The phase that is measured, in files of earlier versions."""
+
+    arrival_pattern: Name = None
+    concurrency: Count | None = None
+    request_count: Count | None = None
+    request_rate: Number | None = None
 
 
 class _Lengths(Record):
@@ -136,6 +150,7 @@ class _InputConfig(Record):
     endpoint: _Endpoint = _Endpoint()
     models: _Models = _Models()
     phases: tuple[_Phase, ...] = ()
+    loadgen: _LoadGenerator | None = None
     datasets: tuple[_Dataset, ...] = ()
 
 
@@ -236,19 +251,30 @@ def _fits(taken: Taken, group: RequestLines) -> bool:
 
 
 def _columns(config: _InputConfig) -> dict[str, Scalar]:
-    endpoint, names = config.endpoint, config.models.items
-    phases = [phase for phase in config.phases if phase.kind == "profiling"]
-    phase = phases[0] if len(phases) == 1 else _Phase()
+    endpoint, phase = config.endpoint, _measured(config)
+    names = [model.name for model in config.models.items] or endpoint.model_names
+    # A schedule of its own is neither a rate nor a closed loop.
+    is_known = phase.rate is not None or phase.type is None or phase.type.startswith("concurrency")
     return {
-        "target": names[0].name if len(names) == 1 else None,
+        "target": names[0] if len(names) == 1 else None,
         "endpoint": endpoint.type if endpoint.type in ("completions", "chat") else None,
         "ignore_eos": endpoint.extra.ignore_eos,
         "temperature": endpoint.extra.temperature,
-        "concurrency": phase.concurrency,
+        "concurrency": phase.concurrency if is_known else None,
         "num_prompts": phase.requests,
         "request_rate_rps": phase.rate,
         "requested_output_tokens": _output_tokens(config.datasets),
     }
+
+
+def _measured(config: _InputConfig) -> _Phase:
+    """The one phase that is measured; an empty one if there are several, or none."""
+    if config.loadgen is not None and not config.phases:
+        load = config.loadgen
+        pattern, requests = load.arrival_pattern, load.request_count
+        return _Phase(type=pattern, concurrency=load.concurrency, requests=requests, rate=load.request_rate)
+    phases = [phase for phase in config.phases if "profiling" in (phase.kind, phase.name)]
+    return phases[0] if len(phases) == 1 else _Phase()
 
 
 def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:

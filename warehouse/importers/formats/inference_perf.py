@@ -4,6 +4,7 @@ run only if no stage lies beside it. per_request_lifecycle_metrics.json has the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lab.metrics.measure import Value
@@ -77,6 +78,25 @@ def is_stage(value: object) -> bool:
     return isinstance(value, dict) and detect(value) and "achieved_rate" in value["load_summary"]
 
 
+_OF_SERVER = "these are the server's metrics, not a run: import stage_N_lifecycle_metrics.json"
+_OF_ADAPTER = "these are the requests of one adapter, which are among those of {}: this is no run of its own"
+_STAGE_FILE = re.compile(r"(?P<adapter>.+_)?(?P<stage>stage_\d+_[^/]*)")
+
+
+def _is_of_server(value: object) -> bool:
+    """Whether a report has what the server's metrics say, in the form of a report on the client's requests."""
+    return isinstance(value, dict) and not value["load_summary"] and "latency" not in value["successes"]
+
+
+def _refuse_parts(stages: Sequence[Document]) -> None:
+    """Raise ForeignFileError for the first report on a part of a stage that lies beside it: only its name shows it."""
+    names = {document.file.name.rpartition("/")[2] for document in stages}
+    for document in stages:
+        found = _STAGE_FILE.fullmatch(document.file.name.rpartition("/")[2])
+        if found and found["adapter"] and found["stage"] in names:
+            raise document.error((), _OF_ADAPTER.format(found["stage"]))
+
+
 class _Fallbacks(Record):
     prompt: Number | None = None
     output: Number | None = None
@@ -112,11 +132,15 @@ class _Report(Record):
 def read(documents: Sequence[Document]) -> list[ImportedRun]:
     """The runs of one folder: its stages, or its summary where it has none, or else only its requests."""
     stages = [document for document in documents if is_stage(document.value)]
+    _refuse_parts(stages)
     others = [document for document in documents if detect(document.value) and document not in stages]
     reports = sorted(stages, key=lambda document: document.file.name) or others
     listed = [document for document in documents if per_request.detect(document.value)]
     if not reports:
         return [per_request.run(document) for document in listed]
+    for document in others if reports is others else ():
+        if _is_of_server(document.value):
+            raise document.error((), _OF_SERVER)
     if len(listed) > 1:
         raise listed[1].error((), "a second file of requests for one folder: import them one by one")
     return _runs([whole(document) for document in reports], listed[0] if listed else None)

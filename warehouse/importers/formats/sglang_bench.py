@@ -8,7 +8,7 @@ from dataclasses import replace
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import CHUNK_RATE, STD, Figure, latency_columns, statistics_of, take
 from warehouse.importers.formats.request_arrays import RequestArrays, gaps_s, refuse_other_lengths, request
-from warehouse.importers.formats.vllm_bench import RequestRate
+from warehouse.importers.formats.vllm_bench import RequestRate, unknown_loop
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
 from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, whole
@@ -47,8 +47,8 @@ PASSTHROUGH: dict[str, str] = {
     "dataset_name": "dataset",
     "request_rate": "request_rate_rps; Infinity is a closed loop",
     "max_concurrency": "concurrency",
-    "random_input_len": "input_tokens, for random prompts",
-    "random_output_len": "requested_output_tokens, for random prompts",
+    "random_input_len": "input_tokens, for random prompts of one length: random_range_ratio is 1",
+    "random_output_len": "requested_output_tokens, likewise",
     "input_lens, output_lens, ttfts, itls, errors, generated_texts": (
         "the requests (--output-details); failed ones have no latency, although the file says 0.0"
     ),
@@ -78,6 +78,7 @@ class _Run(RequestArrays):
     request_rate: RequestRate = None
     random_input_len: Count | None = None
     random_output_len: Count | None = None
+    random_range_ratio: Number | None = None
 
 
 def _run(document: Document) -> ImportedRun:
@@ -95,7 +96,7 @@ def _run(document: Document) -> ImportedRun:
         document,
         part.content,
         taken,
-        columns=_columns(run),
+        columns=_columns(run) | unknown_loop(part),
         requests=None if requests is None else ImportedRequests.of(requests),
         place=f"line {document.line}" if document.line > 1 else "",
         labels=part.labels(("tag", "backend")),
@@ -103,13 +104,14 @@ def _run(document: Document) -> ImportedRun:
 
 
 def _columns(run: _Run) -> dict[str, Scalar]:
-    random = run.dataset_name is not None and run.dataset_name.startswith("random")
+    is_random = run.dataset_name is not None and run.dataset_name.startswith("random")
+    of_one_length = is_random and run.random_range_ratio == 1  # else lengths are drawn from this share of it on
     return {
         "dataset": run.dataset_name,
         "concurrency": run.max_concurrency,
         "request_rate_rps": run.request_rate,
-        "input_tokens": run.random_input_len if random else None,
-        "requested_output_tokens": run.random_output_len if random else None,
+        "input_tokens": run.random_input_len if of_one_length else None,
+        "requested_output_tokens": run.random_output_len if of_one_length else None,
     }
 
 

@@ -32,6 +32,7 @@ FIELDS: tuple[Figure, ...] = (
     Figure(
         "request_goodput", "goodput_request_per_s", "under the bounds given to --goodput, which the file does not name"
     ),
+    Figure("request_goodput:", "goodput_request_per_s", "the same, of vLLM until 2025"),
     Figure("spec_decode_num_drafts", "num_drafts"),
     Figure("spec_decode_draft_tokens", "num_draft_tokens"),
     Figure("spec_decode_accepted_tokens", "num_accepted_tokens"),
@@ -147,11 +148,16 @@ def _run(part: Part, place: str) -> ImportedRun:
         part.document,
         part.content,
         taken,
-        columns=_columns(run, len(rates) or None),
+        columns=_columns(run, len(rates) or None) | unknown_loop(part),
         requests=requests,
         place=place,
         labels=part.labels([key for key in part.content if key not in _NOT_LABELS]),
     )
+
+
+def unknown_loop(part: Part) -> dict[str, Scalar]:
+    """Forget the limit of a file without a rate: it is unknown whether it is that of a closed loop or an open one."""
+    return {} if "request_rate" in part.content else {"concurrency": None}
 
 
 def _count_failed(run: _Run, taken: Taken) -> None:

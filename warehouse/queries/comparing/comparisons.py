@@ -175,7 +175,7 @@ def _agreements(
 
 
 def _cell(baseline: ArmRuns, candidate: ArmRuns, metric: str) -> CellRuns:
-    how = follows(metric, closed_loop=baseline.closed_loop and candidate.closed_loop)
+    how = follows(metric, closed_loop=bool(baseline.closed_loop and candidate.closed_loop))
     identical = baseline.arm_id is not None and baseline.arm_id == candidate.arm_id
     of = mean if how is None else how.influence
     return CellRuns(baseline.runs, candidate.runs, of, identical, baseline.cell.concurrency)

@@ -45,14 +45,16 @@ class ArmRuns:
     method: str | None
     num_speculative_tokens: int | None
     category: str | None
-    closed_loop: bool  # no request rate was set: the next request is sent when one ends
+    closed_loop: bool | None  # no request rate was set: the next request is sent when one ends; None: unknown
     arm_id: str | None  # equal for identical arms, whatever their names; None if unknown
     runs: tuple[RunSample, ...]
 
 
 _NAMED = """
     SELECT job_id, coalesce(bool_or(is_valid), false), count(*) FILTER (status = 'failed'), count(*)
-    FROM results WHERE study_name = ? GROUP BY job_id ORDER BY max(started_at) DESC, job_id DESC
+    FROM results WHERE study_name = $1 AND (origin = 'measured' OR NOT EXISTS (
+        SELECT 1 FROM runs WHERE study_name = $1 AND origin = 'measured'))
+    GROUP BY job_id ORDER BY max(started_at) DESC, job_id DESC
 """
 
 
@@ -67,7 +69,10 @@ class _NamedJob:
 
 
 def _named_jobs(con: duckdb.DuckDBPyConnection, name: str) -> list[_NamedJob]:
-    """Return the jobs of this name that have results, newest first."""
+    """Return the jobs of this name that have results, newest first; imported ones only if none was measured here.
+
+    Whoever imports results chooses their name.
+    """
     return [_NamedJob(*row) for row in con.execute(_NAMED, [name]).fetchall()]
 
 
@@ -189,7 +194,7 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
     requests: dict[str, Requests] = {}
     for closed_loop in (True, False):
         how = follows(metric, closed_loop=closed_loop)
-        ids = [row["run_id"] for row in rows if row["closed_loop"] == closed_loop]
+        ids = [row["run_id"] for row in rows if bool(row["closed_loop"]) == closed_loop]
         if how and ids:
             requests |= request_columns.read_prompt_latencies(con, ids, how.column)
     return requests
@@ -202,7 +207,7 @@ def metric_names() -> tuple[str, ...]:
 
 _RUNS = """
     SELECT run_id, job_id, arm, "{metric}" AS number,
-        CASE WHEN origin = 'measured' THEN repeat ELSE row_number() OVER (
+        CASE WHEN origin = 'measured' OR tool = 'drafthouse' THEN repeat ELSE row_number() OVER (
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
         workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,

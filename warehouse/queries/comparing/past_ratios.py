@@ -63,6 +63,6 @@ def _ratios(job: str, baseline: ArmRuns, candidate: ArmRuns) -> Iterator[PastRat
 
 
 def _request_variance(metric: str, baseline: ArmRuns, candidate: ArmRuns) -> float | None:
-    how = follows(metric, closed_loop=baseline.closed_loop and candidate.closed_loop)
+    how = follows(metric, closed_loop=bool(baseline.closed_loop and candidate.closed_loop))
     apart = [[replace(run, launch=None) for run in arm.runs] for arm in (baseline, candidate)]
     return request_variance(pair(*apart), mean if how is None else how.influence)

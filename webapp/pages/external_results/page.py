@@ -144,6 +144,8 @@ def _show_one(job: pd.Series) -> None:
         )
         failed = f", {job['failed']} failed" if job["failed"] else ""
         about = [f"{count(int(job['runs']), 'run')}{failed}", *(job[name] for name in ("tools", "arms", "hardware"))]
+        if job["imported_by"]:
+            about.append(f"imported by {job['imported_by']} as job {job['source_job']} of another Drafthouse")
         st.markdown(f":gray[{literal(' · '.join(part for part in about if part))}]", width="stretch")
         if visitor.allowed(Change.IMPORT, None):
             help_text = "Take its runs out of the warehouse; the files are kept"

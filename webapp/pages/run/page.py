@@ -107,7 +107,12 @@ def show_head(run: pd.Series) -> None:
         f"{literal(target)} by {literal(engine + version)} on {literal(hardware)} · "
         f"began {moment(began)} · {literal(run['run_id'])}"
     )
-    if run["origin"] == "imported":
+    if run["origin"] == "imported" and not isinstance(run["source_sha256"], str):
+        st.caption(
+            ":material/upload_file: Not measured here, but imported from a folder that another Drafthouse exported: "
+            f"{literal(run['labels_json'])}"
+        )
+    elif run["origin"] == "imported":
         version = f" {run['tool_version']}" if isinstance(run["tool_version"], str) else ""
         st.caption(
             f":material/upload_file: Imported from a file of {literal(run['tool'] + version)} with the SHA-256 "

@@ -23,6 +23,7 @@ _UPLOADER = "dataset-file"
 _TYPES = ["jsonl", "json", "csv", "parquet"]
 #: Key in the session's state: whether the last upload was registered, and a sentence.
 _OUTCOME = "datasets-outcome"
+_REPLACE = "dataset-replace"
 
 
 def show() -> None:
@@ -94,23 +95,25 @@ def _show_upload() -> None:
         ready = bool(chosen and files)
         if st.button("Check and add", icon=":material/upload_file:", disabled=not ready, width="stretch") and files:
             with st.spinner(f"Checking {literal(files[0].name)} ..."):
-                st.session_state[_OUTCOME] = register(chosen, files[0].name, files[0])
+                replace = bool(st.session_state.get(_REPLACE))
+                st.session_state[_OUTCOME] = register(chosen, files[0].name, files[0], replace=replace)
             uploads.forget(_UPLOADER)
             st.rerun(scope="app")
+    st.checkbox("Replace another file of this name", key=_REPLACE)
     st.caption(f"Files are refused above {_MAX_MIB} MiB: for those, `drafthouse datasets add NAME FILE` on this host.")
     if outcome := st.session_state.pop(_OUTCOME, None):
         is_registered, sentence = outcome
         (st.success if is_registered else st.error)(sentence)
 
 
-def register(name: str, file_name: str, content: BinaryIO) -> tuple[bool, str]:
+def register(name: str, file_name: str, content: BinaryIO, *, replace: bool = False) -> tuple[bool, str]:
     """Whether it is registered now, and a sentence. The file keeps its name, which messages and lists show."""
     with tempfile.TemporaryDirectory(prefix="drafthouse-upload-") as folder:
         file = Path(folder, Path(file_name).name)
         with file.open("wb") as copy:
             shutil.copyfileobj(content, copy)
         try:
-            added = form_options.add_dataset(name, file)
+            added = form_options.add_dataset(name, file, replace=replace)
         except UserError as error:
             return False, literal(str(error).replace(f"{folder}/", ""))
     rows = f" with {count(added.stock.rows, 'row')}" if added.stock else ""

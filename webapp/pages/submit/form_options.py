@@ -88,9 +88,9 @@ def _missing(digest: str, _study: Study) -> list[Problem]:  # noqa: ARG001 - the
     return missing_here(published_data.settings(), _study)
 
 
-def add_dataset(name: str, file: Path) -> DatasetState:
-    """Raises UserError naming the first invalid line."""
-    added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor())
+def add_dataset(name: str, file: Path, *, replace: bool = False) -> DatasetState:
+    """Raises UserError naming the first invalid line, or that another file has the name."""
+    added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor(), replace=replace)
     datasets.clear()
     _missing.clear()
     return added

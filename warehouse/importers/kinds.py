@@ -1,0 +1,72 @@
+"""Says what a file is that is no JSON, from how it begins, and what to give instead."""
+
+from __future__ import annotations
+
+import re
+
+#: So much of a file shows what it is.
+HEAD_BYTES = 4096
+_UNPACK = "archives are never opened: unpack it and import the JSON file in it"
+_UTF_8 = "save it as UTF-8"
+_MAGIC = {
+    b"\x1f\x8b": ("a gzip file", _UNPACK),
+    b"PK\x03\x04": ("a ZIP archive", _UNPACK),
+    b"BZh": ("a bzip2 file", _UNPACK),
+    b"\xfd7zXZ": ("an XZ file", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard file", _UNPACK),
+    b"PAR1": ("a Parquet file", "import the JSON file that the tool writes"),
+    b"SQLite format 3": ("an SQLite database", "import the JSON file that the tool writes"),
+    b"\x80": ("a pickle", "pickles are never opened: save its content as JSON"),
+    b"\xff\xfe": ("text in UTF-16", _UTF_8),
+    b"\xfe\xff": ("text in UTF-16", _UTF_8),
+}
+_BINARY = ("a binary file", "import the JSON file that the tool writes")
+_OF_THE_TOOL = "import the JSON file that the tool writes beside it"
+_JSON = re.compile(r'\{\s*(["}]|$)|\[\s*([\[{"\]]|-?\d[\d.eE+-]*\s*([,\]]|$)|true\b|false\b|null\b|$)')
+_SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(#.*)?$")
+_YAML = re.compile(r"(---\s*$|%YAML|(- )?[\w.\"'/-]+:(\s|$))")
+
+
+def begins_like_json(head: bytes) -> bool:
+    """Whether the content may be JSON: an object or a list, damaged perhaps."""
+    return bool(_JSON.match(_text(head)))
+
+
+def kind_of(head: bytes) -> tuple[str, str]:
+    """Return what a file is that does not begin like JSON, and what to do about it."""
+    if not head.strip():
+        return "an empty file", _OF_THE_TOOL
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            return kind
+    if b"\0" in head:
+        return _BINARY
+    if not _is_utf_8(head):
+        return "text that is not UTF-8", _UTF_8
+    return _kind_of_text(_text(head)), _OF_THE_TOOL
+
+
+def _kind_of_text(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    first, second = (*lines, "", "")[:2]
+    if first.startswith("<"):
+        return "HTML or XML"
+    if _SECTION.match(first) and (not second or "=" in second or second.startswith("[")):
+        return "a configuration file (TOML or INI)"
+    for mark, kind in (("\t", "TSV"), (",", "CSV")):
+        if first.count(mark) and first.count(mark) == second.count(mark):
+            return kind
+    return "YAML" if _YAML.match(first) else "text"
+
+
+def _text(head: bytes) -> str:
+    return head.decode("utf-8-sig", errors="replace").lstrip()
+
+
+def _is_utf_8(head: bytes) -> bool:
+    """The last character may be cut."""
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start >= len(head) - 3 and len(head) >= HEAD_BYTES
+    return True
