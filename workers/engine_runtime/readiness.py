@@ -14,6 +14,7 @@ from jobs.datasets.prompt import Prompt
 from jobs.engines.kinds import Kind
 from lab.errors import EngineError
 from lab.metrics.records import RequestRecord
+from lab.storable import MOST_CHARS, storable
 from lab.study import Sampling
 from workers.load.client import Endpoint, RequestParams, open_session, read_page, send
 from workers.load.connections import Connections
@@ -27,6 +28,7 @@ _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.
 _HELLO_TOKENS = 8
 #: How a server rejects an unknown key of the request.
+_MOST_CHARS_OF_VERSION = 200
 _UNKNOWN_KEY = ("HTTP 400", "HTTP 422")
 
 
@@ -104,16 +106,19 @@ async def _version(session: aiohttp.ClientSession, endpoint: Endpoint, kind: Kin
     for path in kind.version_paths:
         answer = await _json(session, endpoint, path)
         if isinstance(answer, dict) and isinstance(answer.get("version"), str):
-            return endpoint.hide_key(answer["version"])
+            return storable(endpoint.hide_key(answer["version"]), _MOST_CHARS_OF_VERSION)
     return None
 
 
 async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> str:
     answer = await _json(session, endpoint, "/v1/models")
     try:
-        return str(answer["data"][0]["id"])
+        name = str(answer["data"][0]["id"])
     except (TypeError, LookupError):
         raise EngineError("the engine does not say at /v1/models under which name it serves the model") from None
+    if len(name) > MOST_CHARS:  # each request repeats it
+        raise EngineError(f"the engine names its model at /v1/models with {len(name):,} characters")
+    return name
 
 
 async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> Any:
