@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -130,6 +131,9 @@ class Speculation(Frozen):
         return self.options.get("enable_adaptive_verification") is True
 
 
+_ADDRESS = "http://127.0.0.1:8000"
+
+
 class Server(Frozen):
     """A running server, for engine = "endpoint".
 
@@ -139,6 +143,18 @@ class Server(Frozen):
     base_url: str = Field(pattern=r"^https?://[^\s@]+$", max_length=500)  # without /v1
     served_model: Name | None = None  # None: the target's name
     api_key: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)
+
+    @field_validator("base_url")
+    @classmethod
+    def _address_is_possible(cls, base_url: str) -> str:
+        try:
+            parts = urlsplit(base_url)
+            is_possible = bool(parts.hostname) and parts.port != 0
+        except ValueError as error:
+            raise ValueError(f"{base_url} is no address of a server ({error}): write it like {_ADDRESS}") from None
+        if not is_possible:
+            raise ValueError(f"{base_url} is no address of a server: write it like {_ADDRESS}")
+        return base_url
 
 
 class Arm(Frozen):
