@@ -198,7 +198,9 @@ def test_an_error_of_ours_that_quotes_others_steers_no_terminal(
 @pytest.mark.parametrize("character", ["\u202e", "\x9b", "\x7f", "\u200b", "\ue000"])
 def test_a_study_whose_texts_hold_what_nobody_sees_is_refused(home: WorkersHome, character: str) -> None:
     text = f"one{character}two"
-    study = home.study(name=text, arms=[{"name": text, "baseline": True}, {"name": "b", "flags": {"trap": f"{text}\n"}}])
+    study = home.study(
+        name=text, arms=[{"name": text, "baseline": True}, {"name": "b", "flags": {"trap": f"{text}\n"}}]
+    )
     with pytest.raises(StudyError) as refused:
         check_study(home.settings, study)
     sentence = f"it has the character U+{ord(character):04X}, which cannot be seen: remove it"

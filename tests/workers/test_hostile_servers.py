@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import aiohttp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,7 +181,7 @@ def test_texts_that_cannot_be_stored_cost_their_requests_and_a_retry_works(home:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages get a second instead of ten."""
-    monkeypatch.setattr(client, "_PAGE_TIMEOUT", client.aiohttp.ClientTimeout(total=1))
+    monkeypatch.setattr(client, "_PAGE_TIMEOUT", aiohttp.ClientTimeout(total=1))
     monkeypatch.setattr(engine_metrics, "_TIMEOUT_S", 1)
 
 

@@ -9,7 +9,7 @@ import pytest
 from jobs.blocks import finish_block
 from jobs.leases import claim
 from tests.workers.homes import Home
-from workers import worker as worker_module
+from workers.run_recorder import announced_as
 from workers.shared_blocks import SharedBlocks
 from workers.worker import Worker
 
@@ -38,13 +38,12 @@ def test_a_shared_job_whose_bundles_are_gone_ends_no_worker_that_helps(
 
 def test_what_is_raised_around_a_job_fails_that_job_alone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = home.submit(**SMALL), home.submit(**SMALL)
-    announced = worker_module.announced_as
 
     def broken_once(*given: object) -> str:
-        monkeypatch.setattr(worker_module, "announced_as", announced)
+        monkeypatch.setattr("workers.worker.announced_as", announced_as)
         raise ZeroDivisionError("nobody thought of this")
 
-    monkeypatch.setattr(worker_module, "announced_as", broken_once)
+    monkeypatch.setattr("workers.worker.announced_as", broken_once)
     Worker(home.settings).work()
     assert (home.job(first).state, home.job(second).state) == ("failed", "done")
     assert "ZeroDivisionError: nobody thought of this" in (home.job(first).error or "")

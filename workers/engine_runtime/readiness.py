@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from lab.study import Sampling
 from workers.load.client import Endpoint, RequestParams, open_session, read_page, send
 from workers.load.connections import Connections
 
+logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
 _LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
 #: An engine that failed to answer is often about to die, and only then logs why.
@@ -127,4 +129,7 @@ async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -
         async with session.get(f"{endpoint.base_url}{path}", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
             return json.loads(await read_page(response)) if response.status == 200 else None
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError):
+        return None
+    except Exception:
+        logger.exception("%s could not be read", path)
         return None
