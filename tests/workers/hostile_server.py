@@ -30,6 +30,7 @@ class Says:
     version: str = "1.0"
     metrics: str = "vllm:prompt_tokens_total 1\nvllm:generation_tokens_total 1\n"
     pages: dict[str, int | None] = field(default_factory=dict)  # statuses by path; None: never answers
+    refused_resets: int = 0  # so many times it says that its cache is in use, as vLLM does
     asked: int = 0
     got: list[str] = field(default_factory=list)  # paths, in order
 
@@ -63,7 +64,8 @@ class Handler(BaseHTTPRequestHandler):
         if self._page in says.pages:
             self._other(says.pages[self._page])
         elif not self._page.endswith("completions"):
-            self._answer(200, "application/json", '{"success": true}')
+            says.refused_resets -= 1
+            self._answer(200, "application/json", json.dumps({"success": says.refused_resets < 0}))
         else:
             self._complete(says, asked)
 

@@ -192,6 +192,8 @@ def test_a_page_that_hangs_or_breaks_costs_no_answer_and_the_run_says_so(home: H
         "good": Says(),
         "everything_hangs": Says(pages=dict.fromkeys((reset, metrics, "/health", "/version", "/v1/models"))),
         "reset_refuses": Says(pages={reset: 500}),
+        "frees_its_cache_late": Says(refused_resets=3),
+        "holds_its_cache": Says(refused_resets=10**9),
         "no_reset": Says(pages={reset: 404}),
         "metrics_break": Says(pages={metrics: 503}),
         "metrics_are_long": Says(metrics="vllm:prompt_tokens_total 1\n" + "#" * 5_000_000),
@@ -210,6 +212,8 @@ def test_a_page_that_hangs_or_breaks_costs_no_answer_and_the_run_says_so(home: H
             f"{url}/everything_hangs/metrics gave no answer within 1 s",
         ),
         "reset_refuses": ("HTTP 500", None),
+        "frees_its_cache_late": (None, None),
+        "holds_its_cache": ("the engine answered that parts of it were still in use", None),
         "no_reset": (None, None),
         "metrics_break": (None, f"{url}/metrics_break/metrics answered HTTP 503"),
         "metrics_are_long": (
@@ -221,8 +225,17 @@ def test_a_page_that_hangs_or_breaks_costs_no_answer_and_the_run_says_so(home: H
     for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
         assert [request.error for request in records(bundle.requests)] == [None] * 4
     ingest_all(home.settings)
-    found = ask(home.settings, "select check_name from findings where check_name in ('prefix_cache_not_reset')")
-    assert len(found) == 2
+    found = "select arm from findings join runs using (run_id) where check_name = '{}' order by all"
+    assert ask(home.settings, found.format("prefix_cache_not_reset")) == [
+        ("everything_hangs",),
+        ("holds_its_cache",),
+        ("reset_refuses",),
+    ]
+    assert ask(home.settings, found.format("counters_unread")) == [
+        ("everything_hangs",),
+        ("metrics_are_long",),
+        ("metrics_break",),
+    ]
 
 
 @pytest.mark.parametrize(
