@@ -8,7 +8,9 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
 import os
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, NamedTuple
 
@@ -205,6 +207,7 @@ def command_line() -> LazyGroup:
 def main() -> None:
     """Run the command. An error that the user can fix prints as one sentence on stderr, with exit status 2."""
     write_for_nobody_else()
+    _write_whatever_can_be_encoded()
     atexit.register(gc.freeze)  # or the end looks through all that was imported: a sixth of a verb's time
     try:
         command_line()(prog_name="drafthouse")
@@ -213,3 +216,17 @@ def main() -> None:
 
         print_error(f"drafthouse: {error}")
         raise SystemExit(2) from None
+    except Exception:  # noqa: BLE001 - shown whole, in a form that steers no terminal
+        import traceback  # noqa: PLC0415 - likewise
+
+        from cli.output import print_literally  # noqa: PLC0415 - likewise
+
+        print_literally(traceback.format_exc(), end="", on_stderr=True)  # it may quote what others wrote
+        raise SystemExit(1) from None
+
+
+def _write_whatever_can_be_encoded() -> None:
+    """On a console that knows few characters, write "?" for the others."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from cli.output import printable
 from cli.progress import runs_ended, time_left, what_runs
 from jobs.queue import job
 from jobs.table import ACTIVE, Job
@@ -78,7 +79,7 @@ def completed_runs(warehouse_file: Path, ended: Job) -> int:
 
 def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("runs  {task.fields[left]}"),
@@ -87,7 +88,7 @@ def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None], wa
         task = bar.add_task("waiting for a worker", total=None, left="")
         while (now := look()).state in ACTIVE:
             tend()
-            bar.update(task, description=waits(now) or what_runs(now))
+            bar.update(task, description=printable(waits(now) or what_runs(now)))
             if now.progress is not None:
                 bar.update(task, completed=now.progress.runs_done, total=now.progress.runs_total)
                 bar.update(task, left=time_left(now))
@@ -105,7 +106,7 @@ def _lines(console: Console, look: Callable[[], Job], tend: Callable[[], None], 
         text = waits(now) or what_runs(now)
         if text != shown or time.monotonic() - shown_at_s > _REPORT_EVERY_S:
             runs = f"runs {runs_ended(now)}" if now.progress else "queued"
-            console.print(f"{runs}  {text}  {time_left(now)}", markup=False, highlight=False, soft_wrap=True)
+            console.print(printable(f"{runs}  {text}  {time_left(now)}"), markup=False, highlight=False, soft_wrap=True)
             shown, shown_at_s = text, time.monotonic()
         time.sleep(_LOOK_EVERY_S)
     return now

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 #: Of sentences; longer lines are hard to read.
@@ -20,16 +22,47 @@ _MOST_WIDTH = 100
 _MOST_FOLDED = 5
 #: Nothing in a text is read as Rich markup, coloured, or cut off.
 _LITERALLY: Mapping[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+#: What no terminal takes for anything but text.
+_PLAIN = re.compile(r"[\n\t -~]*")
 _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
+def printable(text: str) -> str:
+    """Return the text with escapes for the characters that nobody sees, but for the ends of lines and tabs.
+
+    A measured server's errors and other people's names may hold sequences that steer a terminal, and characters that
+    turn the direction of writing. Whatever this command shows of them goes through here.
+    """
+    return text if _PLAIN.fullmatch(text) else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    return character.encode("unicode_escape").decode() if _is_unseen(character) else character
+
+
+def _is_unseen(character: str) -> bool:
+    return character not in "\n\t" and unicodedata.category(character).startswith("C")
+
+
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, default=str, ensure_ascii=False))
+    """Print JSON; what a terminal would not show as text, or cannot show, is escaped: the value is the same."""
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    text = json.dumps(value, indent=1, default=str, ensure_ascii=not is_unicode)
+    print(text if _PLAIN.fullmatch(text) else "".join(map(_shown_in_json, text)))
+
+
+def _shown_in_json(character: str) -> str:
+    return json.dumps(character)[1:-1].replace("\x7f", "\\u007f") if _is_unseen(character) else character
+
+
+def print_literally(text: str = "", *, end: str = "\n", on_stderr: bool = False) -> None:
+    """Print lines as long as they are, on a terminal too."""
+    print(printable(text), end=end, file=sys.stderr if on_stderr else sys.stdout)
 
 
 def print_text(text: str, *, end: str = "\n") -> None:
     """Print sentences. On a terminal, lines end between words, and go on as far in as they begin."""
-    print(folded(text, _terminal_width(sys.stdout)), end=end, flush=True)
+    print(folded(printable(text), _terminal_width(sys.stdout)), end=end, flush=True)
 
 
 def folded(text: str, width: int | None) -> str:
@@ -38,7 +71,7 @@ def folded(text: str, width: int | None) -> str:
 
 
 def print_error(sentence: str) -> None:
-    sys.stderr.write(folded(sentence, _terminal_width(sys.stderr)) + "\n")
+    sys.stderr.write(folded(printable(sentence), _terminal_width(sys.stderr)) + "\n")
 
 
 def _terminal_width(stream: TextIO) -> int | None:
@@ -56,17 +89,22 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
     A table of many columns that is wider than the terminal becomes a paragraph for each row.
     """
-    console, texts = Console(), [[_cell(value) for value in row] for row in rows]
+    console, columns = Console(), [printable(column) for column in columns]
+    texts = [[_cell(value) for value in row] for row in rows]
     if not console.is_terminal:
         console.width = 4096  # a program reads this: nothing may be cut off
     widths = [max(map(cell_len, column)) for column in zip(columns, *texts, strict=True)]
     if len(columns) > _MOST_FOLDED and sum(widths) + 2 * len(widths) > console.width:
         _print_paragraphs(console, columns, texts)
         return
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+    table = Table(*map(_column, columns), box=None, header_style="bold", pad_edge=False)
     for row in texts:
         table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _column(name: str) -> Column:
+    return Column(Text(name))
 
 
 def _print_paragraphs(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -87,7 +125,7 @@ def print_entries(columns: Sequence[str], entries: Sequence[tuple[Sequence[Any],
     for row, (_, sentences) in zip(rows, entries, strict=True):
         console.print(_line(row, widths), **_LITERALLY)
         for sentence in sentences:
-            console.print(_indented(sentence, wide), **_LITERALLY)
+            console.print(_indented(printable(sentence), wide), **_LITERALLY)
 
 
 def _indented(sentence: str, width: int) -> str:
@@ -101,4 +139,4 @@ def _line(values: Sequence[str], widths: Sequence[int]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))

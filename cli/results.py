@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
+from cli.output import print_error
 from warehouse.queries.comparing.paired_runs import newer_without_results
 from warehouse.queries.connect import open_warehouse
 
@@ -18,5 +18,5 @@ def results_of(study: str, warehouse_file: Path) -> Iterator[duckdb.DuckDBPyConn
     """Open the published warehouse, and note on standard error which newer job of that name has no results."""
     with open_warehouse(warehouse_file) as con:
         if note := newer_without_results(con, study):
-            print(f"note: {note}", file=sys.stderr)
+            print_error(f"note: {note}")
         yield con

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from jobs import policy
+from jobs import open_files, policy
 from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
 from jobs.engines.addresses import check_host
@@ -34,6 +35,8 @@ def check_study(settings: Settings, study: Study, role: Role = Role.ADMINISTRATO
     every problem: what the policy does not allow somebody of this role, or else an engine, flag, method, model, dataset
     or address that is not available here.
     """
+    if unseen := list(_text_problems("", study.model_dump(mode="json"))):
+        raise StudyError(unseen)
     if refused := policy.place_problems(settings, study):
         raise StudyError(refused)  # nothing else is looked at: whether a file is there is nobody's business then
     settled = absolute(settings, study)
@@ -43,6 +46,21 @@ def check_study(settings: Settings, study: Study, role: Role = Role.ADMINISTRATO
     if problems:
         raise StudyError(problems)
     return settled
+
+
+def _text_problems(field: str, value: object) -> Iterator[Problem]:
+    """Yield the texts with characters that nobody sees: they steer the terminal of whoever lists the study."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _text_problems(field, name)
+            yield from _text_problems(f"{field}.{name}" if field else name, part)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _text_problems(f"{field}[{index}]", part)
+    elif isinstance(value, str):
+        unseen = (text for text in value if text not in "\t\n\r" and unicodedata.category(text).startswith("C"))
+        if (first := next(unseen, None)) is not None:
+            yield field, f"it has the character U+{ord(first):04X}, which cannot be seen: remove it"
 
 
 def missing_here(settings: Settings, study: Study) -> list[Problem]:
@@ -104,6 +122,7 @@ def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
     if study.order == "side_by_side":
         yield from memory_problems(study, has_gpu=_has_gpu(settings, study))
     if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
+        yield from open_files.problems(study.loads)
         yield from _missing_here(settings, study)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from celery import Celery, signals
 
+from jobs import open_files
 from jobs.broker import WAKE_TASK, broker_url
 from lab.errors import UserError
 from warehouse.private_files import write_for_nobody_else
@@ -55,6 +56,7 @@ def wake() -> None:
 @signals.worker_init.connect  # type: ignore[untyped-decorator] # celery has no types
 def _start(**_: Any) -> None:
     """Runs before Celery connects to the broker: leftovers are removed even while it is away."""
+    open_files.raise_limit()
     do_without_pandas()
     keep_what_is_imported()
     limit_memory(_settings.worker_memory_mib, measures=True)

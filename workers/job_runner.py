@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 
+from jobs import open_files
 from jobs.blocks import IsDead, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
-from lab.errors import CancelledError, DrafthouseError, UserError
+from lab.errors import CancelledError, DrafthouseError, StudyError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.settings import Settings
@@ -165,6 +166,8 @@ def _recording(
     settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus
 ) -> Iterator[tuple[LaunchRunner, Recorder]]:
     study = job.study
+    if problems := open_files.problems(study.loads):  # where the study was submitted, another limit may apply
+        raise StudyError(problems)
     most = max(load.num_prompts for load in study.loads)
     with named_os_errors("reading the prompts"):
         prompts = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,11 +17,12 @@ import aiohttp
 from jobs.datasets.prompt import Prompt, warm_up_prompts
 from lab.errors import EngineError
 from lab.metrics.records import ClientHealth, IdleEngine, RequestRecord, ServerCounters, TelemetrySample
+from lab.storable import MOST_CHARS, storable
 from lab.study import Study
 from lab.study.plan import PlannedRun
 from workers.engine_runtime.launch import Process, RunningEngine
 from workers.engine_runtime.readiness import is_healthy
-from workers.load.client import RequestParams, open_session
+from workers.load.client import RequestParams, open_session, read_page
 from workers.load.connections import Connections
 from workers.load.driver import OnProgress, drive, warm_up
 from workers.probes.engine_metrics import read_counters
@@ -27,6 +30,7 @@ from workers.probes.idle_engines import IdleEngines
 from workers.probes.nvml import NO_GPUS, EngineGpus
 from workers.probes.telemetry import probes_of
 
+logger = logging.getLogger(__name__)
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
 _MIN_WARMUP_REQUESTS = 4
 #: An engine that has measured lacks at most the kernels of another batch, which one request of each stream runs.
@@ -36,6 +40,10 @@ _MAX_WARMUP_TOKENS = 10
 #: A broken connection is seen at once, the death of the engine behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 5.0
 _LOOK_EVERY_S = 0.1
+#: How vLLM says that blocks of its cache are held; those of the warm-up's last answers are free in a moment.
+_REFUSED = re.compile(rb'\s*\{\s*"success"\s*:\s*false\s*\}\s*')
+_HELD = "the engine answered that parts of it were still in use"
+_RESET_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,8 @@ class Measured:
     warmup_s: float | None = None
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
+    counters_problem: str | None = None  # why the server's counters are unknown
+    reset_problem: str | None = None  # why its prefix cache may be warm
     log_begin_bytes: int | None = None
     log_end_bytes: int | None = None
     requests: tuple[RequestRecord, ...] = ()
@@ -84,52 +94,52 @@ async def measure(
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload
     params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
     measured = Measured(started_at=_now(), warmup_began_s=time.monotonic())
-    try:
-        async with (
-            open_session(endpoint) as session,
-            Connections(checked=endpoint.checked) as connections,
-            _watching(engine) as gone,
-        ):
-            warm_ask = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
-            least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
-            warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
-            warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_ask)
-            measured = replace(measured, warmup_requests=warm.answered, warmup_s=warm.duration_s)
-            async with window():
-                await _reset_prefix_cache(session, engine)
-                probes, idlers = await probes_of(engine, session, idle.values()), IdleEngines(idle)
-                await asyncio.to_thread(idlers.begin)
-                measured = replace(measured, counters_before=await _counters(session, engine), gpus=probes.of_engine)
-                measured = replace(measured, log_begin_bytes=_log_bytes(engine))
-                async with probes.watching():
-                    measured = replace(measured, started_at=_now(), began_s=time.monotonic())
-                    done = await drive(
-                        connections,
-                        endpoint,
-                        prompts,
-                        load=load,
-                        params=params,
-                        seed=study.seed if run.trial is None else run.trial.arrivals_seed,
-                        on_progress=on_progress,
-                        end=gone,
-                        trial=None if run.trial is None else (study.slo, run.trial.search.slo_share),
-                    )
-                    log_end_bytes = _log_bytes(engine)
-                    measured = replace(measured, idle_engines=await asyncio.to_thread(idlers.end))
-                measured = replace(
-                    measured,
-                    ended_s=time.monotonic(),
-                    log_end_bytes=log_end_bytes,
-                    duration_s=done.duration_s,
-                    ended_early=done.ended_early,
-                    requests=done.requests,
+    async with (
+        open_session(endpoint) as session,
+        Connections(checked=endpoint.checked) as connections,
+        _watching(engine) as gone,
+    ):
+        warm_ask = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
+        least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
+        warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
+        warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_ask)
+        measured = replace(measured, warmup_requests=warm.answered, warmup_s=warm.duration_s)
+        async with window():
+            measured = replace(measured, reset_problem=await _reset_prefix_cache(session, engine))
+            probes, idlers = await probes_of(engine, session, idle.values()), IdleEngines(idle)
+            await asyncio.to_thread(idlers.begin)
+            before, problem = await _counters(session, engine)
+            measured = replace(measured, counters_before=before, counters_problem=problem, gpus=probes.of_engine)
+            measured = replace(measured, log_begin_bytes=_log_bytes(engine))
+            async with probes.watching():
+                measured = replace(measured, started_at=_now(), began_s=time.monotonic())
+                done = await drive(
+                    connections,
+                    endpoint,
+                    prompts,
+                    load=load,
+                    params=params,
+                    seed=study.seed if run.trial is None else run.trial.arrivals_seed,
+                    on_progress=on_progress,
+                    end=gone,
+                    trial=None if run.trial is None else (study.slo, run.trial.search.slo_share),
                 )
-                measured = replace(
-                    measured, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem
-                )
-                measured = replace(measured, counters_after=await _counters(session, engine))
-    except EngineError as error:
-        measured = replace(measured, error=str(error))
+                log_end_bytes = _log_bytes(engine)
+                measured = replace(measured, idle_engines=await asyncio.to_thread(idlers.end))
+            measured = replace(
+                measured,
+                ended_s=time.monotonic(),
+                log_end_bytes=log_end_bytes,
+                duration_s=done.duration_s,
+                ended_early=done.ended_early,
+                requests=done.requests,
+            )
+            measured = replace(
+                measured, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem
+            )
+            if problem is None:
+                after, problem = await _counters(session, engine)
+                measured = replace(measured, counters_after=after, counters_problem=problem)
     return await _judged(engine, measured)
 
 
@@ -174,31 +184,55 @@ async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
         watcher.cancel()
 
 
-async def _counters(session: aiohttp.ClientSession, engine: RunningEngine) -> ServerCounters:
-    """Raises EngineError if an engine of our own does not publish them; a foreign server need not."""
-    kind = engine.command.kind
-    return await read_counters(
-        session, engine.command.endpoint.base_url, kind.metrics, required=not engine.command.endpoint.foreign
-    )
+async def _counters(session: aiohttp.ClientSession, engine: RunningEngine) -> tuple[ServerCounters | None, str | None]:
+    """Return the counters, or None and why they cannot be read. The answers of the run are whole without them."""
+    command = engine.command
+    try:
+        counters = await read_counters(
+            session, command.endpoint.base_url, command.kind.metrics, required=not command.endpoint.foreign
+        )
+    except EngineError as error:
+        logger.warning("the counters of a run are unknown: %s", error)
+        return None, str(error)
+    return counters, None
 
 
-async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEngine) -> None:
-    """Make prompts that were sent in an earlier cell as expensive as the first time.
+async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEngine) -> str | None:
+    """Make prompts that were sent in an earlier cell as expensive as the first time. Return why that failed, or None.
 
-    An engine without such a request answers 404, and a foreign server anything; each run's counters show how much came
-    from the cache.
+    An engine without such a request answers 404, and a foreign server whatever it refuses with; each run's counters
+    show how much came from the cache. vLLM refuses while it still holds blocks of the last answers.
     """
     command = engine.command
     if command.kind.reset_path is None:
-        return
+        return None
+    url, until_s = f"{command.endpoint.base_url}{command.kind.reset_path}", time.monotonic() + _RESET_WITHIN_S
+    problem: str | None = _HELD
+    while problem == _HELD and time.monotonic() < until_s:
+        problem = await _reset(session, url, foreign=command.endpoint.foreign)
+        if problem == _HELD:
+            await asyncio.sleep(_LOOK_EVERY_S)
+    if problem is not None:
+        logger.warning("%s: the prefix cache was not reset: %s", url, problem)
+    return problem
+
+
+async def _reset(session: aiohttp.ClientSession, url: str, *, foreign: bool) -> str | None:
     try:
-        async with session.post(
-            f"{command.endpoint.base_url}{command.kind.reset_path}", allow_redirects=False
-        ) as response:
-            if response.status not in (200, 404) and not command.endpoint.foreign:
-                raise EngineError(f"the prefix cache was not reset: HTTP {response.status}")
+        async with session.post(url, allow_redirects=False) as response:
+            status, page = response.status, await read_page(response)
+    except TimeoutError:
+        return "no answer came in time"
     except (aiohttp.ClientError, OSError) as error:
-        raise EngineError(f"the prefix cache was not reset: {type(error).__name__}: {error}") from error
+        return storable(f"{type(error).__name__}: {error}", MOST_CHARS)
+    except Exception as bug:
+        logger.exception("what came from %s could not be read", url)
+        return storable(f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log", MOST_CHARS)
+    if status == 404 or (foreign and 300 <= status < 500):
+        return None
+    if not 200 <= status < 300:
+        return f"HTTP {status}"
+    return _HELD if _REFUSED.fullmatch(page) else None
 
 
 def _log_bytes(engine: RunningEngine) -> int | None:

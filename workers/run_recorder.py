@@ -132,6 +132,8 @@ class Recorder:
                 "idle_before_s": idle_before_s,
                 "counters_before": measured.counters_before,
                 "counters_after": measured.counters_after,
+                "counters_problem": measured.counters_problem,
+                "reset_problem": measured.reset_problem,
                 "client": measured.client,
                 "idle_engines": measured.idle_engines,
                 "log_begin_bytes": measured.log_begin_bytes,

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from jobs.blocks import shared_jobs
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
-from jobs.leases import another_waits, claim, requeue_expired
+from jobs.leases import LeaseLost, another_waits, claim, finish, requeue_expired
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
 from lab.errors import UserError
@@ -96,7 +96,7 @@ class Worker:
                 self._look_at_gpus()
                 job = self._claim()
                 if job is not None:
-                    self._measure(job)
+                    self._measure_or_fail(job)
                 elif not self._help():
                     return
 
@@ -143,12 +143,23 @@ class Worker:
         for job in shared_jobs(self._database, self._name):
             if (job.job_id, job.attempt) in self._not_helped or (job.study.starts_engines and self._waits_for):
                 continue
-            shared = self._shared(job)
-            block = shared.claim(shared.look())
-            if block is not None:
-                self._measure_block(job, block)
-                return True
+            try:
+                if self._help_with(job):
+                    return True
+            except sa.exc.DBAPIError:
+                raise
+            except Exception:
+                logger.exception("job %s cannot be helped", job.job_id)
+                self._heartbeat = self._job_id = None
+                self._not_helped.add((job.job_id, job.attempt))
         return False
+
+    def _help_with(self, job: Job) -> bool:
+        shared = self._shared(job)
+        block = shared.claim(shared.look())
+        if block is not None:
+            self._measure_block(job, block)
+        return block is not None
 
     def _shared(self, job: Job) -> SharedBlocks:
         """The blocks of a job that others share; those of the last one are remembered, with what was read of it."""
@@ -169,6 +180,19 @@ class Worker:
             if not help_job(self._settings, self._database, job, self._name, heartbeat, block=block):
                 self._not_helped.add((job.job_id, job.attempt))
             self._heartbeat = self._job_id = None
+
+    def _measure_or_fail(self, job: Job) -> None:
+        """Measure the job. What goes wrong around it fails it, and not the jobs after it."""
+        try:
+            self._measure(job)
+        except sa.exc.DBAPIError:
+            raise
+        except Exception as bug:
+            logger.exception("job %s failed", job.job_id)
+            self._heartbeat = self._job_id = None
+            error = f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
+            with contextlib.suppress(LeaseLost):
+                finish(self._database, job.job_id, self._name, "failed", error=error)
 
     def _measure(self, job: Job) -> None:
         logger.info("job %s (%s) claimed", job.job_id, job.name)

@@ -88,11 +88,14 @@ class Elsewhere(Lab):
             if not file.exists():
                 self._cache.mkdir(parents=True, exist_ok=True)
                 fetched = self._cache / f".{newest.digest}"
-                with fetching_bar() as progress:
-                    self._lab.fetch(newest, fetched, progress=progress)
-                _refuse_other_version(fetched, self._lab.url)
-                self._fetch_archive(fetched)
-                fetched.rename(file)
+                try:
+                    with fetching_bar() as progress:
+                        self._lab.fetch(newest, fetched, progress=progress)
+                    _refuse_other_version(fetched, self._lab.url)
+                    self._fetch_archive(fetched)
+                    fetched.rename(file)
+                finally:
+                    fetched.unlink(missing_ok=True)
                 for older in set(self._cache.glob("*.duckdb")) - {file}:
                     older.unlink(missing_ok=True)
         return file
@@ -272,14 +275,17 @@ class Elsewhere(Lab):
             if not (folder / name).exists():
                 folder.mkdir(exist_ok=True)
                 writing = folder / f".{name}.{os.getpid()}"
-                with (
-                    self._lab.open(f"/warehouse/archive/{drafthouse.quoted(name)}") as answer,
-                    writing.open("wb") as to,
-                ):
-                    shutil.copyfileobj(answer, to)
-                if writing.stat().st_size != int(answer.headers["Content-Length"]):
-                    raise UserError(f"the connection to {self._lab.url} ended early: try again")
-                writing.rename(folder / name)
+                try:
+                    with (
+                        self._lab.open(f"/warehouse/archive/{drafthouse.quoted(name)}") as answer,
+                        writing.open("wb") as to,
+                    ):
+                        shutil.copyfileobj(answer, to)
+                    if writing.stat().st_size != int(answer.headers["Content-Length"]):
+                        raise UserError(f"the connection to {self._lab.url} ended early: try again")
+                    writing.rename(folder / name)
+                finally:
+                    writing.unlink(missing_ok=True)
         if names:
             with duckdb.connect(fetched) as connection:
                 describe(connection)

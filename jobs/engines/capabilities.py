@@ -170,5 +170,8 @@ def _output(words: tuple[str, ...], environment: tuple[tuple[str, str], ...], _i
 def _store(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     writing = file.with_suffix(f".{os.getpid()}.writing")
-    writing.write_text(text, encoding="utf-8")
-    writing.rename(file)
+    try:
+        writing.write_text(text, encoding="utf-8")
+        writing.rename(file)
+    finally:
+        writing.unlink(missing_ok=True)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 #: 10 added the slot of the host to the circumstances of the run.
 #: 11 added to the request whether its code passes the expected tests.
 #: 12 added to the request the rounds of its reasoning.
-BUNDLE_FORMAT_VERSION = 12
+#: 13 added to the run why the counters are unknown and why the prefix cache was not reset.
+BUNDLE_FORMAT_VERSION = 13
 
 
 @dataclass(frozen=True)
@@ -355,6 +356,8 @@ class RunRecord(Frozen):
     idle_before_s: float | None = None  # from the end of the previous cell on this launch
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
+    counters_problem: str | None = None  # why they cannot be read; None too if the server need not publish any
+    reset_problem: str | None = None  # why the prefix cache was not reset before the window
     client: ClientHealth | None = None
     idle_engines: tuple[IdleEngine, ...] = ()
     beside: tuple[WorkBeside, ...] | None = None  # longest first; unknown in formats before 7

@@ -131,6 +131,9 @@ class Speculation(Frozen):
         return self.options.get("enable_adaptive_verification") is True
 
 
+_ADDRESS = "http://127.0.0.1:8000"
+
+
 class Server(Frozen):
     """A running server, for engine = "endpoint".
 
@@ -143,14 +146,14 @@ class Server(Frozen):
 
     @field_validator("base_url")
     @classmethod
-    def _can_be_reached(cls, base_url: str) -> str:
+    def _address_is_possible(cls, base_url: str) -> str:
         try:
             parts = urlsplit(base_url)
-            is_address = bool(parts.hostname) and parts.port != 0  # a port that is none raises ValueError
-        except ValueError:
-            is_address = False
-        if not is_address:
-            raise ValueError("this is no server's address: write http://host:port, with a port between 1 and 65535")
+            is_possible = bool(parts.hostname) and parts.port != 0
+        except ValueError as error:
+            raise ValueError(f"{base_url} is no address of a server ({error}): write it like {_ADDRESS}") from None
+        if not is_possible:
+            raise ValueError(f"{base_url} is no address of a server: write it like {_ADDRESS}")
         return base_url
 
 

@@ -28,7 +28,7 @@ FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length":
 #: Servers that run already, each named after what it does.
 THEIRS = (
     "hangs_up", "keeps_answers", "one_token", "forgets", "truncates", "holds_back", "warm_cache",
-    "ends_early", "is_shared", "preempts", "reads_twice", "refuses_warm_up",
+    "ends_early", "is_shared", "preempts", "reads_twice", "refuses_warm_up", "keeps_cache", "hides_counters",
 )  # fmt: skip
 #: Engines that Drafthouse starts, and whose log it reads.
 OURS: dict[str, dict[str, Any]] = {

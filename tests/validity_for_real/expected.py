@@ -21,6 +21,8 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("truncates", "prompt_truncated", "warning", "exactly 64 prompt tokens"),
     ("holds_back", "answers_at_once", "invalid", "12 of 12 requests"),
     ("warm_cache", "warm_prefix_cache", "invalid", "90 % of the prompt tokens"),
+    ("keeps_cache", "prefix_cache_not_reset", "warning", "was not reset before the window: HTTP 500"),
+    ("hides_counters", "counters_unread", "note", "counters are unknown: "),
     ("ends_early", "output_length", "invalid", "120 tokens were served of 384 requested"),
     ("is_shared", "server_token_count", "invalid", "somebody else used the server"),
     ("own_sampling", "sampling_overridden", "warning", "repetition_penalty 1.1"),

@@ -214,13 +214,13 @@ async def metrics(request: web.Request) -> web.Response:
     if engine.drafts:
         name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
         lines += [f'{name}{{position="{place}"}} {share * accepted}' for place, share in enumerate(shares)]
-    return web.Response(text="\n".join(lines) + "\n")
+    return web.Response(text="\n".join(lines) + "\n", status=500 if engine.trap == "hides_counters" else 200)
 
 
 async def reset(request: web.Request) -> web.Response:
     request.app[ENGINE].since_reset = 0
     log("Resetting prefix cache...")
-    return web.Response()
+    return web.Response(status=500 if request.app[ENGINE].trap == "keeps_cache" else 200)
 
 
 async def version(_: web.Request) -> web.Response:

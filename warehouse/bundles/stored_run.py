@@ -284,6 +284,11 @@ class _Run12(_Run11):
     """The same."""
 
 
+class _Run13(_Run12):
+    counters_problem: str | None = None
+    reset_problem: str | None = None
+
+
 #: The form of `run.json` by the version of the bundle format.
 STORED_RUNS: dict[int, type[_Run1]] = {
     1: _Run1,
@@ -298,6 +303,7 @@ STORED_RUNS: dict[int, type[_Run1]] = {
     10: _Run10,
     11: _Run11,
     12: _Run12,
+    13: _Run13,
 }
 READABLE_FORMAT_VERSIONS = tuple(STORED_RUNS)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import http.client
 import json
 import secrets
 import stat
@@ -224,6 +225,16 @@ def client_secret(settings: Settings) -> str:
         raise SettingsError(f"{file} cannot be read ({error.strerror}): write the client's secret into it") from None
 
 
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    """The beginning of an answer. The limit of its connection is for each piece: this one is for all of them."""
+    until_s, body = time.monotonic() + _TIMEOUT_S, bytearray()
+    while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES - len(body))):
+        body += piece
+        if time.monotonic() > until_s:
+            raise TimeoutError
+    return bytes(body)
+
+
 def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "") -> dict[str, Any]:
     """The provider's answer. Raises AccessError if it does not answer, or not with an object in JSON."""
     headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
@@ -231,8 +242,8 @@ def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting
     try:
         with urllib.request.build_opener(_SameOrigin).open(request, timeout=_TIMEOUT_S) as answer:
-            value = json.loads(answer.read(_MOST_BYTES))
-    except (OSError, ValueError) as error:
+            value = json.loads(_read(answer))
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         code = f" ({error.code})" if isinstance(error, urllib.error.HTTPError) else ""
         raise AccessError(f"{_FAILED}: the provider does not answer{code}. Try again in a moment") from None
     if not isinstance(value, dict):

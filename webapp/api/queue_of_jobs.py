@@ -203,12 +203,14 @@ def download_bundle(asking: Asking, job: JobId, run_id: RunId) -> FileResponse:
     folder = bundle_folder(asking.settings.bundles, job_id, run_id)
     if not folder.is_dir():
         raise UnknownNameError(f"there is no run {run_id} of job {job_id}")
-    with (
-        tempfile.NamedTemporaryFile(suffix=".tar", delete=False) as file,
-        tarfile.open(fileobj=file, mode="w") as archive,
-    ):
-        archive.add(folder, arcname=run_id)
-    path = file.name
+    with tempfile.NamedTemporaryFile(suffix=".tar", delete=False) as file:
+        path = file.name
+        try:
+            with tarfile.open(fileobj=file, mode="w") as archive:
+                archive.add(folder, arcname=run_id)
+        except BaseException:
+            _remove(path)
+            raise
     return FileResponse(
         path,
         media_type="application/x-tar",

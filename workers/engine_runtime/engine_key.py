@@ -36,8 +36,11 @@ def with_key(home: Path, key: str, own: Mapping[str, str]) -> dict[str, str]:
     content = FILE.read_bytes()
     if not place.exists() or place.read_bytes() != content:
         writing = place.with_suffix(f".{os.getpid()}.writing")
-        writing.write_bytes(content)
-        writing.rename(place)
+        try:
+            writing.write_bytes(content)
+            writing.rename(place)
+        finally:
+            writing.unlink(missing_ok=True)
     paths = [str(place.parent), *([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])]
     return {KEY: key, "PYTHONPATH": os.pathsep.join(paths)}
 

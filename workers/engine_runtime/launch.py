@@ -24,6 +24,7 @@ from jobs.engines.profiles import (
 from jobs.policy import launch_problems
 from jobs.ports import free_port
 from lab.errors import EngineError, StudyError, UserError
+from lab.storable import storable
 from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
@@ -42,6 +43,7 @@ _PORT_TAKEN = ("address already in use", "errno 98", "errno 48")
 Process = EngineProcess | NoProcess
 _MAX_LINES = 15
 _MAX_CHARS = 500
+_MOST_CHARS_OF_SETTING = 20_000
 _READ_BYTES = 1 << 19  # from the end, where the last error is
 #: vLLM's prefix of each line: `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `
 _MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \S+ \[[^\]]*\] ?)?")
@@ -179,7 +181,8 @@ async def _running(
     if command.secret_environment and await answers_anybody(ready.endpoint):
         logger.warning("the engine %s needs no key: every user of this host can reach it", command.profile.kind)
     version = ready.version or await asyncio.to_thread(installed_version, settings, command.profile)
-    effective_config = command.kind.effective_config(command.log)
+    logged = command.kind.effective_config(command.log)
+    effective_config = {storable(name): storable(value, _MOST_CHARS_OF_SETTING) for name, value in logged.items()}
     return RunningEngine(running, replace(command, endpoint=ready.endpoint), version, effective_config, start_s)
 
 
@@ -259,4 +262,4 @@ def _error_lines(lines: list[str]) -> Iterator[str]:
 def _end(log: Path) -> list[str]:
     with log.open("rb") as file:
         file.seek(max(0, file.seek(0, 2) - _READ_BYTES))
-        return file.read().decode(errors="replace").splitlines()
+        return storable(file.read().decode(errors="replace")).splitlines()

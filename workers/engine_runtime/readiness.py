@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,10 +15,12 @@ from jobs.datasets.prompt import Prompt
 from jobs.engines.kinds import Kind
 from lab.errors import EngineError
 from lab.metrics.records import RequestRecord
+from lab.storable import MOST_CHARS, storable
 from lab.study import Sampling
 from workers.load.client import Endpoint, RequestParams, open_session, read_page, send
 from workers.load.connections import Connections
 
+logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
 _LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
 #: An engine that failed to answer is often about to die, and only then logs why.
@@ -27,6 +30,7 @@ _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.
 _HELLO_TOKENS = 8
 #: How a server rejects an unknown key of the request.
+_MOST_CHARS_OF_VERSION = 200
 _UNKNOWN_KEY = ("HTTP 400", "HTTP 422")
 
 
@@ -104,16 +108,19 @@ async def _version(session: aiohttp.ClientSession, endpoint: Endpoint, kind: Kin
     for path in kind.version_paths:
         answer = await _json(session, endpoint, path)
         if isinstance(answer, dict) and isinstance(answer.get("version"), str):
-            return endpoint.hide_key(answer["version"])
+            return storable(endpoint.hide_key(answer["version"]), _MOST_CHARS_OF_VERSION)
     return None
 
 
 async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> str:
     answer = await _json(session, endpoint, "/v1/models")
     try:
-        return str(answer["data"][0]["id"])
+        name = str(answer["data"][0]["id"])
     except (TypeError, LookupError):
         raise EngineError("the engine does not say at /v1/models under which name it serves the model") from None
+    if len(name) > MOST_CHARS:  # each request repeats it
+        raise EngineError(f"the engine names its model at /v1/models with {len(name):,} characters")
+    return name
 
 
 async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> Any:
@@ -122,4 +129,7 @@ async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -
         async with session.get(f"{endpoint.base_url}{path}", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
             return json.loads(await read_page(response)) if response.status == 200 else None
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError):
+        return None
+    except Exception:
+        logger.exception("%s could not be read", path)
         return None

@@ -11,9 +11,14 @@ from array import array
 from collections import Counter
 from typing import Any, NamedTuple
 
+from lab.storable import MOST_CHARS, storable
+
 DONE = b"[DONE]"
 #: Finish reasons that mean the server gave up.
 _GAVE_UP = frozenset({"abort", "error"})
+_MOST_CHARS_OF_REASON, _MOST_CHARS_OF_EVENT = 100, 200
+#: Usage by OpenAI's names for chats and completions, and by those of its newer interface.
+_COMPLETION, _PROMPT = ("completion_tokens", "output_tokens"), ("prompt_tokens", "input_tokens")
 _PROMPT_TOKEN_IDS = b'"prompt_token_ids":['
 _decode = json.JSONDecoder().raw_decode
 _SPECULATION = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
@@ -35,11 +40,12 @@ _THINK, _THOUGHT = "<think>", "</think>"
 
 class Answer:
     """Collects the events of one answer. Counts come from the server's `usage` only; what it does not report is
-    None.
+    None. Texts are storable.
     """
 
     __slots__ = (
         "_counts",
+        "_no_chunk",
         "_reasoning_reported",
         "_texts",
         "_thought",
@@ -70,11 +76,14 @@ class Answer:
         self.rounds: Rounds | None = None
         self.steps: Steps | None = None
         self.error: str | None = None
+        self._no_chunk: str | None = None  # the first event with neither choices nor usage
         self.done = False
         self.last_event_s: float | None = None
 
     def take(self, t_s: float, event: bytes) -> None:
-        """Parse one event that arrived at `t_s`. An unreadable event is an error of this answer and never skipped."""
+        """Parse one event that arrived at `t_s`. An unreadable event is an error of this answer and never skipped; one
+        that a gateway adds, with neither choices nor usage, is.
+        """
         self.last_event_s = t_s
         if event == DONE:
             self.done = True
@@ -85,15 +94,17 @@ class Answer:
             self._fail(f"unreadable event in the stream ({type(error).__name__}: {error}): {event[:200]!r}")
 
     def _take(self, t_s: float, data: dict[str, Any]) -> None:
-        if "error" in data or data.get("object") == "error":
+        if data.get("error") is not None or data.get("object") == "error":
             self._fail(f"error event in the stream: {_message(data)}")
             return
-        usage = data.get("usage")
-        tokens = _count(usage["completion_tokens"]) if usage else None
-        for choice in data["choices"][:1]:
+        usage, choices = data.get("usage"), data.get("choices")
+        if choices is None and not usage:
+            self._no_chunk = self._no_chunk or storable(str(data), _MOST_CHARS_OF_EVENT)
+        tokens = _tokens(usage, _COMPLETION) if usage else None
+        for choice in (choices or [])[:1]:
             self._take_choice(t_s, choice, tokens)
         if usage:
-            self.prompt_tokens, self.completion_tokens = _count(usage["prompt_tokens"]), tokens
+            self.prompt_tokens, self.completion_tokens = _tokens(usage, _PROMPT), tokens
             if (reasoned := (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")) is not None:
                 self._reasoning_reported = _count(reasoned)
         if speculation := (data.get("metrics") or {}).get("speculative_decoding"):
@@ -116,15 +127,15 @@ class Answer:
         if token_ids := choice.get("token_ids"):
             self._token_ids.extend(token_ids)
         if reason := choice.get("finish_reason"):
-            self.finish_reason = _string(reason)
+            self.finish_reason = storable(_string(reason), _MOST_CHARS_OF_REASON)
 
     def _fail(self, error: str) -> None:
-        self.error = self.error or error  # the first error explains the later ones
+        self.error = self.error or storable(error, MOST_CHARS)  # the first error explains the later ones
 
     @property
     def text(self) -> str:
-        """Halves of a character from two chunks are joined; a half without its other becomes U+FFFD."""
-        return "".join(self._texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        """The whole output; halves of a character from two chunks are joined."""
+        return storable("".join(self._texts))
 
     @property
     def chunk_tokens(self) -> tuple[int, ...] | None:
@@ -144,18 +155,25 @@ class Answer:
     def reasoning(self) -> Reasoning:
         """Where the reasoning ends: by the server's own fields, or else by the tags in the text."""
         chunks = _Chunks(self._texts, self._thought, self.chunk_s, self.chunk_tokens)
-        return _reasoning(chunks, self._reasoning_reported, self.steps, self.completion_tokens)
+        reasoning = _reasoning(chunks, self._reasoning_reported, self.steps, self.completion_tokens)
+        if not reasoning.chars:
+            return reasoning
+        return reasoning._replace(chars=len(storable("".join(self._texts)[: reasoning.chars])))
 
     def problem(self) -> str | None:
         """Return why this answer failed; None for a complete one."""
         problems = (
-            (self.finish_reason is None, "the stream ended without a finish_reason"),
+            (self.finish_reason is None, f"the stream ended without a finish_reason{self._what_came_instead}"),
             (self.finish_reason in _GAVE_UP, f"the server gave up on the request (finish_reason {self.finish_reason})"),
             (not self.done, "the stream ended without [DONE]"),
             (self.completion_tokens is None, "the stream gave no usage: its tokens cannot be counted"),
             (not self.chunk_s, "the stream carried no output"),
         )
         return self.error or next((text for wrong, text in problems if wrong), None)
+
+    @property
+    def _what_came_instead(self) -> str:
+        return "" if self._no_chunk is None else f"; it had an event that is no part of an answer: {self._no_chunk}"
 
 
 def _without_prompt(event: bytes) -> bytes:
@@ -278,7 +296,9 @@ def _chunk_of(texts: list[str], chars: int) -> int:
 def _steps(speculation: dict[str, Any]) -> Steps | None:
     """Return the request's rounds in their order, if they are listed."""
     if (drafted := speculation.get("per_step_drafted")) is not None:
-        return [(_count(d), _count(a)) for d, a in zip(drafted, speculation["per_step_accepted"], strict=True)]
+        steps = [(_count(d), _count(a)) for d, a in zip(drafted, speculation["per_step_accepted"], strict=True)]
+        _count(sum(accepted for _, accepted in steps))
+        return steps
     return [] if speculation.get("num_spec_steps") == 0 else None
 
 
@@ -294,13 +314,18 @@ def _rounds(speculation: dict[str, Any], steps: Steps | None) -> Rounds | None:
         rounds.update(steps)
     else:
         return None
-    return {cell: count for cell, count in sorted(rounds.items()) if count}
+    return {cell: _count(count) for cell, count in sorted(rounds.items()) if count}
 
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.80} is not text")
     return value
+
+
+def _tokens(usage: dict[str, Any], names: tuple[str, ...]) -> int | None:
+    """Return the count under the first of these names that has one; None if none has."""
+    return next((_count(value) for name in names if (value := usage.get(name)) is not None), None)
 
 
 def _count(value: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
@@ -13,15 +14,20 @@ import aiohttp
 
 from jobs.datasets.prompt import Message, Prompt
 from lab.metrics.records import RequestRecord
+from lab.storable import MOST_CHARS, storable
 from lab.study import Sampling
 from workers.load.answer import Answer, EventReader
 from workers.load.connections import KEEPALIVE_S, CannotConnectError, Connections
 from workers.load.resolver import CheckedResolver
 
+logger = logging.getLogger(__name__)
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 _ERROR_CHARS = 500
 #: What a page of a server may have beside its answers: its version, its counters.
 _PAGE_BYTES = 16 * 2**20
+_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=10)
+#: So much of a body without events is looked at for a reason.
+_BEGINNING_BYTES = 1 << 16
 #: An answer may have so many bytes for each token that was asked for, and so many for what it repeats and reports. A
 #: chunk of one token takes about 300, and the tokens of a prompt of a million that vLLM repeats 8 MB.
 _BYTES_PER_TOKEN, _BYTES_BESIDES = 8_192, 16 * 2**20
@@ -91,14 +97,16 @@ class RequestParams:
 
 
 def open_session(target: Endpoint | None = None) -> aiohttp.ClientSession:
-    """Open a session for a server's other pages, to be used as `async with`.
+    """Open a session for a server's other pages, to be used as `async with`. None of them may take over 10 s.
 
     With a target, every request carries its key and, if required, connects to checked addresses only.
     """
     resolver = CheckedResolver() if target is not None and target.checked else None
     headers = {} if target is None else target.headers
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, resolver=resolver)
-    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None), headers=headers)
+    return aiohttp.ClientSession(
+        connector=connector, timeout=_PAGE_TIMEOUT, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
+    )
 
 
 def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> bytes:
@@ -155,11 +163,31 @@ async def send(
 ) -> RequestRecord:
     """Send one request and read its answer to the end. `clock` returns seconds since the window began.
 
-    Whatever fails between us and the server becomes an error in the record; what arrived before is recorded. `answer`:
-    a new one, for a caller that watches what has arrived so far.
+    Whatever fails between us and the server becomes an error in the record; what arrived before is recorded. So does a
+    bug of ours that an answer reveals: it costs this request, not those beside it. `answer`: a new one, for a caller
+    that watches what has arrived so far.
     """
-    answer, body = answer or Answer(), request_body(target, prompt, params)
     blank = unsent(prompt, params, index=index, intended_send_s=intended_send_s)
+    sent_s = clock()
+    try:
+        return await _sent(connections, target, prompt, params, clock, answer=answer or Answer(), blank=blank)
+    except Exception as bug:
+        logger.exception("request %d of this run failed", index)
+        error = f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
+        return replace(blank, sent_s=sent_s, end_s=clock(), error=storable(target.hide_key(error), MOST_CHARS))
+
+
+async def _sent(
+    connections: Connections,
+    target: Endpoint,
+    prompt: Prompt,
+    params: RequestParams,
+    clock: Callable[[], float],
+    *,
+    answer: Answer,
+    blank: RequestRecord,
+) -> RequestRecord:
+    body = request_body(target, prompt, params)
     sent_s = clock()
     most_bytes = _BYTES_BESIDES + _BYTES_PER_TOKEN * params.output_tokens_for(prompt)
     broken = await _exchange(
@@ -179,7 +207,7 @@ async def send(
         prompt_tokens=answer.prompt_tokens,
         completion_tokens=answer.completion_tokens,
         finish_reason=answer.finish_reason,
-        error=target.hide_key(problem) if (problem := broken or answer.problem()) else None,
+        error=storable(target.hide_key(problem), MOST_CHARS) if (problem := broken or answer.problem()) else None,
         output_text=target.hide_key(answer.text),  # the key may have come in pieces
         spec_drafts=spec.get("num_spec_steps"),
         spec_draft_tokens=spec.get("num_draft_tokens"),
@@ -228,9 +256,12 @@ class _Reception:
     def __init__(self, answer: Answer, target: Endpoint) -> None:
         self._answer, self._target, self._reader = answer, target, EventReader()
         self._last_s = 0.0
+        self.beginning = b""  # of a body that has had no event
 
     def receive(self, t_s: float, received: bytes) -> None:
         self._last_s = t_s
+        if self._answer.last_event_s is None and len(self.beginning) < _BEGINNING_BYTES:
+            self.beginning += received
         for event in self._reader.feed(received):
             self._answer.take(t_s, self._target.without_key(event))
 
@@ -265,9 +296,17 @@ async def _exchange(
     finally:
         reception.close()
     if response.status != 200:
-        text = target.hide_key(response.refusal.decode("utf-8", "replace").strip())
-        return f"HTTP {response.status}: {_message(text) if target.foreign else text[:_ERROR_CHARS]}"
+        return f"HTTP {response.status}: {_reason(target, response.refusal)}"
+    if answer.last_event_s is None and reception.beginning.strip():
+        kind = target.hide_key(response.content_type) or "without a content type"
+        return f"the answer ({kind}) has no event of a stream: {_reason(target, reception.beginning)}"
     return None
+
+
+def _reason(target: Endpoint, body: bytes) -> str:
+    """The beginning of an answer that is no stream, with which a server of ours says why."""
+    text = target.hide_key(body.decode("utf-8", "replace").strip())
+    return _message(text) if target.foreign else text[:_ERROR_CHARS]
 
 
 def _message(refusal: str) -> str:
@@ -283,11 +322,15 @@ def _message(refusal: str) -> str:
     return message[:_ERROR_CHARS] if isinstance(message, str) else "its answer is no error of such a server: not stored"
 
 
-async def read_page(response: aiohttp.ClientResponse) -> bytes:
-    """A page of a server, which may be any: raises ClientPayloadError where it is longer than such a page can be."""
+class PageTooLongError(aiohttp.ClientPayloadError):
+    """A page that is longer than such a page can be."""
+
+
+async def read_page(response: aiohttp.ClientResponse, most_bytes: int = _PAGE_BYTES) -> bytes:
+    """A page of a server, which may be any. Raises PageTooLongError, or another ClientError."""
     page = bytearray()
     async for piece in response.content.iter_any():
         page += piece
-        if len(page) > _PAGE_BYTES:
-            raise aiohttp.ClientPayloadError(f"the page is longer than {_PAGE_BYTES >> 20} MiB")
+        if len(page) > most_bytes:
+            raise PageTooLongError(f"the page is longer than {most_bytes >> 20} MiB")
     return bytes(page)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import selectors
 import socket
 import ssl
@@ -25,12 +26,17 @@ import httptools
 
 from workers.load.resolver import CheckedResolver
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
 KEEPALIVE_S = 2.0
 _READ_BYTES = 1 << 16
 #: So much of an answer whose status is not 200 is kept.
 _REFUSAL_BYTES = 1 << 16
+#: So many bytes may come before a body: a foreign server must not fill this process's memory.
+_MOST_HEAD_BYTES = 1 << 20
+#: Of a header, in an error.
+_SHOWN_BYTES = 100
 _SLICE_S = 0.0002
 #: Pieces that one connection may have put aside: a server that sends faster than its answer is parsed must not fill
 #: this process's memory.
@@ -47,10 +53,13 @@ class Receiver(Protocol):
 
 @dataclass(frozen=True)
 class Response:
-    """The end of an exchange; `refusal` is the body of an answer whose status is not 200."""
+    """The end of an exchange; `refusal` is the body of an answer whose status is not 200, `content_type` the beginning
+    of what its header says, or empty.
+    """
 
     status: int
     refusal: bytes
+    content_type: str = ""
 
 
 class CannotConnectError(OSError):
@@ -252,7 +261,7 @@ class _Connection:
             self._awaited = None
             if not awaited.cancel() and not awaited.cancelled():
                 awaited.exception()  # looked at, even if sending failed first
-        return Response(self._status, bytes(self._refusal))
+        return Response(self._status, bytes(self._refusal), self._content_type)
 
     def close(self) -> None:
         if self._is_open:
@@ -303,15 +312,22 @@ class _Connection:
                 self._end(ConnectionResetError("the server hung up before the end of its answer"))
 
     def _feed(self, received: bytes) -> None:
+        if not self._status:
+            self._head_bytes += len(received)
         try:
             self._parser.feed_data(received)
+        except httptools.HttpParserCallbackError as bug:
+            logger.exception("what came could not be received")
+            self._end(ConnectionError(f"an error inside Drafthouse ({bug.__context__!r}): see the worker's log"))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._end(ConnectionError(f"the answer is not HTTP ({error})"))
+        if not self._status and self._head_bytes > _MOST_HEAD_BYTES:
+            self._end(ConnectionError(f"the server sent more than {_MOST_HEAD_BYTES:,} bytes of headers"))
 
     def _begin_answer(self) -> None:
         self._status, self._refusal, self._now_s = 0, bytearray(), 0.0
         self._has_length = self._ends_with_connection = False
-        self._coding = b"identity"
+        self._coding, self._content_type, self._head_bytes = b"identity", "", 0
 
     def _end(self, problem: OSError | None) -> None:
         """The exchange is over, and so is the connection."""
@@ -330,12 +346,18 @@ class _Connection:
         self._has_length = self._has_length or lower in {b"content-length", b"transfer-encoding"}
         if lower == b"content-encoding":
             self._coding = value.strip().lower()
+        elif lower == b"content-type":
+            self._content_type = value[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
         self._ends_with_connection = not self._has_length
         if self._coding != b"identity":
-            self._end(ConnectionError(f"the server compressed its answer, which nobody asked for ({self._coding!r})"))
+            self._end(
+                ConnectionError(
+                    f"the server compressed its answer, which nobody asked for ({self._coding[:_SHOWN_BYTES]!r})"
+                )
+            )
 
     def on_body(self, body: bytes) -> None:
         self._room_bytes -= len(body)

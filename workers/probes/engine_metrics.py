@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import math
+import io
+import logging
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,11 +18,27 @@ from prometheus_client.samples import Sample
 from jobs.engines.metric_names import VLLM, Metrics
 from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
-from workers.load.client import read_page
+from lab.storable import MOST_CHARS, storable
+from workers.load.client import PageTooLongError, read_page
 
-_TIMEOUT = aiohttp.ClientTimeout(total=10)
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+_REQUESTS = ("requests_running", "requests_waiting")
+#: For all pages together: the window waits for them.
+_TIMEOUT_S = 10
 #: A gauge that arrives later would belong to another second.
 _GAUGE_TIMEOUT_S = 0.8
+#: vLLM's page has 100 KB. Reading megabytes each second would disturb the window.
+_PAGE_BYTES = 4 * 2**20
+#: SGLang publishes gauges only after some steps; a page that has none of them after so many readings never will.
+_MOST_IN_VAIN = 5
+_NAME, _POSITION = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*"), re.compile(r"[0-9]{1,4}")
+#: A float counts every whole number below this.
+_MOST_COUNTED, _MOST_OF_A_GAUGE = 2**53, 2**31
+
+
+class PageTooLargeError(EngineError):
+    """A page of metrics that is longer than any should be."""
 
 
 async def read_counters(
@@ -27,67 +46,136 @@ async def read_counters(
 ) -> ServerCounters:
     """Return the counters at this moment; all None if the server has no such page.
 
-    Of several `metrics` the first one that matches the page is used. Raises EngineError if the server cannot be
-    reached, or, if they are `required` (an engine that we started), answers with anything but the page or 404.
+    Of several `metrics` the first one that matches a page is used. Raises EngineError if a page cannot be read, or, if
+    they are `required` (an engine that we started), if there is anything but the page or 404.
     """
-    for names in metrics:
-        text = await _fetch(session, base_url, names.path, required=required)
-        if text is not None and (counters := parse_counters(text, names)) != ServerCounters():
-            return counters
+    pages = _Pages(session, base_url, required=required)
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            for names in metrics:
+                page = await pages.read(names.path)
+                if page is not None and (counters := await _parsed(parse_counters, page, names)) != ServerCounters():
+                    return counters
+    except TimeoutError:
+        raise EngineError(f"{base_url}{names.path} gave no answer within {_TIMEOUT_S} s") from None
     return ServerCounters()
 
 
-async def _fetch(session: aiohttp.ClientSession, base_url: str, path: str, *, required: bool) -> str | None:
-    url = base_url.rstrip("/") + path
+class _Pages:
+    """Pages of a server at one moment, each fetched once."""
+
+    def __init__(self, session: aiohttp.ClientSession, base_url: str, *, required: bool = False) -> None:
+        self._session, self._base_url, self._required = session, base_url.rstrip("/"), required
+        self._read: dict[str, bytes | None] = {}
+
+    async def read(self, path: str) -> bytes | None:
+        """None if there is no such page. Raises EngineError, or TimeoutError."""
+        if path not in self._read:
+            self._read[path] = await self._fetch(f"{self._base_url}{path}")
+        return self._read[path]
+
+    async def _fetch(self, url: str) -> bytes | None:
+        try:
+            async with self._session.get(url, allow_redirects=False) as response:
+                status, page = response.status, await read_page(response, _PAGE_BYTES)
+        except PageTooLongError as error:
+            raise PageTooLargeError(f"{url} cannot be read: {error}") from error
+        except TimeoutError:
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            raise EngineError(storable(f"{url} cannot be read: {type(error).__name__}: {error}", MOST_CHARS)) from error
+        except Exception as bug:
+            raise _bug(url, bug) from bug
+        if status == 200:
+            return page
+        if status == 404 or (not self._required and 300 <= status < 500):
+            return None
+        raise EngineError(f"{url} answered HTTP {status}")
+
+
+async def _parsed(parse: Callable[[str, Metrics], T], page: bytes, names: Metrics) -> T:
+    """Parse a page in a thread: a long one must not hold up the chunks of a measured window. Raises EngineError."""
     try:
-        async with session.get(url, timeout=_TIMEOUT, allow_redirects=False) as response:
-            if response.status == 404 or (response.status != 200 and not required):
-                return None
-            if response.status != 200:
-                raise EngineError(f"{url} answered HTTP {response.status}")
-            return (await read_page(response)).decode("utf-8", "replace")
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise EngineError(f"{url} cannot be read: {type(error).__name__}: {error}") from error
+        return await asyncio.to_thread(lambda: parse(page.decode("utf-8", "replace"), names))
+    except Exception as bug:
+        raise _bug(names.path, bug) from bug
+
+
+def _bug(page: str, bug: Exception) -> EngineError:
+    """A page that reveals a bug of ours costs this page, not the run; its traceback is in the worker's log."""
+    logger.error("%s could not be read", page, exc_info=bug)
+    why = f"an error inside Drafthouse at {page} ({type(bug).__name__}: {bug}): see the worker's log"
+    return EngineError(storable(why, MOST_CHARS))
 
 
 def parse_counters(text: str, metrics: Metrics = VLLM) -> ServerCounters:
     """Parse counters from Prometheus text, summed over labels (one engine may report for several ranks)."""
-    by_position = {name for name in (metrics.accepted_per_position, metrics.drafted_per_position) if name}
-    totals: dict[str, float] = defaultdict(float)
-    positions: dict[str, dict[int, float]] = {name: defaultdict(float) for name in by_position}
-    for sample in _samples(text, by_position | set(metrics.counters.values())):
-        totals[sample.name] += sample.value
-        if sample.name in by_position:
-            positions[sample.name][int(sample.labels[metrics.position_label])] += sample.value
-    counters = {ours: totals.get(theirs) for ours, theirs in metrics.counters.items()}
+    by_position = [name for name in (metrics.accepted_per_position, metrics.drafted_per_position) if name]
+    samples = _samples(text, {*by_position, *metrics.counters.values()}, _MOST_COUNTED)
+    counters = {ours: _sum(samples[theirs], _MOST_COUNTED) for ours, theirs in metrics.counters.items()}
     if counters.get("prefix_cache_hits") is None:
         counters["prefix_cache_queries"] = None  # SGLang and TensorRT-LLM: prompt tokens, a cache only if it has hits
-    accepted = positions.get(metrics.accepted_per_position or "", {})
-    drafted = positions.get(metrics.drafted_per_position or "", {})
-    if drafted:  # a position that was drafted but never accepted is not printed
-        accepted = {position: accepted.get(position, 0.0) for position in drafted}
+    accepted, drafted = (
+        _by_position(samples[name], metrics.position_label) if name else {}
+        for name in (metrics.accepted_per_position, metrics.drafted_per_position)
+    )
+    if drafted:
+        if accepted is not None:  # a position that was drafted but never accepted is not printed
+            accepted = {position: accepted.get(position, 0.0) for position in drafted}
         counters["num_drafts"] = drafted.get(0)  # every round drafts at least one token
         counters["num_draft_tokens"] = sum(drafted.values())
-        counters["num_accepted_tokens"] = sum(accepted.values())
-    return ServerCounters(
-        **counters,
-        num_accepted_tokens_per_position=tuple(accepted[position] for position in sorted(accepted)) or None,
-    )
+        counters["num_accepted_tokens"] = None if accepted is None else sum(accepted.values())
+    return ServerCounters(**counters, num_accepted_tokens_per_position=_in_order(accepted))
 
 
-def _samples(text: str, names: Collection[str]) -> Iterator[Sample]:
+#: The samples of a name; None if a line of it cannot be believed.
+_Samples = Sequence[Sample] | None
+
+
+def _sum(samples: _Samples, below: float) -> float | None:
+    total = sum(sample.value for sample in samples) if samples else None
+    return total if total is not None and total < below else None
+
+
+def _by_position(samples: _Samples, label: str) -> dict[int, float] | None:
+    """Return the sums by the position that the label names; None if a label does not name one."""
+    sums: dict[int, float] = defaultdict(float)
+    for sample in samples or ():
+        position = sample.labels.get(label, "")
+        if not _POSITION.fullmatch(position):
+            return None
+        sums[int(position)] += sample.value
+    return None if samples is None else sums
+
+
+def _in_order(by_position: Mapping[int, float] | None) -> tuple[float, ...] | None:
+    """None too if a position between others is missing: those after it would be taken for others."""
+    places = sorted(by_position or ())
+    return tuple((by_position or {})[place] for place in places) if places and places == [*range(len(places))] else None
+
+
+def _samples(text: str, names: Collection[str], below: float) -> dict[str, _Samples]:
     """Parse the samples with these names only: the page has hundreds of lines, and a window is being measured.
 
-    NaN, infinities and malformed lines are skipped: their values are unknown.
+    A line that is malformed, negative, not below this, or there twice makes its name unknown: without it, the sum would
+    be of something else. A name that is on no line has no samples.
     """
-    prefixes = tuple(names)
-    for line in text.splitlines():
-        if line.startswith(prefixes):
-            try:
-                samples = [sample for family in text_string_to_metric_families(line) for sample in family.samples]
-            except ValueError:
-                continue
-            yield from (sample for sample in samples if sample.name in names and math.isfinite(sample.value))
+    found: dict[str, list[Sample]] = {name: [] for name in names}
+    unknown, seen, prefixes = set[str](), set[Any](), tuple(names)
+    for line in io.StringIO(text):  # one by one, so that other threads go on meanwhile
+        if not line.startswith(prefixes) or (match := _NAME.match(line)) is None or (name := match[0]) not in found:
+            continue
+        try:
+            (sample,) = (sample for family in text_string_to_metric_families(line) for sample in family.samples)
+        except Exception:  # noqa: BLE001 - the parser raises whatever a malformed line leads to
+            unknown.add(name)
+            continue
+        series = (name, frozenset(sample.labels.items()))
+        if not 0 <= sample.value < below or series in seen:
+            unknown.add(name)
+        seen.add(series)
+        found[name].append(sample)
+    return {name: None if name in unknown else samples for name, samples in found.items()}
 
 
 @dataclass(frozen=True)
@@ -101,43 +189,47 @@ class GaugeReading:
 
 @dataclass
 class Gauges:
-    """Reads an engine's gauges with one request a second; asks no more once the page turned out to be missing."""
+    """Reads an engine's gauges with one request a second; asks no more once no page turned out to have them."""
 
     session: aiohttp.ClientSession
     base_url: str
     metrics: Sequence[Metrics]
     _candidates: list[Metrics] = field(init=False)
+    _in_vain: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._candidates = list(self.metrics)
 
     async def read(self) -> GaugeReading:
         """Return an empty reading if the engine does not answer in time: its requests show whether it is in trouble."""
-        for names in tuple(self._candidates):
-            try:
-                async with asyncio.timeout(_GAUGE_TIMEOUT_S):
-                    text = await _fetch(self.session, self.base_url, names.path, required=False)
-            except (EngineError, TimeoutError):
-                return GaugeReading()
-            reading = GaugeReading() if text is None else parse_gauges(text, names)
-            if reading != GaugeReading():
-                self._candidates = [names]
-                return reading
-            if text is None:
-                self._candidates.remove(names)
+        pages = _Pages(self.session, self.base_url)
+        try:
+            async with asyncio.timeout(_GAUGE_TIMEOUT_S):
+                for names in tuple(self._candidates):
+                    page = await pages.read(names.path)
+                    reading = GaugeReading() if page is None else await _parsed(parse_gauges, page, names)
+                    if reading != GaugeReading():
+                        self._candidates, self._in_vain = [names], 0
+                        return reading
+                    if page is None:
+                        self._candidates.remove(names)
+        except PageTooLargeError:
+            self._candidates = []
+        except (EngineError, TimeoutError):
+            return GaugeReading()
+        self._in_vain += 1
+        if self._in_vain >= _MOST_IN_VAIN:
+            self._candidates = []
         return GaugeReading()
 
 
 def parse_gauges(text: str, metrics: Metrics = VLLM) -> GaugeReading:
     """Parse gauges from Prometheus text: requests are summed over labels, the share of the KV cache is averaged."""
-    values: dict[str, list[float]] = defaultdict(list)
-    for sample in _samples(text, set(metrics.gauges.values())):
-        values[sample.name].append(sample.value)
-    running, waiting, usage = (
-        values.get(metrics.gauges[gauge]) for gauge in ("requests_running", "requests_waiting", "kv_cache_usage")
-    )
+    samples = _samples(text, set(metrics.gauges.values()), _MOST_OF_A_GAUGE)
+    running, waiting = (_sum(samples[metrics.gauges[gauge]], _MOST_OF_A_GAUGE) for gauge in _REQUESTS)
+    usage = [sample.value for sample in samples[metrics.gauges["kv_cache_usage"]] or ()]
     return GaugeReading(
-        engine_running=None if running is None else round(sum(running)),
-        engine_waiting=None if waiting is None else round(sum(waiting)),
-        kv_cache_usage=None if usage is None else sum(usage) / len(usage),
+        engine_running=None if running is None else round(running),
+        engine_waiting=None if waiting is None else round(waiting),
+        kv_cache_usage=sum(usage) / len(usage) if usage and max(usage) <= 1 else None,
     )

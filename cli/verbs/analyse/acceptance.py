@@ -10,7 +10,7 @@ import typer
 
 from cli.arguments import AsJson, StudyId
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table, print_text
+from cli.output import print_json, print_literally, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
 from lab.comparison.matrix import MatrixCell
@@ -64,7 +64,7 @@ def acceptance(
     cell = ("workload", "pattern", "arm")
     columns = ("k", "rate", "length", "by position", "conditional", "length with smaller k (estimate)", "from")
     print_table((*cell, *columns), [_row(arm) for arm in arms])
-    print()
+    print_literally()
     rows = [row for arm in arms for row in _category_rows(arm)]
     print_table((*cell, "category", "rate", "length", "rounds"), rows)
     print_text("\nRequests that accept more tokens per round, against their latency (Spearman's rho, 95 % interval):")
@@ -98,7 +98,7 @@ def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
             GoldenLength(cell.target, queries.MEASURED_MODE, cell.num_speculative_tokens, cell.length.value)
             for cell in own
         ]
-        print(golden_text(lengths, about))
+        print_literally(golden_text(lengths, about))
 
 
 def _row(arm: ArmAcceptance) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ import typer
 from cli.arguments import PricePerHour, StudyId
 from cli.labs.chosen import the_lab
 from cli.labs.lab import Lab
+from cli.output import print_literally
 from cli.results import results_of
 from cli.verbs.analyse.compare import Baseline, Metric, Strict, refuse_empty_baseline
 from lab.errors import UserError
@@ -49,7 +50,7 @@ def report(
             here.repeat_seconds(comparison.jobs[-1]),
         )
         if to is None:
-            print(compare_report.markdown(con, comparison, made), end="")
+            print_literally(compare_report.markdown(con, comparison, made), end="")
             return
         drawn = compare_report.picture(con, comparison, made)
         picture = to.with_suffix(".png")
@@ -57,7 +58,7 @@ def report(
     _write(to, text.encode())
     if drawn is not None:
         _write(picture, drawn)
-    print(f"{to}" if drawn is None else f"{to} and {picture}")
+    print_literally(f"{to}" if drawn is None else f"{to} and {picture}")
 
 
 def _arms(here: Lab, job_id: str) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table
+from cli.output import print_error, print_json, print_table
 
 
 def sql(
@@ -24,4 +23,4 @@ def sql(
     else:
         print_table(answer.columns, answer.rows)
     if answer.left_out:
-        sys.stderr.write(f"drafthouse: {answer.left_out}: add a limit or aggregate\n")
+        print_error(f"drafthouse: {answer.left_out}: add a limit or aggregate")

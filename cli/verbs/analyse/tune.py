@@ -15,7 +15,7 @@ from cli.arguments import AsJson, AsReference
 from cli.labs.chosen import the_lab
 from cli.labs.lab import Lab
 from cli.named_study import named_study
-from cli.output import print_json, print_table, print_text
+from cli.output import print_json, print_literally, print_table, print_text
 from jobs.presets import preset_names
 from jobs.table import Job
 from lab.errors import UserError
@@ -116,7 +116,7 @@ def _show(job: Job, report: Report, words: str | None, url: str) -> None:
     if report.caveats:
         print_text(report.caveats)
     print_text(f"To deploy: {report.deployed.name}")
-    print(f"  {words or json.dumps(_speculation(report))}")
+    print_literally(f"  {words or json.dumps(_speculation(report))}")
     if report.final:
         print_text("\nMeasured at the end, beside no speculation:")
         head = ("requests at once", "arm", "k", "speed-up", "verdict")

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from cli.arguments import AsJson
 from cli.labs.chosen import the_lab
-from cli.output import print_json, print_table, print_text
+from cli.output import print_json, print_table, print_text, printable
 from lab.errors import UserError
 from warehouse.process_memory import allocate_like_the_system, do_without_pandas
 
@@ -66,7 +66,7 @@ def _bar() -> Iterator[ImportProgress]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading files", total=1.0)
-        yield lambda doing, share: bar.update(task, description=doing, completed=share)
+        yield lambda doing, share: bar.update(task, description=printable(doing), completed=share)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import typer
 
 from cli.arguments import AsJson
 from cli.home import ready_settings
-from cli.output import print_json, print_table, print_text
+from cli.output import print_json, print_literally, print_table, print_text
 from jobs.access import tokens
 from jobs.access.local import local_actor
 from jobs.access.tokens import Token
@@ -41,7 +41,7 @@ def add(
     print_text(
         f"token {made.token_id} of {user}, as a {made.role}, until {made.ends_at:%Y-%m-%d}. It is shown this once:"
     )
-    print(secret)
+    print_literally(secret)
 
 
 @app.command(name="list")

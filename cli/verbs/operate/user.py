@@ -8,7 +8,7 @@ import typer
 
 from cli.arguments import AsJson
 from cli.home import ready_settings
-from cli.output import print_json, print_table, print_text
+from cli.output import print_json, print_literally, print_table, print_text
 from jobs.access import accounts
 from jobs.access.local import local_actor
 from lab.access import Role, role_of
@@ -88,7 +88,7 @@ def _print_link(settings: Settings, name: str) -> None:
         return
     secret = accounts.new_link(app_engine(settings.app_database_url), name, actor=local_actor())
     print_text(f"Their link, which works once within {accounts.LINK_LASTS.days} days:")
-    print(f"  {settings.public_url}/login/link/{secret}")
+    print_literally(f"  {settings.public_url}/login/link/{secret}")
     if settings.web_login != "accounts":
         print_text("The page asks for passwords when DRAFTHOUSE_WEB_LOGIN is accounts.")
 

@@ -38,6 +38,12 @@ def _prefix_cache(evidence: Evidence) -> Answer:
     )
 
 
+def _no_reset(evidence: Evidence) -> Answer:
+    if (problem := evidence.run.reset_problem) is None:
+        return None
+    return Fired(f"The server's prefix cache was not reset before the window: {problem}")
+
+
 def _session_cache(evidence: Evidence) -> Answer:
     """A turn repeats the one before it, and a server that keeps it need not read it again."""
     if evidence.run.workload.sessions is None or evidence.grown("prefix_cache_queries") == 0:
@@ -111,6 +117,20 @@ CHECKS = (
         advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
         "runs.",
         look=_prefix_cache,
+    ),
+    Check(
+        name="prefix_cache_not_reset",
+        traps=(13,),
+        severity="warning",
+        looks_at=("reset_problem",),
+        threshold="any run before whose window the server was asked to reset its prefix cache and did not; one that "
+        "has no such request (HTTP 404) was not asked",
+        why="Prompts that an earlier run or an earlier repeat sent may come from the cache, and TTFT and throughput "
+        "are then those of a warm server. Where the server counts its hits, warm_prefix_cache says how many there "
+        "were.",
+        advice="See what the server does with POST /reset_prefix_cache, and whether a proxy before it lets that "
+        "through; or restart the server between runs.",
+        look=_no_reset,
     ),
     Check(
         name="prefix_cache_of_sessions",

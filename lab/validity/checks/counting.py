@@ -48,6 +48,12 @@ def _apart(evidence: Evidence, counter: str, metric: str, tokens: str) -> Answer
     )
 
 
+def _counters_unread(evidence: Evidence) -> Answer:
+    if (problem := evidence.run.counters_problem) is None:
+        return None
+    return Fired(f"The server's own counters are unknown: {problem}")
+
+
 def _token_ids(evidence: Evidence) -> Answer:
     ids, tokens = evidence.completed.lists("output_token_ids"), evidence.completed.numbers("completion_tokens")
     apart = np.flatnonzero(ids.known & (ids.lengths != tokens))
@@ -164,6 +170,18 @@ CHECKS = (
         "or that somebody else sent some. Output throughput is not affected.",
         advice="Measure on a server that nobody else uses, and check whether it shortens or pads prompts.",
         look=_server_prompt_tokens,
+    ),
+    Check(
+        name="counters_unread",
+        traps=(8, 10),
+        severity="note",
+        looks_at=("counters_problem",),
+        threshold="any run whose server publishes counters that could not be read before or after the window; one that "
+        "publishes none is not asked",
+        why="Without them nobody can tell whether usage is right, whether somebody else used the server, what came "
+        "from its prefix cache, and, for some engines, what was accepted.",
+        advice="See why the server's page of metrics does not answer while the server does, and repeat the run.",
+        look=_counters_unread,
     ),
     Check(
         name="told_tokens_count",

@@ -107,6 +107,18 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         lambda: plain().with_requests(first=1, category="synthetic"),
     ),
     (
+        "prefix_cache_not_reset",
+        "warning",
+        "The server's prefix cache was not reset before the window: HTTP 500",
+        lambda: plain().with_run(reset_problem="HTTP 500"),
+    ),
+    (
+        "counters_unread",
+        "note",
+        "The server's own counters are unknown: http://s/metrics answered HTTP 500",
+        lambda: plain().with_run(counters_problem="http://s/metrics answered HTTP 500"),
+    ),
+    (
         "trace_without_text",
         "warning",
         (

@@ -174,7 +174,7 @@ def test_a_missing_log_and_an_old_format_read_as_sentences(tmp_path: Path) -> No
     with pytest.raises(BundleError) as caught:
         read_run(folder)
     assert str(caught.value) == (
-        f"{folder} has bundle format 0; this Drafthouse reads 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 12: use the "
+        f"{folder} has bundle format 0; this Drafthouse reads 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 13: use the "
         "Drafthouse that wrote it, or a newer one"
     )
 

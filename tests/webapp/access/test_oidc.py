@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
@@ -313,3 +314,43 @@ def test_a_secret_that_others_can_read_is_refused(settings: Settings, tmp_path: 
     file.chmod(0o644)
     with pytest.raises(SettingsError, match="run `chmod 600"):
         oidc.refuse_incomplete(settings.model_copy(update={"web_oidc_client_secret_file": file}))
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"{", b"\xff"])
+def test_an_answer_that_nobody_understands_is_said_in_a_sentence(body: bytes) -> None:
+    with pytest.raises(AccessError, match="the provider does not answer"):
+        ask_one_that_says(lambda _number: body, pieces=1)
+
+
+def test_a_provider_that_answers_drop_by_drop_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc, "_TIMEOUT_S", 1.0)
+
+    def drop(_number: int) -> bytes:
+        time.sleep(0.1)
+        return b" "
+
+    with pytest.raises(AccessError, match="the provider does not answer"):
+        ask_one_that_says(drop, pieces=100_000)
+
+
+def ask_one_that_says(piece: Callable[[int], bytes], *, pieces: int) -> None:
+    """Ask a provider that sends so many pieces and hangs up."""
+
+    class Provider(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):
+                for number in range(pieces):
+                    self.wfile.write(piece(number))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Provider) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        try:
+            oidc._ask(f"http://127.0.0.1:{server.server_port}/")
+        finally:
+            thread.join()

@@ -9,6 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.storable import MOST_CHARS
 from tests.workers.load.openai_server import usage
 from workers.load.answer import DONE, Answer, EventReader
 
@@ -50,7 +51,10 @@ def token(text: object, count: int | None, finish: object = None) -> dict[str, o
 def test_nothing_a_server_sends_raises_or_cannot_be_stored(events: list[object]) -> None:
     answer = answered(*events)
     assert answer.problem() is None or answer.problem() != ""
-    answer.text.encode()
+    for text in (answer.text, answer.error or "", answer.finish_reason or ""):
+        assert "\0" not in text.encode().decode()
+    assert len(answer.error or "") <= MOST_CHARS
+    assert all(0 <= count < 2**31 for count in (answer.rounds or {}).values())
     assert all(isinstance(count, int | None) for count in (answer.prompt_tokens, answer.completion_tokens))
     assert answer.chunk_tokens is None or min(answer.chunk_tokens) >= 0
     assert all(-(2**31) <= token_id < 2**31 for token_id in answer.token_ids or ())
@@ -277,3 +281,18 @@ def test_the_whole_histogram_of_rounds_is_kept_in_each_form_that_servers_send() 
     assert rounds_of(num_spec_steps=0).rounds == {}
     assert rounds_of(num_spec_steps=4, acceptance_histogram=[1, 2, 0, 1]).rounds is None
     assert "unreadable" in (rounds_of(per_step_drafted=[3, 1], per_step_accepted=[0]).problem() or "")
+
+
+def test_rounds_that_add_up_to_more_than_their_column_holds_are_an_error() -> None:
+    twice = {"acceptance_histogram_by_draft_length": {"1": [2**31 - 1], "01": [2**31 - 1]}}
+    answer = answered({"choices": [], "metrics": {"speculative_decoding": twice}})
+    assert answer.rounds is None
+    assert "is not a number of tokens" in (answer.problem() or "")
+    many = {"per_step_drafted": [2**31 - 1] * 2, "per_step_accepted": [2**31 - 1] * 2}
+    assert answered({"choices": [], "metrics": {"speculative_decoding": many}}).steps is None
+
+
+def test_halves_of_characters_before_the_answer_count_as_the_characters_that_are_stored() -> None:
+    thought = {"choices": [{"delta": {"reasoning": "\ud83d\udca9\ud83d"}}], "usage": usage(1)}
+    answer = answered(thought, {"choices": [{"delta": {"content": "Yes"}}], "usage": usage(2)})
+    assert (answer.text, answer.reasoning.chars) == ("\U0001f4a9\ufffdYes", 2)

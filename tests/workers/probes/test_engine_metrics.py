@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from jobs.engines.metric_names import SGLANG, VLLM, Metrics
+from jobs.engines.metric_names import SGLANG, TENSORRT_LLM, VLLM, Metrics
 from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
 from tests.workers.load.behaviours import BEHAVIOURS
@@ -24,7 +24,7 @@ vllm:generation_tokens_created{engine="0"} 1.7e+09
 vllm:spec_decode_num_drafts_total{engine="0"} 10
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 3.0
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 7.0
-vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="10"} 1.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 1.0
 vllm:num_preemptions_total NaN
 vllm:spec_decode_num_draft_tokens_total{engine=0} no number
 vllm:time_to_first_token_seconds_bucket{le="+Inf"} 5.0
@@ -40,6 +40,43 @@ def test_counters_are_summed_over_their_labels() -> None:
 
 def test_positions_are_in_the_order_of_their_numbers() -> None:
     assert parse_counters(METRICS).num_accepted_tokens_per_position == (7.0, 3.0, 1.0)
+    eleven = "".join(f'{VLLM.accepted_per_position}{{position="{place}"}} {place}\n' for place in range(11))
+    assert parse_counters(eleven).num_accepted_tokens_per_position == tuple(map(float, range(11)))
+
+
+@pytest.mark.parametrize("labels", ['{pos="1"}', '{position="one"}', '{position="-1"}', '{position="9"}', ""])
+def test_a_position_that_is_not_told_leaves_all_positions_unknown(labels: str) -> None:
+    page = f"{METRICS}{VLLM.accepted_per_position}{labels} 1.0\n"
+    counters = parse_counters(page)
+    assert counters.num_accepted_tokens_per_position is None
+    assert counters.num_drafts == 10.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'vllm:prompt_tokens_total{engine="2"} NaN',
+        'vllm:prompt_tokens_total{engine="2"} +Inf',
+        'vllm:prompt_tokens_total{engine="2"} -1',
+        'vllm:prompt_tokens_total{engine="2"} 9e307',
+        'vllm:prompt_tokens_total{engine="2"} 9007199254740992',
+        'vllm:prompt_tokens_total{engine="1",model_name="a"} 1.5e+06',
+        "vllm:prompt_tokens_total{engine=2} 1",
+        'vllm:prompt_tokens_total{engine="2" 1',
+        "vllm:prompt_tokens_total",
+    ],
+)
+def test_a_sum_is_unknown_if_a_part_of_it_cannot_be_believed(line: str) -> None:
+    counters = parse_counters(f"{METRICS}{line}\n")
+    assert (counters.prompt_tokens, counters.generation_tokens) == (None, 64.0)
+
+
+def test_positions_that_were_accepted_are_unknown_though_drafted_ones_are_known() -> None:
+    names = TENSORRT_LLM.drafted_per_position, TENSORRT_LLM.accepted_per_position
+    page = f'{names[0]}{{token_position="0"}} 5\n{names[1]}{{token_position="0"}} NaN\n'
+    counters = parse_counters(page, TENSORRT_LLM)
+    assert (counters.num_drafts, counters.num_accepted_tokens) == (5.0, None)
+    assert counters.num_accepted_tokens_per_position is None
 
 
 def test_what_is_absent_or_not_a_number_is_unknown() -> None:
@@ -54,8 +91,8 @@ async def test_counters_are_read_from_a_running_server() -> None:
 
 
 async def test_a_page_without_an_end_is_not_read_to_its_end() -> None:
-    async with serve(BEHAVIOURS, "x" * (16 * 2**20 + 1)) as server, open_session() as session:
-        with pytest.raises(EngineError, match="the page is longer than 16 MiB"):
+    async with serve(BEHAVIOURS, "x" * (4 * 2**20 + 1)) as server, open_session() as session:
+        with pytest.raises(EngineError, match="the page is longer than 4 MiB"):
             await read_counters(session, server.base_url, required=False)
 
 
@@ -77,6 +114,12 @@ def test_requests_are_summed_and_the_caches_share_is_averaged_over_engines() -> 
 def test_what_a_page_does_not_say_is_unknown() -> None:
     assert parse_gauges("vllm:num_requests_running 0.0\n", VLLM) == GaugeReading(engine_running=0)
     assert parse_gauges("", VLLM) == GaugeReading()
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e300", "2147483648"])
+def test_a_gauge_that_cannot_be_stored_is_unknown(value: str) -> None:
+    page = f"vllm:num_requests_running {value}\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc {value}\n"
+    assert parse_gauges(page, VLLM) == GaugeReading(engine_waiting=1)
 
 
 @pytest.mark.parametrize("metrics", [(VLLM,), (SGLANG, VLLM)])

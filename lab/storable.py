@@ -1,0 +1,18 @@
+"""Text of others, made storable where it enters: as UTF-8, in Parquet and DuckDB, and in PostgreSQL."""
+
+from __future__ import annotations
+
+#: So many characters of a sentence of others (an error, a version) are stored; a page could be made of megabytes.
+MOST_CHARS = 2_000
+_CUT = " [...]"
+
+
+def storable(text: str, most_chars: int | None = None) -> str:
+    """Return the text without what cannot be stored: halves of a character are joined, and a half without its other
+    and NUL, which PostgreSQL refuses, become U+FFFD. A text of more than `most_chars` is cut.
+    """
+    if most_chars is not None and len(text) > most_chars:
+        text = text[: most_chars - len(_CUT)] + _CUT
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,49 @@
+"""What goes wrong with one job is that job's own matter: the worker goes on with the others."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from jobs.blocks import finish_block
+from jobs.leases import claim
+from tests.workers.homes import Home
+from workers.run_recorder import announced_as
+from workers.shared_blocks import SharedBlocks
+from workers.worker import Worker
+
+#: Another worker of this host, of which nobody here can say that it is dead.
+OTHER = f"{platform.node()}/1/elsewhere/0.00"
+SMALL = {"arms": [{"name": "plain", "baseline": True}, {"name": "other", "flags": {"token_s": 0.002}}], "alone": False}
+
+
+def test_a_shared_job_whose_bundles_are_gone_ends_no_worker_that_helps(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared_id = home.submit(**SMALL, repeats="until decided", budget="2 min", spread=True)
+    shared = claim(home.database, OTHER, lease_s=600.0)
+    assert shared is not None
+    blocks = SharedBlocks(home.settings, home.database, shared, OTHER, lambda _worker: False)
+    block = blocks.claim(blocks.look())
+    assert block is not None
+    finish_block(home.database, shared, block.number, OTHER)
+    next_id = home.submit(**SMALL)
+    Worker(home.settings).work()
+    assert home.job(next_id).state == "done"
+    assert home.job(shared_id).state == "running"
+    assert "cannot be helped" in caplog.text
+    assert "has no bundle" in caplog.text
+
+
+def test_what_is_raised_around_a_job_fails_that_job_alone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = home.submit(**SMALL), home.submit(**SMALL)
+
+    def broken_once(*given: object) -> str:
+        monkeypatch.setattr("workers.worker.announced_as", announced_as)
+        raise ZeroDivisionError("nobody thought of this")
+
+    monkeypatch.setattr("workers.worker.announced_as", broken_once)
+    Worker(home.settings).work()
+    assert (home.job(first).state, home.job(second).state) == ("failed", "done")
+    assert "ZeroDivisionError: nobody thought of this" in (home.job(first).error or "")
