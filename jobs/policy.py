@@ -139,7 +139,8 @@ def author_problems(settings: Settings, study: Study, arm: Arm, role: Role | Non
     """
     asked = _Asked(settings, load_policy(settings), role)
     kind = asked.kind(arm.engine)
-    flags = {"engine_flags": study.engine_flags, "arms[0].flags": arm.flags, "arms[0].config": arm.config}
+    flags: dict[str, Iterable[str]] = {"engine_flags": study.engine_flags, "arms[0].flags": arm.flags}
+    flags["arms[0].config"] = arm.config
     named = ((field, {flag: True for flag in of if _is_remote_code(flag)}) for field, of in flags.items())
     return [problem for field, of in named for problem in asked.flags(kind, field, of)]
 
@@ -206,8 +207,8 @@ class _Asked:
         if speculation.method not in (*METHODS, *self.rules(self.policy, kind, "methods")):
             what = f"the method {speculation.method}"
             yield f"{field}.speculation.method", self.refused(what, "methods", speculation.method, kind or _ANY)
-        for name, value in speculation.options.items():
-            yield from self.setting(kind, "options", f"{field}.speculation.options.{name}", name, value)
+        for name, option in speculation.options.items():
+            yield from self.setting(kind, "options", f"{field}.speculation.options.{name}", name, option)
 
     def flags(self, kind: str | None, field: str, flags: Mapping[str, JsonValue]) -> Iterator[Problem]:
         """Judge flags, or a configuration, whose tables are as good as flags of their parts."""

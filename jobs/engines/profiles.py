@@ -180,7 +180,7 @@ def fill_in(settings: Settings, text: str) -> str:
 
 
 def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the profile's command with placeholders filled in.
+    """Return the profile's command with placeholders filled in, and its program's path made absolute.
 
     A word that is {pass_environment} becomes `-e NAME` for every variable of the engine: so a container's client passes
     them on.
@@ -191,6 +191,8 @@ def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) 
             words += [part for name in (*sorted(own), MARK, KEY) for part in ("-e", name)]
         else:
             words.append(fill_in(settings, word))
+    if "/" in words[0]:  # engines start in another folder
+        words[0] = str(Path(words[0]).absolute())
     return tuple(words)
 
 

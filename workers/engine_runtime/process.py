@@ -102,6 +102,7 @@ def start(
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
+            cwd=temporary,  # where no folder is called like a model of the hub, and no module like one of the engine's
             env={"TMPDIR": str(temporary), **environment, **_KEEP_ENVIRONMENT, MARK: mark_file.stem},
             start_new_session=True,  # what kills the worker's group must not kill the guard
         )

@@ -87,6 +87,7 @@ def test_an_engine_is_started_with_caches_and_a_temporary_folder_of_its_own(
         "import os, socket, stat\n"
         "t = os.environ['TMPDIR']\n"
         "socket.socket(socket.AF_UNIX).bind(t + '/' + 36 * 'x')\n"
+        "assert os.getcwd() == t, 'a folder beside the worker could be taken for a model of the hub'\n"
         "print(t, oct(stat.S_IMODE(os.stat(t).st_mode)), os.environ['TORCHINDUCTOR_CACHE_DIR'])"
     )
     home.mkdir(parents=True)
