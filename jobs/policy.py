@@ -219,6 +219,8 @@ class _Asked:
                 if self.role not in self.policy.remote_code:
                     who = str(self.role or Role.ADMINISTRATOR)
                     yield f"{field}.{flag}", self.refused("Python that comes with a model", "remote_code", who)
+                elif not isinstance(given, bool):
+                    yield f"{field}.{flag}", f"must be true or false, got {given!r}"
                 continue
             plain = _plain(flag)
             for name, value in _leaves(plain, given):

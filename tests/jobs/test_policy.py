@@ -298,6 +298,9 @@ def test_who_may_run_code_of_a_model_is_said_by_role(home: Home) -> None:
     assert setting_problems(home.settings, study, Role.ADMINISTRATOR) == []
     assert setting_problems(home.settings, study, Role.SUBMITTER) != []
     assert launch_problems(home.settings, study, study.arms[0]) == []
+    more = home.study(arms=[PLAIN | {"config": {"trust_remote_code": ["--middleware=a.b"]}}])
+    ((_, sentence),) = setting_problems(home.settings, more, Role.ADMINISTRATOR)
+    assert sentence == "must be true or false, got ['--middleware=a.b']"
 
 
 def test_the_role_is_asked_again_before_a_start(home: Home) -> None:
