@@ -77,7 +77,7 @@ def test_a_folder_of_somebody_else_is_refused_with_the_reason(tmp_path: Path) ->
         cache_variables(tmp_path)
 
 
-def test_an_engine_is_started_with_caches_and_a_temporary_folder_of_its_own(
+def test_an_engine_gets_caches_and_a_temporary_folder_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also below a home that is too deep for sockets: vLLM's have 36 letters."""
