@@ -3,7 +3,6 @@ SHELL := /bin/bash
 PYTHON ?= $(shell bin/find-python)
 VENV := .venv
 RUN := $(VENV)/bin
-UV_VERSION := 0.13.8
 HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
@@ -40,7 +39,7 @@ test-fast: install-test ## while editing: the tests without an engine, a browser
 	$(PYTEST) --processes 2 -m "not engine and not browser" $(or $(ARGS),$(FAST))
 
 mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part, SAMPLE=500 for a random sample)
-	@$(RUN)/uv pip install --quiet --python $(VENV) mutmut==$$(sed -nE 's/^mutants = \["mutmut==(.*)"\]/\1/p' pyproject.toml)
+	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r tests/mutants.lock
 	@$(if $(SAMPLE),$(RUN)/python -m tests.mutant_sample $(SAMPLE) $(ARGS),$(RUN)/python -m mutmut run $(ARGS) && $(RUN)/python -m mutmut results)
 
 bench: install engine-vllm models ## compare Drafthouse with vLLM's own benchmark, as ratios
@@ -75,7 +74,7 @@ $(VENV)/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Drafthouse needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1): install it, or say which with make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make environments: install its venv module (Debian and Ubuntu: apt install python3-venv)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(RUN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 
 $(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r requirements.lock

@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import ipaddress
+import json
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, field_validator
 
 from jobs.datasets.registry import dataset_path
 from jobs.engines.flags import dashed
-from jobs.engines.models import REFERENCE_MODELS, local_folder
-from jobs.engines.profiles import read_profiles
+from jobs.engines.kinds import KINDS
+from jobs.engines.models import HUB_NAME, REFERENCE_MODELS, expanded, local_folder
+from jobs.engines.profiles import ENDPOINT, read_profiles
+from jobs.worker_registry import known_engines
 from lab.access import Role
 from lab.errors import SettingsError
 from lab.study import Arm, Frozen, Study
+from lab.study.arm import METHODS
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
 Problem = tuple[str, str]
@@ -36,14 +43,21 @@ _ALLOWED = Path(__file__).with_name("allowed.toml")
 _ANY = "any"
 #: How variables end that name a place; a * in the list of every lab does not stand for these.
 _OF_PLACES = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
+#: What text may be where every lab allows a setting: a word; or numbers, as a tree of drafted tokens is written.
+_WORD = re.compile(r"[A-Za-z0-9_.:+][A-Za-z0-9_.:+,|-]*|[0-9(\[][0-9()\[\], .-]*")
+#: Likewise of a variable, which no program takes for a flag.
+_VALUE_OF_VARIABLE = re.compile(r"[A-Za-z0-9_.:+,|;=^()\[\] -]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PART = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class EngineRules(Frozen):
-    """What studies may set of one kind of engine; in `environment`, * stands for any text."""
+    """What studies may set of one kind of engine; * stands for any text. A flag stands for its parts, too."""
 
     flags: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # of speculation
+    methods: tuple[str, ...] = ()  # of speculation, beyond those that the lab knows
 
 
 class Policy(Frozen):
@@ -53,9 +67,17 @@ class Policy(Frozen):
     remote_code: tuple[Role, ...] = ()  # who may submit a study that runs Python of a model
     model_folders: tuple[Path, ...] | None = None
     dataset_folders: tuple[Path, ...] | None = None
-    endpoint_hosts: tuple[str, ...] | None = None  # names, addresses or patterns like *.lab.example
+    endpoint_hosts: tuple[str, ...] | None = None  # names, addresses, *.lab.example, 10.0.0.0/24; * for any
     most_runs: int | None = Field(default=None, ge=1)
     most_hours: float | None = Field(default=None, gt=0)  # by the estimate
+
+    @field_validator("endpoint_hosts")
+    @classmethod
+    def _networks(cls, hosts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for host in hosts or ():
+            if "/" in host:
+                ipaddress.ip_network(host, strict=False)
+        return hosts
 
 
 def load_policy(settings: Settings) -> Policy:
@@ -91,7 +113,7 @@ def setting_problems(settings: Settings, study: Study, role: Role) -> list[Probl
     """Return what somebody of this role may not set in a study, and how it is longer than it may be."""
     asked = _Asked(settings, load_policy(settings), role)
     problems = list(_size_problems(asked, study))
-    for kind in dict.fromkeys(asked.kinds.get(arm.engine) for arm in study.arms):
+    for kind in dict.fromkeys(asked.kind(arm.engine) for arm in study.arms):
         problems += asked.flags(kind, "engine_flags", study.engine_flags)
     for index, arm in enumerate(study.arms):
         problems += asked.arm(f"arms[{index}]", arm)
@@ -105,7 +127,7 @@ def launch_problems(settings: Settings, study: Study, arm: Arm) -> list[Problem]
     one = study.model_copy(update={"arms": (arm,)})
     return [
         *(problem for place in (*_study_places(asked, one), *_arm_places(asked, one)) for problem in place),
-        *asked.flags(asked.kinds.get(arm.engine), "engine_flags", study.engine_flags),
+        *asked.flags(asked.kind(arm.engine), "engine_flags", study.engine_flags),
         *asked.arm("arms[0]", arm),
     ]
 
@@ -116,15 +138,28 @@ def author_problems(settings: Settings, study: Study, arm: Arm, role: Role | Non
     None: the author may not sign in.
     """
     asked = _Asked(settings, load_policy(settings), role)
-    kind = asked.kinds.get(arm.engine)
+    kind = asked.kind(arm.engine)
     flags: dict[str, Iterable[str]] = {"engine_flags": study.engine_flags, "arms[0].flags": arm.flags}
-    flags["arms[0].config"] = _dotted(arm.config)
+    flags["arms[0].config"] = arm.config
     named = ((field, {flag: True for flag in of if _is_remote_code(flag)}) for field, of in flags.items())
     return [problem for field, of in named for problem in asked.flags(kind, field, of)]
 
 
+def is_known_engine(settings: Settings, engine: str) -> bool:
+    """Whether this host has a table for the engine, or a worker has reported it: else nobody can judge its flags."""
+    return _Asked(settings, load_policy(settings), None).known_kind(engine) is not None
+
+
+def may_be_folder(settings: Settings, name: str) -> bool:
+    """Whether a model's name may be that of a folder below the current one: else nobody looks whether there is one."""
+    folders = load_policy(settings).model_folders
+    return folders is None or _is_within(expanded(name).absolute(), (settings.models_dir, *folders))
+
+
 def _is_remote_code(flag: str) -> bool:
-    return _plain(flag).removeprefix("no-") == REMOTE_CODE
+    """Whether the flag is, or is short for, the one that lets an engine run Python of a model."""
+    name = _plain(flag).partition(".")[0].lower().removeprefix("no-")
+    return name.startswith("tru") and REMOTE_CODE.startswith(name)
 
 
 @dataclass(frozen=True)
@@ -135,52 +170,89 @@ class _Asked:
     policy: Policy
     role: Role | None
 
-    @property
-    def kinds(self) -> dict[str, str]:
-        """The kind of each engine of this host by its name. What is measured elsewhere is judged there."""
+    def kind(self, engine: str) -> str | None:
+        """Return the kind of an engine of this host, or of one that a worker has reported; or else the one whose name
+        it has. None: only what every kind may have is allowed.
+        """
+        return self.known_kind(engine) or (engine if engine in KINDS else None)
+
+    def known_kind(self, engine: str) -> str | None:
+        return self._kinds_here.get(engine) or self._kinds_elsewhere.get(engine)
+
+    @functools.cached_property
+    def _kinds_here(self) -> dict[str, str]:
         return {name: profile.kind for name, profile in read_profiles(self.settings.engines_file).items()}
 
+    @functools.cached_property
+    def _kinds_elsewhere(self) -> dict[str, str]:
+        database = app_engine(self.settings.app_database_url)
+        try:
+            return {known.engine: known.kind for known in known_engines(database)}
+        finally:
+            database.dispose()
+
     def arm(self, field: str, arm: Arm) -> Iterator[Problem]:
-        kind = self.kinds.get(arm.engine)
-        if arm.server is not None:
+        """Judge what an arm sets, whether its engine is known or not; of a running server nothing is started."""
+        kind = self.kind(arm.engine)
+        if kind == ENDPOINT:
             return
+        if arm.server is not None:
+            yield f"{field}.server", f'to measure a running server use engine = "{ENDPOINT}", not {arm.engine!r}'
         yield from self.flags(kind, f"{field}.flags", arm.flags)
-        yield from self.flags(kind, f"{field}.config", _dotted(arm.config))
+        yield from self.flags(kind, f"{field}.config", arm.config)
         for name, value in arm.environment.items():
-            if (wrong := self.unlisted(kind, "environment", (name,), value)) is not None:
-                where = f"{field}.environment.{name}"
-                yield where, self.refused(f"the variable {name}{wrong}", "environment", name, kind)
-        options = {} if arm.speculation is None else arm.speculation.options
-        for name, option in options.items():
-            if (wrong := self.unlisted(kind, "options", (name,), option)) is not None:
-                where = f"{field}.speculation.options.{name}"
-                yield where, self.refused(f"the option {name}{wrong}", "options", name, kind)
+            yield from self.setting(kind, "environment", f"{field}.environment.{name}", name, value)
+        if (speculation := arm.speculation) is None:
+            return
+        if speculation.method not in (*METHODS, *self.rules(self.policy, kind, "methods")):
+            what = f"the method {speculation.method}"
+            yield f"{field}.speculation.method", self.refused(what, "methods", speculation.method, kind or _ANY)
+        for name, option in speculation.options.items():
+            yield from self.setting(kind, "options", f"{field}.speculation.options.{name}", name, option)
 
     def flags(self, kind: str | None, field: str, flags: Mapping[str, JsonValue]) -> Iterator[Problem]:
-        if kind is None:
+        """Judge flags, or a configuration, whose tables are as good as flags of their parts."""
+        if kind == ENDPOINT:
             return
-        for flag, value in flags.items():
-            name = _plain(flag)
+        for flag, given in flags.items():
             if _is_remote_code(flag):
                 if self.role not in self.policy.remote_code:
                     who = str(self.role or Role.ADMINISTRATOR)
                     yield f"{field}.{flag}", self.refused("Python that comes with a model", "remote_code", who)
+                elif not isinstance(given, bool):
+                    yield f"{field}.{flag}", f"must be true or false, got {given!r}"
                 continue
-            spellings = (name, name.removeprefix("no-"), name.partition(".")[0])
-            if (wrong := self.unlisted(kind, "flags", spellings, value)) is not None:
-                yield f"{field}.{flag}", self.refused(f"--{name}{wrong}", "flags", name, kind)
+            plain = _plain(flag)
+            for name, value in _leaves(plain, given):
+                inside = name.removeprefix(plain) if isinstance(given, dict) else ""
+                yield from self.setting(kind, "flags", f"{field}.{flag}{inside}", name, value)
 
-    def unlisted(self, kind: str | None, of: str, spellings: Iterable[str], value: JsonValue) -> str | None:
+    def setting(self, kind: str | None, of: str, field: str, name: str, value: JsonValue) -> Iterator[Problem]:
+        """Judge one setting of the list `of`."""
+        if of != "environment" and (wrong := _as_flag(value)) is not None:
+            yield field, f"{wrong!r} begins with -, so an engine could read it as a flag of its own"
+        elif of == "environment" and (_VARIABLE.fullmatch(name) is None or "\0" in str(value)):
+            yield field, f"{name!r} is not a valid environment variable"
+        elif (unlisted := self.unlisted(kind, of, name, value)) is not None:
+            called = {"flags": f"--{name}", "environment": f"the variable {name}", "options": f"the option {name}"}[of]
+            yield field, self.refused(called + unlisted, of, name, kind or _ANY)
+
+    def unlisted(self, kind: str | None, of: str, name: str, value: JsonValue) -> str | None:
         """Return what to say of a setting that is not allowed; None if it is.
 
-        This lab's own list is about names alone. What every lab allows are switches, which name no file.
+        This lab's own list is about names alone. What every lab allows are switches, which take numbers and words.
         """
+        spellings = _spellings(name) if of == "flags" else (name,)
         own, every = (self.rules(table, kind, of) for table in (self.policy, _allowed()))
         if _matches(own, spellings):
             return None
-        if not _matches(every, spellings) or any(name.endswith(_OF_PLACES) for name in spellings):
+        is_written_plainly = all(map(_PART.fullmatch, name.split(".")))
+        if not (_matches(every, spellings) and is_written_plainly) or name.endswith(_OF_PLACES):
             return ""
-        return " with a path" if _names_a_path(value) else None
+        if _names_a_path(value):
+            return " with a path"
+        allowed = _VALUE_OF_VARIABLE if of == "environment" else _WORD
+        return None if _is_plain(value, allowed) else " with text that is more than a word"
 
     @staticmethod
     def rules(of_whom: Policy, kind: str | None, of: str) -> set[str]:
@@ -203,25 +275,77 @@ def _allowed() -> Policy:
     return Policy.model_validate(tomllib.loads(_ALLOWED.read_text(encoding="utf-8")))
 
 
-def _dotted(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """A configuration by its keys; a table's are those of its parts, as flags write them."""
-    by_key: dict[str, JsonValue] = {}
-    for name, value in config.items():
-        by_key |= {f"{name}.{part}": of for part, of in value.items()} if isinstance(value, dict) else {name: value}
-    return by_key
+def _leaves(name: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    """Yield each part of a setting by its dotted name, as flags write it; an empty table is a part, too."""
+    value = _decoded(value)
+    if isinstance(value, dict) and value:
+        for part, inside in value.items():
+            yield from _leaves(f"{name}.{part if _PART.fullmatch(part) else repr(part)}", inside)
+    else:
+        yield name, value
+
+
+def _decoded(value: JsonValue) -> JsonValue:
+    """Return text that is a table or a list in JSON as what engines read in it; anything else unchanged.
+
+    What two readers could read differently (a key that is there twice, a number that is none) stays text.
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        decoded: JsonValue = json.loads(value, object_pairs_hook=_without_doubles, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return value
+    return decoded
+
+
+def _without_doubles(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    if len(table := dict(pairs)) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return table
+
+
+def _no_number(constant: str) -> JsonValue:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _spellings(flag: str) -> list[str]:
+    """Return what a list may call a flag: its own name, those of the tables that it is a part of, and without `no-`."""
+    parts = flag.split(".")
+    names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return [*names, *(name.removeprefix("no-") for name in names)]
 
 
 def _matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
-def _names_a_path(value: JsonValue) -> bool:
-    """Whether text in it is a path or a name on a hub; text may be JSON again."""
+def _texts(value: JsonValue) -> Iterator[str]:
+    """Yield every text in a value, keys of tables too, and what is in text that is JSON."""
+    value = _decoded(value)
     if isinstance(value, str):
-        return "/" in value or value.startswith("~")
-    if isinstance(value, dict):
-        return any(map(_names_a_path, (*value, *value.values())))
-    return isinstance(value, list) and any(map(_names_a_path, value))
+        yield value
+    elif isinstance(value, dict):
+        for part in (*value, *value.values()):
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+
+
+def _as_flag(value: JsonValue) -> str | None:
+    """Return the text in a value that would be a flag if an engine's reader split it off; None if there is none."""
+    return next((text for text in _texts(value) if text.lstrip().startswith("-")), None)
+
+
+def _names_a_path(value: JsonValue) -> bool:
+    """Whether text in it is a path or a name on a hub."""
+    return any("/" in text or text.startswith("~") for text in _texts(value))
+
+
+def _is_plain(value: JsonValue, allowed: re.Pattern[str]) -> bool:
+    """Whether all text in it is so."""
+    return all(allowed.fullmatch(text) for text in _texts(value))
 
 
 def _plain(flag: str) -> str:
@@ -231,7 +355,8 @@ def _plain(flag: str) -> str:
 
 
 def _study_places(asked: _Asked, study: Study) -> Iterator[Iterator[Problem]]:
-    yield _model_problems(asked, "target", study.target)
+    is_started = any(asked.kind(arm.engine) != ENDPOINT for arm in study.arms)
+    yield _model_problems(asked, "target", study.target, is_started=is_started)
     for index, workload in enumerate(study.workloads):
         yield _dataset_problems(asked, f"workloads[{index}]", workload.dataset)
 
@@ -241,15 +366,21 @@ def _arm_places(asked: _Asked, study: Study) -> Iterator[Iterator[Problem]]:
         if arm.server is not None:
             yield _host_problems(asked, f"arms[{index}].server.base_url", arm.server.base_url)
         if arm.speculation is not None and arm.speculation.model is not None:
-            yield _model_problems(asked, f"arms[{index}].speculation.model", arm.speculation.model)
+            is_started = asked.kind(arm.engine) != ENDPOINT
+            field = f"arms[{index}].speculation.model"
+            yield _model_problems(asked, field, arm.speculation.model, is_started=is_started)
 
 
-def _model_problems(asked: _Asked, field: str, name: str) -> Iterator[Problem]:
+def _model_problems(asked: _Asked, field: str, name: str, *, is_started: bool) -> Iterator[Problem]:
+    """Judge a model's name by how it is written: no folder is looked for. A running server may have any name for it."""
     if name.startswith("-"):
         yield field, f"{name!r} is not a model: a name that begins with - would be read as a flag"
         return
-    folder, folders = local_folder(asked.settings.models_dir, name), asked.policy.model_folders
-    if name in REFERENCE_MODELS or folder is None or folders is None:
+    folders = asked.policy.model_folders
+    if name in REFERENCE_MODELS or folders is None or HUB_NAME.fullmatch(name):
+        return
+    folder = local_folder(asked.settings.models_dir, name) or expanded(name).absolute()
+    if not is_started and not name.startswith((".", "/", "~")):
         return
     if not _is_within(folder, (asked.settings.models_dir, *folders)):
         yield field, asked.refused("a model in that folder", "model_folders", str(folder.parent))
@@ -270,10 +401,43 @@ def _is_within(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def _host_problems(asked: _Asked, field: str, base_url: str) -> Iterator[Problem]:
-    host, hosts = (urlsplit(base_url).hostname or "").rstrip("."), asked.policy.endpoint_hosts
-    if hosts is None or any(fnmatch.fnmatchcase(host, pattern.lower()) for pattern in hosts):
+    hosts = asked.policy.endpoint_hosts
+    if hosts is None:
         return
-    yield field, asked.refused(f"a server at {host}", "endpoint_hosts", host)
+    try:
+        host = (urlsplit(base_url).hostname or "").rstrip(".")
+    except ValueError as error:
+        yield field, f"{base_url!r} is not an address: {error}"
+        return
+    if not any(_is_host(host, pattern.lower()) for pattern in hosts):
+        yield field, asked.refused(f"a server at {host}", "endpoint_hosts", host)
+
+
+def _is_host(host: str, pattern: str) -> bool:
+    """Whether a pattern of policy.toml means the host.
+
+    `*` is any, `*.lab.example` whatever ends so, 10.0.0.0/24 a network of addresses. Elsewhere * stands for text
+    without dots, and in a pattern of an address for a number.
+    """
+    if pattern == "*":
+        return True
+    if re.fullmatch(r"[a-z0-9_.:-]+", host) is None:  # whose readers may disagree where it ends
+        return False
+    address = _address(host)
+    if "/" in pattern:
+        return address is not None and address in ipaddress.ip_network(pattern, strict=False)
+    if address is None and re.fullmatch(r"[0-9*.]+", pattern):
+        return False
+    whole = re.escape(pattern).replace(r"\*", "[^.]*")
+    whole = ".+" + whole.removeprefix("[^.]*") if pattern.startswith("*.") else whole
+    return re.fullmatch(whole, host) is not None
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def _size_problems(asked: _Asked, study: Study) -> Iterator[Problem]:

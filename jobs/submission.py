@@ -6,7 +6,6 @@ import functools
 import itertools
 import unicodedata
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from jobs import open_files, policy
 from jobs.datasets.loader import check_workload
@@ -17,7 +16,7 @@ from jobs.engines.checks import Problem, arm_problems, flag_problems, sampling_p
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.hub import check_hub_model
 from jobs.engines.kinds import KINDS
-from jobs.engines.models import REFERENCE_MODELS, check_model, local_folder, model_path
+from jobs.engines.models import REFERENCE_MODELS, check_model, expanded, local_folder
 from jobs.engines.profiles import installed_profile
 from jobs.engines.side_by_side import memory_problems
 from jobs.engines.speculation.memory import memory_problems_of_drafts
@@ -83,21 +82,27 @@ def absolute(settings: Settings, study: Study) -> Study:
     """Make the paths that the study names relative to the current folder absolute."""
     return study.model_copy(
         update={
-            "target": _absolute_model(settings.models_dir, study.target),
-            "arms": tuple(_absolute_arm(settings.models_dir, arm) for arm in study.arms),
+            "target": _absolute_model(settings, study.target),
+            "arms": tuple(_absolute_arm(settings, arm) for arm in study.arms),
             "workloads": tuple(_absolute_workload(settings, workload) for workload in study.workloads),
         }
     )
 
 
-def _absolute_model(models_dir: Path, name: str) -> str:
-    return name if name in REFERENCE_MODELS else model_path(models_dir, name)
+def _absolute_model(settings: Settings, name: str) -> str:
+    """A hub name stays, also where a folder below the current one is called so that the policy does not allow."""
+    if name in REFERENCE_MODELS:
+        return name
+    folder = local_folder(settings.models_dir, name)
+    if folder is None and policy.may_be_folder(settings, name) and expanded(name).is_dir():
+        folder = expanded(name).absolute()
+    return name if folder is None else str(folder)
 
 
-def _absolute_arm(models_dir: Path, arm: Arm) -> Arm:
+def _absolute_arm(settings: Settings, arm: Arm) -> Arm:
     if arm.speculation is None or arm.speculation.model is None:
         return arm
-    model = _absolute_model(models_dir, arm.speculation.model)
+    model = _absolute_model(settings, arm.speculation.model)
     return arm.model_copy(update={"speculation": arm.speculation.model_copy(update={"model": model})})
 
 
@@ -146,9 +151,19 @@ def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> 
         return [], True
     elsewhere = [has for has in _known_elsewhere(settings.app_database_url, study.hardware) if has.engine == arm.engine]
     others = [_problems_with(has, study, arm, field) for has in elsewhere]
+    if mine is None and not others and not policy.is_known_engine(settings, arm.engine):
+        return [_nobody_has(field, arm.engine)], False
     if mine is None or [] in others:
         return min(others, key=len, default=[]), False
     return min([*others, mine], key=len), True
+
+
+def _nobody_has(field: str, engine: str) -> Problem:
+    """A study whose engine nobody can judge is not taken: any of its flags might be one that the policy refuses."""
+    return f"{field}.engine", (
+        f"neither this host nor a worker that has reported its engines has {engine!r}: start a worker that has it, and "
+        "submit again once it has reported (a quarter of a minute)"
+    )
 
 
 def _problems_here(settings: Settings, study: Study, arm: Arm, field: str) -> list[Problem] | None:

@@ -27,6 +27,11 @@ _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 6 * 2**30
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
+# Homes of tests are new: without these an engine of each would compile its kernels anew, for half a minute.
+_COMPILED = Path(__file__).parents[1] / ".engines" / "caches-of-tests"
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(_COMPILED / "torchinductor"))
+os.environ.setdefault("VLLM_CACHE_ROOT", str(_COMPILED / "vllm"))
+
 # No test asks a model hub in the network, whatever models its studies name.
 os.environ["HF_HUB_OFFLINE"] = "1"
 

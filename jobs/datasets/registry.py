@@ -254,12 +254,12 @@ def missing(dataset: Dataset) -> str:
 
 def dataset_path(name: str) -> Path | None:
     """Return the file that a dataset's name is the path of, whether it exists or not; None for a name that is not a
-    path.
+    path. No file is looked at.
     """
     path = expanded(name)
     if name in DATASETS:
         return None
-    return path.absolute() if "/" in name or path.suffix in _FILE_SUFFIXES or path.is_file() else None
+    return path.absolute() if "/" in name or path.suffix in _FILE_SUFFIXES else None
 
 
 def _read_reference(models_dir: Path) -> DatasetFile:

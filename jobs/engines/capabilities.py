@@ -8,9 +8,11 @@ import json
 import logging
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from jobs.engines.caches import cache_variables
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import (
@@ -145,7 +147,8 @@ def _key(program: Path, installed: Path, script: Path) -> str:
 
 def _environment(settings: Settings, profile: Profile) -> tuple[tuple[str, str], ...]:
     here = profile_environment_here(settings, profile)
-    return tuple(sorted(whole_environment(settings.engines_dir, profile, here).items()))
+    whole = whole_environment(settings.engines_dir, profile, here, cache_variables(settings.home))
+    return tuple(sorted(whole.items()))
 
 
 @functools.lru_cache(maxsize=32)
@@ -155,9 +158,9 @@ def _output(words: tuple[str, ...], environment: tuple[tuple[str, str], ...], _i
     Cached per installation, failures too: otherwise every caller would wait again for an engine that cannot answer.
     """
     try:
-        done = subprocess.run(
-            words, env=dict(environment), capture_output=True, text=True, check=False, timeout=_PROBE_TIMEOUT_S
-        )
+        with tempfile.TemporaryDirectory(prefix="drafthouse-", ignore_cleanup_errors=True) as temporary:
+            own = {"TMPDIR": temporary} | dict(environment)
+            done = subprocess.run(words, env=own, capture_output=True, text=True, check=False, timeout=_PROBE_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         logger.warning("%s: %s", words[0], error)
         return None

@@ -112,15 +112,16 @@ def _config_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilitie
         return
     own = kind.config_own or kind.own_flags
     given = {dashed(name) for name in (*engine_flags, *arm.flags)}
-    for key in arm.config:
+    for key, value in arm.config.items():
         name = dashed(key)
         if name in own:
             yield f"{field}.config.{key}", f"Drafthouse sets this itself: {own[name]}"
         elif name in given:
             yield f"{field}.config.{key}", "a flag of the same name overrides it: keep one of the two"
-        elif not kind.config_own and has.flags is not None and name not in has.flags:
-            problem = _unknown_flag(name, True, kind, has.flags, _called(has))
-            yield f"{field}.config.{key}", problem or ""
+        elif kind.config_own or has.flags is None:
+            continue
+        elif problem := _unknown_flag(name, value, kind, has.flags, _called(has)):
+            yield f"{field}.config.{key}", problem
 
 
 def _environment_problems(field: str, environment: Mapping[str, str]) -> Iterator[Problem]:

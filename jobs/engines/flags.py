@@ -1,16 +1,19 @@
-"""A study's flags as words of a command line, and its settings as a YAML file."""
+"""A study's flags and settings as words of a command line, in which no value can become a flag; or as a YAML file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import yaml
 from pydantic import JsonValue
 
+from lab.errors import UserError
 from lab.study import Arm, FlagValue, Study
 
 Flags = Mapping[str, FlagValue]
+Settings = Mapping[str, JsonValue]
 CONFIG_FILE = "config.yaml"
 
 
@@ -30,25 +33,52 @@ def merged(study: Study, arm: Arm) -> dict[str, FlagValue]:
     return {dashed(name): value for flags in (study.engine_flags, arm.flags) for name, value in flags.items()}
 
 
-def negatable(flags: Flags) -> Iterator[str]:
+def configured(arm: Arm) -> dict[str, JsonValue]:
+    """Return the arm's configuration in the spelling of flags."""
+    return {dashed(name): value for name, value in arm.config.items()}
+
+
+def negatable(settings: Settings) -> Iterator[str]:
     """For programs with `--no-` forms: true becomes `--enforce-eager`, false `--no-enforce-eager`."""
-    for name, value in flags.items():
-        if isinstance(value, bool):
-            yield f"--{name}" if value else f"--no-{name}"
-        else:
-            yield f"--{name}={value}"  # one word: a value that begins with a dash cannot become a flag
+    for name, value in settings.items():
+        yield from (f"--no-{name}",) if value is False and "." not in name else _words(name, value)
 
 
-def switches(flags: Flags) -> Iterator[str]:
+def switches(settings: Settings) -> Iterator[str]:
     """For programs without `--no-` forms: a flag that is false is left out."""
-    for name, value in flags.items():
-        if isinstance(value, bool):
-            yield from (f"--{name}",) if value else ()
-        else:
-            yield f"--{name}={value}"
+    for name, value in settings.items():
+        yield from () if value is False else _words(name, value)
 
 
-def config_file(folder: Path, config: Mapping[str, JsonValue]) -> Path:
+def _words(name: str, value: JsonValue) -> Iterator[str]:
+    """A flag and its value are one word, so that no value becomes a flag and none is taken from the next word.
+
+    Tables are JSON, as is whatever is the value of a part of a table, which a dot leads to. A list has a word for each
+    item, as programs that take several want it.
+    """
+    flag = f"--{name}"
+    if "." in name:
+        yield f"{flag}={value if isinstance(value, str) else json.dumps(value)}"
+    elif value is True:
+        yield flag
+    elif isinstance(value, list):
+        yield from (flag, *(_item(name, item) for item in value)) if value else ()
+    else:
+        yield f"{flag}={_text(value)}"
+
+
+def _item(name: str, item: JsonValue) -> str:
+    """Raises UserError for what would be a flag of its own."""
+    if (text := _text(item)).startswith("-"):
+        raise UserError(f"{name} has {text!r} in its list: what begins with - would be read as a flag")
+    return text
+
+
+def _text(value: JsonValue) -> str:
+    return json.dumps(value) if isinstance(value, bool | dict | list) else str(value)
+
+
+def config_file(folder: Path, config: Settings) -> Path:
     """Write the settings to CONFIG_FILE in the folder. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / CONFIG_FILE

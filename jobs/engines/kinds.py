@@ -45,7 +45,7 @@ class Kind:
     own_flags: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] | None = None
     no_forms: bool = False  # false becomes --no-flag instead of leaving the flag out
-    takes_config: bool = True  # reads Arm.config from a YAML file
+    takes_config: bool = True  # reads Arm.config, from words like flags or from a YAML file
     config_own: Mapping[str, str] = field(default_factory=dict)  # keys of that file that Drafthouse sets
     takes_options: bool = True  # accepts further options of speculation
     takes_schedule: bool = False  # among them numbers of drafted tokens by the number of requests at once

@@ -109,7 +109,7 @@ HIDDEN = "(not stored)"
 #: The worker's own variables that an engine gets: places, languages, proxies, and those of the libraries that it uses.
 #: Not among them: those of our own Python, which would break another one, our settings, and keys to other services.
 _FOR_ENGINES = (
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_", "TZ", "TMPDIR", "TERM", "XDG_", "LD_LIBRARY_PATH"),
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_", "TZ", "TERM", "XDG_", "LD_LIBRARY_PATH"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "REQUESTS_CA_BUNDLE"),
     *("SSL_CERT_", "DOCKER_", "CUDA", "NVIDIA_", "NCCL_", "HIP_", "ROCM_", "ROCR_", "OMP_", "GOMP_", "KMP_", "MKL_"),
     *("MALLOC_", "TORCH", "PYTORCH_", "TRITON_", "HF_", "HUGGING", "TRANSFORMERS_", "VLLM_", "SGLANG_", "TLLM_"),
@@ -146,12 +146,17 @@ def has_password(text: str) -> bool:
     return _PASSWORD_IN_ADDRESS.search(text) is not None
 
 
-def whole_environment(engines_dir: Path, profile: Profile, own: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables of the engine's process; its own programs come first on the path (it compiles with some)."""
+def whole_environment(
+    engines_dir: Path, profile: Profile, own: Mapping[str, str], caches: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return all variables of the engine's process; its own programs come first on the path (it compiles with some).
+
+    `caches` are `jobs.engines.caches.cache_variables`, for a process that will be started.
+    """
     inherited = {name: value for name, value in os.environ.items() if name.startswith(_FOR_ENGINES)}
     if program := profile.program(engines_dir):
         inherited["PATH"] = os.pathsep.join((str(program.parent), inherited.get("PATH", os.defpath)))
-    return inherited | dict(own)
+    return inherited | dict(caches or {}) | dict(own)
 
 
 def fill_in(settings: Settings, text: str) -> str:
@@ -175,7 +180,7 @@ def fill_in(settings: Settings, text: str) -> str:
 
 
 def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the profile's command with placeholders filled in.
+    """Return the profile's command with placeholders filled in, and its program's path made absolute.
 
     A word that is {pass_environment} becomes `-e NAME` for every variable of the engine: so a container's client passes
     them on.
@@ -186,6 +191,8 @@ def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) 
             words += [part for name in (*sorted(own), MARK, KEY) for part in ("-e", name)]
         else:
             words.append(fill_in(settings, word))
+    if "/" in words[0]:  # engines start in another folder
+        words[0] = str(Path(words[0]).absolute())
     return tuple(words)
 
 

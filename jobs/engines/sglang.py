@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from jobs.engines.flags import Flags, config_file, dashed, merged, switches
+from jobs.engines.flags import Flags, configured, dashed, merged, switches
 from jobs.engines.models import model_path
 from jobs.engines.vllm import split
 from lab.study import Arm, FlagValue, Speculation, Study
@@ -24,11 +24,13 @@ ALGORITHMS = {
 _ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")
 
 
-def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
-    """Return the words after `python -m sglang.launch_server` for this arm. Flags override the arm's YAML file."""
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
+    """Return the words after `python -m sglang.launch_server` for this arm. Flags, which come later, override the arm's
+    configuration. (SGLang splits a file of its own into words, as vLLM does.)
+    """
     return (
         *("--model-path", model_path(models_dir, study.target)),
-        *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
+        *switches(configured(arm)),
         *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}", "--enable-metrics"),
         *switches(merged(study, arm)),
         *(() if arm.speculation is None else switches(_speculation(models_dir, arm.speculation))),

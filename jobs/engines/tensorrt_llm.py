@@ -32,7 +32,7 @@ def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path)
     return (
         model_path(models_dir, study.target),
         *("--host", "127.0.0.1", "--port", str(port), "--extra_llm_api_options", str(path)),
-        *switches({"backend": "pytorch"} | flags),
+        *switches({"backend": "pytorch", **flags}),
     )
 
 

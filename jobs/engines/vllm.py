@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from jobs.engines.flags import config_file, dashed, merged, negatable
+from jobs.engines.flags import configured, merged, negatable
 from jobs.engines.models import model_path
 from lab.study import Arm, FlagValue, Speculation, Study
 
@@ -18,13 +18,14 @@ _ARGUMENTS = re.compile(r"non-default args: (?P<arguments>\{.*\})")
 _OPENING, _CLOSING = "([{<", ")]}>"
 
 
-def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
-    """Return the words after `vllm serve` for this arm. Flags override the arm's YAML file, which is written to
-    `folder`.
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
+    """Return the words after `vllm serve` for this arm. Flags, which come later, override the arm's configuration.
+
+    vLLM splits the values of a file of its own (`--config`) into words, which may be flags: so it gets none.
     """
     return (
         model_path(models_dir, study.target),
-        *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
+        *negatable(configured(arm)),
         *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}"),
         *negatable(_own_sampling(arm) | merged(study, arm)),
         *(() if arm.speculation is None else _speculation(models_dir, arm.speculation)),
@@ -35,8 +36,7 @@ def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
     """Ignore the model's generation_config, which would fill in what a request leaves out (top_k, a repetition penalty,
     ...) without the study knowing.
     """
-    given = {dashed(name) for name in arm.config}
-    return {} if "generation-config" in given else {"generation-config": "vllm"}
+    return {} if "generation-config" in configured(arm) else {"generation-config": "vllm"}
 
 
 def _speculation(models_dir: Path, speculation: Speculation) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.engine_logs import engine_log
+from jobs.engines.caches import cache_variables
 from jobs.engines.profiles import fill_in, installed_profile, profile_environment, whole_environment
 from lab.errors import EngineError
 from lab.study import Arm, Study
@@ -78,7 +79,8 @@ def vllm_environment(settings: Settings, study: Study, arm: Arm) -> dict[str, st
     needs.
     """
     profile = installed_profile(settings, "vllm")
-    whole = whole_environment(settings.engines_dir, profile, profile_environment(settings, profile, study, arm))
+    own, caches = profile_environment(settings, profile, study, arm), cache_variables(settings.home)
+    whole = whole_environment(settings.engines_dir, profile, own, caches)
     return whole | {"PYTHONPATH": str(_bench_packages(settings))}
 
 

@@ -65,7 +65,7 @@ ONE_PROCESS_LESS: dict[str, dict[str, str]] = {
 }
 #: Of a home whose studies may ask for that.
 POLICY = '[engines.vllm]\nflags = ["distributed-executor-backend"]\n'
-#: An arm with a YAML file, flags and an environment of its own.
+#: An arm with a configuration, flags and an environment of its own.
 FILE_ARM: dict[str, Any] = {
     "name": "file",
     "engine": "vllm-again",
@@ -120,7 +120,7 @@ def real_home(probed: Probed) -> homes.Home:
 
 @pytest.fixture(scope="package")
 def datasets_study(real_home: homes.Home) -> list[Bundle]:
-    """Every kind of dataset on one vLLM, which was started from a YAML file."""
+    """Every kind of dataset on one vLLM, which was started with a configuration."""
     rows = [{"prompt": f"def f{n}(", "output_tokens": n + 3} for n in range(PROMPTS)]
     own = write_rows(real_home.folder / "own.jsonl", rows)
     job = worked(

@@ -1,4 +1,4 @@
-"""Real vLLM asked for what it has and started from a YAML file, and assisted generation of real transformers."""
+"""Real vLLM asked for what it has and started with a configuration, and assisted generation of real transformers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_doctor_says_an_installed_engines_version_and_its_ways_to_speculate(
     assert by_subject["app database"].ok
 
 
-def test_vllm_runs_with_a_yaml_file_flags_and_environment_from_a_second_table(datasets_study: list[Bundle]) -> None:
+def test_vllm_runs_with_a_configuration_flags_and_environment_of_a_second_table(datasets_study: list[Bundle]) -> None:
     for bundle in datasets_study:
         run, around = bundle.run, bundle.run.circumstances
         assert around.engine_version is not None

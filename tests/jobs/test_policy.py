@@ -14,12 +14,13 @@ from jobs.access.local import local_actor
 from jobs.engines import transformers, vllm
 from jobs.policy import author_problems, launch_problems, place_problems, setting_problems
 from jobs.presets import all_presets
-from jobs.submission import check_study
+from jobs.submission import absolute, check_study
 from lab.access import Role
 from lab.errors import SettingsError, StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_toml
 from tests.actors import ADMIN
+from tests.jobs.engines.test_capabilities import H200, report
 from tests.workers.homes import Home
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.settings import Settings
@@ -142,6 +143,143 @@ def test_a_flag_that_names_code_or_files_is_refused(home: Home, flags: dict[str,
     assert setting_problems(home.settings, shared, Role.ADMINISTRATOR)[0][0].startswith("engine_flags.")
 
 
+BACKSLASHED = '{"a": "\\u002fetc"}'
+TWICE = '{"image": 1, "image": "--x"}'
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "tensorrt_llm"])
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"dtype": "--trust-remote-code"}, "dtype"),
+        ({"dtype": "\n --trust-remote-code"}, "dtype"),
+        ({"dtype": ["auto", "--enable-lora"]}, "dtype"),
+        ({"dtype": [["-x"]]}, "dtype"),
+        ({"dtype": [{"a": {"-x": 1}}]}, "dtype"),
+        ({"dtype": {"a": {"b": "--enable-lora"}}}, "dtype.a.b"),
+        ({"dtype": '["--enable-lora"]'}, "dtype"),
+        ({"dtype": "1 --enable-lora"}, "dtype"),
+        ({"dtype": "auto\nhost: 0.0.0.0"}, "dtype"),
+        ({"dtype": BACKSLASHED}, "dtype"),
+        ({"dtype": '"\\u002fetc"'}, "dtype"),
+        ({"dtype": TWICE}, "dtype"),
+        ({"dtype": '{"a": NaN}'}, "dtype"),
+        ({"dtype": "{" * 5000}, "dtype"),
+        ({"dtype": {"a b": 1}}, "dtype.'a b'"),
+        ({"middleware": {}}, "middleware"),
+        ({"middleware": []}, "middleware"),
+        ({"compilation-config": {"pass_config": {"enable": {}}}}, "compilation-config.pass_config.enable"),
+        ({"compilation-config": {"mode.backend": "a.b"}}, "compilation-config.'mode.backend'"),
+        ({"trust_remote_code": {}}, "trust_remote_code"),
+        ({"Trust-Remote": True}, "Trust-Remote"),
+        ({"dtype=auto --enable-lora": 1}, "dtype=auto --enable-lora"),
+        ({"-O3": True}, "-O3"),
+        ({"": True}, ""),
+    ],
+)
+def test_a_configuration_is_judged_whole_however_it_is_nested(
+    home: Home, kind: str, config: dict[str, Any], field: str
+) -> None:
+    engines = home.settings.engines_file
+    engines.write_text(engines.read_text() + f'\n[it]\nkind = "{kind}"\ncommand = ["sh"]\n')
+    study = home.study(arms=[PLAIN | {"engine": "it", "config": config}])
+    problems = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    assert [where for where, _ in problems] == [f"arms[0].config.{field}"]
+    assert launch_problems(home.settings, study, study.arms[0]) == problems
+
+
+def test_settings_of_performance_pass_in_every_way_of_writing_them(home: Home) -> None:
+    config = {
+        "compilation-config": {"mode": 3, "cudagraph_capture_sizes": [1, 2, 4]},
+        "limit-mm-per-prompt": '{"image": 2}',
+        "kv_cache_dtype": "fp8_e4m3",
+        "max-model-len": "8k",
+        "enable-prefix-caching": False,
+    }
+    options = {"speculative_token_tree": "[(0,), (0, 0)]", "kv_cache_dtype": "fp8", "draft_sample_method": "greedy"}
+    speculation = {"method": "eagle3", "model": "owner/head", "num_speculative_tokens": 2, "options": options}
+    environment = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,max_split_size_mb:128", "NCCL_ALGO": "^Ring"}
+    environment |= {"GOMP_CPU_AFFINITY": "0 3-5:2", "OMP_NUM_THREADS": "", "VLLM_CPU_OMP_THREADS_BIND": "0-3|4-7"}
+    arm = PLAIN | {"config": config, "speculation": speculation, "environment": environment}
+    study = home.study(arms=[arm | {"flags": {"compilation-config": '{"mode": 3}', "seed": -1}}])
+    assert setting_problems(home.settings, study, Role.SUBMITTER) == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"VLLM_V1_X=1\nLD_PRELOAD": "x"}, "is not a valid environment variable"),
+        ({"NCCL_ALGO": "ring\0LD_PRELOAD=x"}, "is not a valid environment variable"),
+        ({"NCCL_ALGO": "$(id)"}, "the variable NCCL_ALGO with text that is more than a word"),
+        ({"NCCL_ALGO": "a\nb"}, "the variable NCCL_ALGO with text that is more than a word"),
+    ],
+)
+def test_a_variable_has_a_name_and_plain_text(home: Home, environment: dict[str, str], words: str) -> None:
+    study = home.study(arms=[PLAIN | {"environment": environment}])
+    ((_, sentence),) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    assert words in sentence
+
+
+def test_a_method_that_is_not_listed_is_refused(home: Home) -> None:
+    """vLLM's custom_class imports and calls whatever the model's name is."""
+    speculation = {"method": "custom_class", "model": "http.server.test", "num_speculative_tokens": 1}
+    study = home.study(arms=[PLAIN | {"speculation": speculation}])
+    ((field, sentence),) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    assert field == "arms[0].speculation.method"
+    assert "the method custom_class: an administrator can allow it" in sentence
+    assert 'with the line methods = ["custom_class"] below [engines.vllm] in ' in sentence
+    assert launch_problems(home.settings, study, study.arms[0]) == [(field, sentence)]
+    write_policy(home, '[engines.vllm]\nmethods = ["custom_class"]\n')
+    assert setting_problems(home.settings, study, Role.SUBMITTER) == []
+
+
+HOSTILE: dict[str, Any] = {
+    "flags": {"middleware": "a.b"},
+    "config": {"worker-extension-cls": "a.b"},
+    "environment": {"PYTHONWARNINGS": "all:0:antigravity.x:0:0"},
+    "speculation": {"method": "custom_class", "num_speculative_tokens": 1, "options": {"draft_load_config": {}}},
+}
+
+
+def test_an_arm_with_a_server_is_judged_if_its_engine_is_started(home: Home) -> None:
+    server = {"server": {"base_url": "http://127.0.0.1:8000"}}
+    for engine in ("vllm", "nobody-has-this"):
+        study = home.study(arms=[PLAIN | HOSTILE | server | {"engine": engine}])
+        problems = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+        assert {field for field, _ in problems} == {
+            "arms[0].server",
+            "arms[0].flags.middleware",
+            "arms[0].config.worker-extension-cls",
+            "arms[0].environment.PYTHONWARNINGS",
+            "arms[0].speculation.method",
+            "arms[0].speculation.options.draft_load_config",
+        }
+        assert set(problems) <= set(launch_problems(home.settings, study, study.arms[0]))
+        with pytest.raises(StudyError, match='to measure a running server use engine = "endpoint"'):
+            engine_command(home.settings, study, study.arms[0], home.folder / "log")
+    recorded = {"speculation": {"method": "their_own", "num_speculative_tokens": 3}}
+    endpoint = home.study(arms=[PLAIN | server | recorded | {"engine": "endpoint"}])
+    assert setting_problems(home.settings, endpoint, Role.SUBMITTER) == [], (
+        "what a running server does is only recorded"
+    )
+
+
+def test_an_engine_that_nobody_knows_is_waited_for_not_accepted(home: Home) -> None:
+    """Workers elsewhere report their engines a few seconds after they have started."""
+    elsewhere = home.settings.model_copy(update={"workers_elsewhere": True})
+    study = home.study(arms=[PLAIN | {"engine": "gpu-vllm", "flags": {"max_num_seqs": 8}}])
+    with pytest.raises(StudyError, match="a worker that has reported its engines has 'gpu-vllm'") as error:
+        check_study(elsewhere, study)
+    assert "arms[0].engine" in dict(error.value.problems)
+    report(home, H200)
+    with pytest.raises(StudyError, match="has no flag --max-num-seqs"):
+        check_study(elsewhere, study)
+    report(home, H200.model_copy(update={"flags": ("max-num-seqs", "middleware")}))
+    check_study(elsewhere, study)
+    with pytest.raises(StudyError, match="does not let a study use --middleware"):
+        check_study(elsewhere, home.study(arms=[PLAIN | {"engine": "gpu-vllm", "flags": {"middleware": "a.b"}}]))
+
+
 def test_what_an_administrator_adds_is_allowed_for_that_engine_alone(home: Home) -> None:
     study = home.study(arms=[PLAIN | {"environment": {"VLLM_X": "1"}, "flags": {"hf_overrides": "{}"}}])
     assert len(setting_problems(home.settings, study, Role.SUBMITTER)) == 2
@@ -160,6 +298,9 @@ def test_who_may_run_code_of_a_model_is_said_by_role(home: Home) -> None:
     assert setting_problems(home.settings, study, Role.ADMINISTRATOR) == []
     assert setting_problems(home.settings, study, Role.SUBMITTER) != []
     assert launch_problems(home.settings, study, study.arms[0]) == []
+    more = home.study(arms=[PLAIN | {"config": {"trust_remote_code": ["--middleware=a.b"]}}])
+    ((_, sentence),) = setting_problems(home.settings, more, Role.ADMINISTRATOR)
+    assert sentence == "must be true or false, got ['--middleware=a.b']"
 
 
 def test_the_role_is_asked_again_before_a_start(home: Home) -> None:
@@ -245,6 +386,76 @@ def test_a_place_that_is_not_allowed_is_not_looked_at(home: Home, tmp_path: Path
     assert sentences[0] == sentences[1]
 
 
+def test_whether_a_model_or_dataset_is_there_is_not_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names without ./ may be folders, too: below the current one, or by way of it anywhere."""
+    monkeypatch.chdir(home.folder)
+    (home.folder / "a" / "kxa").mkdir(parents=True)
+    (home.folder / "a" / "kxa" / "config.json").write_text("{}")
+    (home.folder / "kxa").write_text("{}")
+    for name in ("a/{}/../{}", "a/../../{}", "a/b/{}", "./a/{}", "a/{}"):
+        sentences = set()
+        for name_there in ("kxa", "kxb"):
+            study = home.study(
+                arms=[PLAIN], target=name.format(name_there, name_there), workloads=[{"dataset": "reference"}]
+            )
+            with pytest.raises(StudyError) as error:
+                check_study(shared(home), study)
+            sentences.add(str(error.value).replace(name_there, "X"))
+        assert len(sentences) == 1, sentences
+    told = set()
+    for name_there in ("kxa", "kxb"):
+        with pytest.raises(StudyError) as error:
+            check_study(shared(home), home.study(arms=[PLAIN], target="reference", workloads=[{"dataset": name_there}]))
+        told.add(str(error.value).replace(name_there, "X"))
+    assert len(told) == 1, told
+
+
+def test_a_folder_that_is_called_like_a_hub_model_stays_hidden(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home.folder)
+    (home.folder / "a" / "model").mkdir(parents=True)
+    study = home.study(arms=[PLAIN], target="a/model", workloads=[{"dataset": "reference"}])
+    assert absolute(home.settings, study).target == str(home.folder / "a" / "model")
+    assert absolute(shared(home), study).target == "a/model"
+    write_policy(home, f'model_folders = ["{home.folder}"]\n')
+    assert absolute(shared(home), study).target == str(home.folder / "a" / "model")
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/model", "gs://bucket/model", "http://host/model", "owner/model extra"])
+def test_a_model_is_a_folder_or_a_name_on_the_hub(home: Home, name: str) -> None:
+    draft = {"method": "draft_model", "model": name, "num_speculative_tokens": 3}
+    study = home.study(arms=[PLAIN | {"speculation": draft}], target=name, workloads=[{"dataset": "reference"}])
+    fields = [field for field, _ in place_problems(shared(home), study)]
+    assert fields == ["target", "arms[0].speculation.model"]
+    for hub in ("gpt2", "Qwen/Qwen3-0.6B", "unsloth/Qwen3-0.6B-GGUF:Q4_K_M"):
+        assert place_problems(shared(home), study.model_copy(update={"target": hub, "arms": home.study().arms})) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lets", "refuses"),
+    [
+        ("10.0.0.*", ["10.0.0.7"], ["10.0.0.1.evil.com", "10.0.0.evil", "10.0.0.", "10.0.1.7"]),
+        ("10.0.0.0/24", ["10.0.0.7"], ["10.0.1.7", "10.0.0.7.evil.com", "0x0a000007", "10.7"]),
+        ("fd00::/8", ["[fd00::1]"], ["[fe80::1]", "fd00.evil.com"]),
+        ("gpu*.lab.example", ["gpu7.lab.example"], ["gpu.evil.com.lab.example", "gpu7.lab.example.evil.com"]),
+        (
+            "*.lab.example",
+            ["a.lab.example", "a.b.lab.example"],
+            ["lab.example", "evil.com\\.lab.example", "evillab.example"],
+        ),
+        ("server", ["server", "SERVER"], ["server.evil.com"]),
+        ("*", ["server", "10.0.0.7", "a.b.c"], []),
+    ],
+)
+def test_a_pattern_of_a_host_means_no_other(home: Home, pattern: str, lets: list[str], refuses: list[str]) -> None:
+    write_policy(home, f'endpoint_hosts = ["{pattern}"]\n')
+    said = {}
+    for host in (*lets, *refuses):
+        server = {"engine": "endpoint", "server": {"base_url": f"http://{host}:8000"}}
+        study = home.study(arms=[PLAIN | server], target="reference", workloads=[{"dataset": "reference"}])
+        said[host] = place_problems(home.settings, study)
+    assert [host for host, problems in said.items() if not problems] == lets
+
+
 def test_where_people_log_in_a_server_is_measured_only_if_its_host_is_listed(home: Home) -> None:
     server = {"engine": "endpoint", "server": {"base_url": "http://gpu7.lab.example:8000"}}
     study = home.study(arms=[PLAIN | server], target="reference", workloads=[{"dataset": "reference"}])
@@ -271,7 +482,10 @@ def test_a_study_longer_than_the_policy_allows_is_refused(home: Home) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["[", "flags = 1", "[engines.vllm]\nflag = []", 'remote_code = ["root"]'])
+@pytest.mark.parametrize(
+    "text",
+    ["[", "flags = 1", 'endpoint_hosts = ["10.0.0.0/99"]', "[engines.vllm]\nflag = []", 'remote_code = ["root"]'],
+)
 def test_with_a_policy_that_cannot_be_read_nothing_is_submitted(home: Home, text: str) -> None:
     write_policy(home, text)
     with pytest.raises(SettingsError, match=r"policy\.toml"):

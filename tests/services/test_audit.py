@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Mapping
 
 from tests import audit
@@ -35,6 +37,26 @@ def test_without_the_network_one_line_says_that_nothing_was_looked_at() -> None:
         assert sentence.startswith("a.lock was not audited for known vulnerabilities: ")
         assert "\n" not in sentence
     assert audit.verdict("a.lock", answer(SKIPPED))[1].endswith("this registry knows of none")
+
+
+def test_make_installs_nothing_whose_hash_is_not_pinned() -> None:
+    """uv too, which installs everything else. Our own package comes from this folder."""
+    installs = re.findall(r"pip install (.*)", (REPOSITORY / "Makefile").read_text())
+    locks = [
+        re.search(r"--require-hashes -r (\S+)$", words) for words in installs if not words.endswith("--no-deps -e .")
+    ]
+    assert len(locks) >= 5
+    for lock in locks:
+        assert lock is not None
+        assert all("--hash=sha256:" in pinned for pinned in packages((REPOSITORY / lock[1]).read_text()))
+    mutants = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["mutants"]
+    assert set(mutants) <= set((REPOSITORY / "tests/mutants.lock").read_text().split())
+
+
+def packages(lock: str) -> list[str]:
+    """Each package of a lock file with what belongs to it."""
+    whole = re.sub(r"^ *#.*\n", "", lock, flags=re.MULTILINE)
+    return re.split(r"\n(?=[a-z])", whole.replace("\\\n", " ").strip())
 
 
 def test_it_looks_at_all_that_is_installed() -> None:

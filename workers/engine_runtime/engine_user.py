@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.engines.caches import cache_variables
 from lab.errors import SettingsError
 from warehouse.settings import Settings
 
 #: Under the home: what engines cache there, theirs alone.
 CACHE_FOLDER = "engine-home"
+_CACHES = "XDG_CACHE_HOME"
 _GO_THROUGH, _READ, _READ_FOLDER = 0o010, 0o040, 0o050
 
 
@@ -57,12 +59,16 @@ def engine_user(settings: Settings) -> EngineUser | None:
 
 
 def environment_for(user: EngineUser, home: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an engine, with a home of the user's own, which is made if it is missing."""
-    own = home.absolute() / CACHE_FOLDER
-    own.mkdir(exist_ok=True, mode=0o700)
-    os.chown(own, user.uid, user.gid)
-    rest = {name: value for name, value in environment.items() if not name.startswith("XDG_")}
-    return rest | {"HOME": str(own), "USER": user.name, "LOGNAME": user.name}
+    """The environment of an engine, with a home of the user's own, in which `user_caches` are."""
+    rest = {name: value for name, value in environment.items() if name == _CACHES or not name.startswith("XDG_")}
+    return rest | {"HOME": str(home.absolute() / CACHE_FOLDER), "USER": user.name, "LOGNAME": user.name}
+
+
+def user_caches(user: EngineUser | None, home: Path) -> dict[str, str]:
+    """Return the variables of the caches of engines that run as this user; their folder is made if it is missing."""
+    if user is None:
+        return cache_variables(home)
+    return cache_variables(home, folder=CACHE_FOLDER, uid=user.uid, gid=user.gid)
 
 
 def let_through(user: EngineUser, home: Path, *paths: Path) -> None:

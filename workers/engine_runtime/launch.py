@@ -29,7 +29,7 @@ from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
 from workers.engine_runtime.engine_key import answers_anybody, key_folder, new_key, with_key
-from workers.engine_runtime.engine_user import engine_user, environment_for, let_through
+from workers.engine_runtime.engine_user import engine_user, environment_for, let_through, user_caches
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
@@ -150,9 +150,10 @@ async def start_engine(
         command = engine_command(settings, study, arm, log, keyed=keyed)
         if not command.kind.is_started:
             return await _connect(command, started)
-        environment = whole_environment(settings.engines_dir, command.profile, command.own_environment)
-        environment |= command.secret_environment
         user = engine_user(settings)
+        caches = user_caches(user, settings.home)
+        environment = whole_environment(settings.engines_dir, command.profile, command.own_environment, caches)
+        environment |= command.secret_environment
         if user is not None:
             environment = environment_for(user, settings.home, environment)
             let_through(user, settings.home, settings.models_dir, log.with_suffix(""), key_folder(settings.home))

@@ -11,8 +11,10 @@ import json
 import logging
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -31,6 +33,8 @@ _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 _INSIST_S = 5.0
 #: An engine that has written more is stopped: it would fill the disk.
 MOST_LOG_BYTES = 4 * 2**30
+#: Bytes of the system's temporary folder: a socket's path has 107 at most, of which ours take 28 and an engine's 42.
+_LONGEST_TEMPORARY = 36
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class EngineProcess:
 
     guard: subprocess.Popen[bytes]
     mark_file: Path
+    temporary: Path
 
     @property
     def exit_status(self) -> int | None:
@@ -60,7 +65,7 @@ class EngineProcess:
             self.guard.kill()
             self.guard.wait()
         _kill_marked(self.mark_file.stem)
-        self.mark_file.unlink(missing_ok=True)
+        _forget(self.mark_file, self.temporary)
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,12 @@ def start(
     user: EngineUser | None = None,
     most_log_bytes: int = MOST_LOG_BYTES,
 ) -> EngineProcess:
-    """Start the engine with its output in `log`, which is overwritten; as this user, or else as the worker's."""
-    mark_file = _write_mark(marks)
+    """Start the engine with its output in `log`, which is overwritten; as this user, or else as the worker's.
+
+    Its temporary files and sockets are in a folder that is its user's alone, which goes when the engine is stopped.
+    """
+    mark_file, temporary = _write_mark(marks)
+    _make_temporary(temporary, user)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -93,10 +102,24 @@ def start(
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**environment, **_KEEP_ENVIRONMENT, MARK: mark_file.stem},
+            cwd=temporary,  # where no folder is called like a model of the hub, and no module like one of the engine's
+            env={"TMPDIR": str(temporary), **environment, **_KEEP_ENVIRONMENT, MARK: mark_file.stem},
             start_new_session=True,  # what kills the worker's group must not kill the guard
         )
-    return EngineProcess(process, mark_file)
+    return EngineProcess(process, mark_file, temporary)
+
+
+def _make_temporary(folder: Path, user: EngineUser | None) -> None:
+    """Nobody can have been there before: the name is a random one, and a folder of that name is an error."""
+    folder.mkdir(mode=0o700)
+    if user is not None:
+        os.chown(folder, user.uid, user.gid)
+
+
+def _forget(mark_file: Path, temporary: Path | None) -> None:
+    if temporary is not None:
+        shutil.rmtree(temporary, ignore_errors=True)
+    mark_file.unlink(missing_ok=True)
 
 
 def _ids(user: EngineUser | None) -> str:
@@ -110,6 +133,7 @@ def end_leftovers(marks: Path) -> None:
         try:
             owner = json.loads(mark_file.read_text(encoding="utf-8"))
             is_ours, pid, created_s = owner["host"] == platform.node(), int(owner["pid"]), float(owner["created_s"])
+            temporary = Path(owner["temporary"]) if "temporary" in owner else None  # of an earlier version
         except FileNotFoundError:  # another worker was quicker
             continue
         except (ValueError, LookupError, TypeError):  # damaged by a power cut, which ended the engine too
@@ -118,7 +142,7 @@ def end_leftovers(marks: Path) -> None:
             continue
         if is_ours and not is_alive(pid, created_s):
             _kill_marked(mark_file.stem)
-            mark_file.unlink(missing_ok=True)
+            _forget(mark_file, temporary)
 
 
 def is_alive(pid: int, created_s: float) -> bool:
@@ -130,13 +154,21 @@ def is_alive(pid: int, created_s: float) -> bool:
         return False
 
 
-def _write_mark(marks: Path) -> Path:
+def _write_mark(marks: Path) -> tuple[Path, Path]:
+    """Return the mark's file, and the temporary folder that it names."""
     marks.mkdir(parents=True, exist_ok=True)
-    owner = {"host": platform.node(), "pid": os.getpid(), "created_s": psutil.Process().create_time()}
     mark_file = marks / f"{uuid.uuid4().hex}.json"
+    temporary = _near(tempfile.gettempdir()) / f"drafthouse-{mark_file.stem[:16]}"
+    owner = {"host": platform.node(), "pid": os.getpid(), "created_s": psutil.Process().create_time()}
+    owner |= {"temporary": str(temporary)}
     writing = mark_file.with_suffix(".writing")
     writing.write_text(json.dumps(owner), encoding="utf-8")
-    return writing.rename(mark_file)
+    return writing.rename(mark_file), temporary
+
+
+def _near(folder: str) -> Path:
+    """Return the folder; or /tmp, if sockets in it would have longer paths than the kernel takes."""
+    return Path(folder if len(os.fsencode(folder)) <= _LONGEST_TEMPORARY else "/tmp")  # noqa: S108 - what is made there has a random name
 
 
 def _kill_marked(mark: str) -> None:

@@ -54,6 +54,16 @@ def test_a_flag_that_is_false_is_left_out(tmp_path: Path) -> None:
     assert "cuda-graph" not in words
 
 
+def test_the_configuration_of_an_arm_is_words_as_its_file_would_be(tmp_path: Path) -> None:
+    """SGLang splits a file into words itself, which could be flags."""
+    config = {"mem_fraction_static": 0.8, "cuda-graph-bs": [1, 2], "disable_radix_cache": True, "enable_dp": False}
+    words = of_arm(tmp_path, config=config, flags={"page_size": 1})
+    assert " --mem-fraction-static=0.8 --cuda-graph-bs 1 2 --disable-radix-cache --host " in words
+    assert words.endswith(" --page-size=1")
+    assert "--config" not in words
+    assert "enable-dp" not in words
+
+
 def test_the_effective_configuration_is_what_it_logged(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from jobs.engines.vllm import arguments, effective_config
+from lab.errors import UserError
 from tests.lab.studies import study
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import error_excerpt
@@ -68,13 +68,30 @@ def test_reference_names_become_folders_of_the_home_and_the_name_stays_the_serve
     assert f'"model": "{tmp_path / "models" / "draft"}"' in words[words.index("--speculative-config") + 1]
 
 
-def test_the_configuration_of_an_arm_is_a_yaml_file_that_flags_win_over(tmp_path: Path) -> None:
-    """The one of the second source."""
+def test_the_configuration_of_an_arm_is_words_that_flags_win_over(tmp_path: Path) -> None:
+    """The one of the second source. What vLLM reads in them: test_vllm_reads."""
     config = {"kv-cache-dtype": "fp8", "async-scheduling": True, "max-num-batched-tokens": 8192, "stream-interval": 20}
     words = of_arm(tmp_path, {"config": config | {"compilation-config": {"mode": 3}}, "flags": {"seed": 1}})
-    assert words[1] == "--config"
-    assert yaml.safe_load(Path(words[2]).read_text()) == config | {"compilation-config": {"mode": 3}}
-    assert words.index("--seed=1") > 2
+    assert words[1:6] == [
+        *("--kv-cache-dtype=fp8", "--async-scheduling", "--max-num-batched-tokens=8192", "--stream-interval=20"),
+        '--compilation-config={"mode": 3}',
+    ]
+    assert words.index("--seed=1") > 6
+
+
+def test_a_part_of_a_flags_table_takes_no_word_behind_it(tmp_path: Path) -> None:
+    """vLLM takes the next word for the value of a flag with a dot, whatever that word is."""
+    words = of_arm(tmp_path, {"flags": {"compilation-config.a": True, "compilation-config.b": False, "seed": 1}})
+    assert words[-3:] == ["--compilation-config.a=true", "--compilation-config.b=false", "--seed=1"]
+
+
+def test_an_item_of_a_list_cannot_be_a_flag(tmp_path: Path) -> None:
+    sizes = {"cudagraph_capture_sizes": [1, 2]}
+    words = of_arm(tmp_path, {"config": sizes})
+    assert words[1:4] == ["--cudagraph-capture-sizes", "1", "2"]
+    with pytest.raises(UserError, match="cudagraph-capture-sizes has '--enable-lora' in its list"):
+        of_arm(tmp_path, {"config": {"cudagraph_capture_sizes": [1, "--enable-lora"]}})
+    assert of_arm(tmp_path, {"config": {"cudagraph_capture_sizes": []}}) == of_arm(tmp_path, {})
 
 
 @pytest.mark.parametrize(
@@ -127,4 +144,4 @@ def test_what_a_request_leaves_open_is_not_taken_from_the_models_generation_conf
     assert " ".join(of_arm(tmp_path, {})).count("--generation-config=vllm") == 1
     sampling = of_arm(tmp_path, {"flags": {"generation_config": "auto"}})
     assert "--generation-config=auto" in sampling
-    assert "--generation-config" not in " ".join(of_arm(tmp_path, {"config": {"generation_config": "auto"}}))
+    assert " ".join(of_arm(tmp_path, {"config": {"generation_config": "auto"}})).count("--generation-config=auto") == 1

@@ -18,7 +18,7 @@ from tests.workers.homes import until
 from warehouse.settings import Settings
 from workers.engine_runtime import process
 from workers.engine_runtime.engine_key import new_key
-from workers.engine_runtime.engine_user import EngineUser, engine_user, environment_for, let_through
+from workers.engine_runtime.engine_user import EngineUser, engine_user, environment_for, let_through, user_caches
 from workers.engine_runtime.launch import start_engine
 
 NOBODY = pwd.getpwnam("nobody")
@@ -32,7 +32,8 @@ TRIES = {
     "prompts": "cat bundles/job/run.json",
     "list": "ls .",
     "write": "touch models/target/x",
-    "cache": 'touch "$HOME/x"',
+    "cache": 'touch "$HOME/x" && mkdir -p "$TORCHINDUCTOR_CACHE_DIR" "$XDG_CACHE_HOME"',
+    "temporary": 'touch "$TMPDIR/x"',
 }
 
 
@@ -62,7 +63,7 @@ def test_an_engine_of_another_user_reads_models_and_nothing_else_of_the_home(hom
     user = engine_user(Settings(home=home, engine_user="nobody"))
     assert user is not None
     assert (user.uid, user.gid) == (USER.uid, USER.gid)
-    environment = environment_for(user, home, os.environ)
+    environment = environment_for(user, home, os.environ | user_caches(user, home))
     let_through(user, home, home / "models", home / "logs/engines/job", home / "not there")
     tried = "".join(f"({line}) >/dev/null 2>&1 && echo may {name}\n" for name, line in TRIES.items())
     script = f"cd {home}\nid -u\n{tried}echo end\n"
@@ -71,7 +72,8 @@ def test_an_engine_of_another_user_reads_models_and_nothing_else_of_the_home(hom
     until(lambda: engine.exit_status is not None, "the engine's end")
     engine.stop(0.0)
     said = log.read_text().split("\n")
-    assert said == [str(USER.uid), "may model", "may configuration", "may cache", "end", ""]
+    assert said == [str(USER.uid), "may model", "may configuration", "may cache", "may temporary", "end", ""]
+    assert not engine.temporary.exists()
 
 
 def test_what_was_open_to_another_group_is_not_open_to_engines(home: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -140,9 +142,20 @@ def test_what_outlives_worker_and_guard_is_ended_by_the_next_worker(tmp_path: Pa
     guard.kill()
     owner.wait()
     until(lambda: len(members(tmp_path / "marks")) == 2, "the engine itself dies with its guard, the others live")
+    temporary = [Path(json.loads(mark.read_text())["temporary"]) for mark in (tmp_path / "marks").iterdir()]
+    assert [folder.is_dir() for folder in temporary] == [True]
     end_leftovers(tmp_path / "marks")
     assert members(tmp_path / "marks") == []
     assert list((tmp_path / "marks").iterdir()) == []
+    assert not any(folder.exists() for folder in temporary)
+
+
+def test_the_mark_of_an_earlier_version_names_no_temporary_folder(tmp_path: Path) -> None:
+    owner = {"host": platform.node(), "pid": 0, "created_s": 0.0}
+    (tmp_path / "0123456789abcdef.json").write_text(json.dumps(owner))
+    (tmp_path / "kept").mkdir()
+    end_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_the_engines_of_a_living_worker_are_left_alone(engine: EngineProcess, tmp_path: Path) -> None:
