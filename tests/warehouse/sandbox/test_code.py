@@ -48,6 +48,12 @@ def test_an_answer_is_right_if_its_code_passes_the_tests() -> None:
     assert scores(*answers) == list(answers.values())
 
 
+def test_what_libraries_print_is_not_taken_for_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = "import os; print('1.0', flush=True); os.write(1, b'stray')"
+    monkeypatch.setattr(code_runner, "_CHILD", code_runner._CHILD.replace("sys.exit(", f"{prints}; sys.exit("))
+    assert scores("I do not know.", RIGHT) == [0.0, 1.0]
+
+
 def test_what_answers_usually_import_and_do_works_without_any_file() -> None:
     code = """
 import collections.abc, datetime, decimal, fractions, hashlib, itertools, logging, random, re, statistics, string, time
