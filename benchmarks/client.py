@@ -60,7 +60,7 @@ class Sides:
         where = {"base_url": self.base_url, "model": TARGET, "dataset": str(dataset)}
         shape = {"output_tokens": output_tokens, "concurrency": concurrency}
         done = counted([sys.executable, "-m", "services.verifying.our_client", json.dumps(where | shape)], os.environ)
-        return Spent(Figures(**json.loads(done.stdout)["figures"]), done.cpu_s)
+        return Spent(Figures(**json.loads(done.stdout.splitlines()[-1])["figures"]), done.cpu_s)
 
     def theirs(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
         result_file = dataset.with_suffix(".result.json")

@@ -36,6 +36,7 @@ from warehouse.app_db.schema import jobs
 from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 AIM_S = 2.0
+_PATIENCE_S = 300.0
 VISITORS, HOSTILE, LASTS_S, READS_S = 40, 10, 60.0, (3.0, 12.0)
 PAGES = ("home", "results", "jobs", "explore", "compare", "cost")
 _NUMBERS = itertools.count()
@@ -208,11 +209,17 @@ def _rows(database: sa.Engine) -> list[str]:
 
 
 async def _visited(url: str, people: Sequence[str], attackers: Sequence[tuple[str, str]], lasts_s: float) -> Seen:
-    seen, until = Seen(), time.monotonic() + lasts_s
+    """Visits last so long, or until there were more attacks than attackers on a machine that takes longer for them."""
+    seen, until, give_up = Seen(), time.monotonic() + lasts_s, time.monotonic() + lasts_s + _PATIENCE_S
     port = url.rpartition(":")[2]
     async with new_session() as session, asyncio.TaskGroup() as group:
         named = [f"drafthouse-{port}={secret}" for secret in people]
-        visits = [group.create_task(_visit(session, url, cookie, until, seen)) for cookie in named]
+
+        def goes_on() -> bool:
+            few = bool(attackers) and seen.attacks <= len(attackers) and time.monotonic() < give_up
+            return time.monotonic() < until or few
+
+        visits = [group.create_task(_visit(session, url, cookie, goes_on, seen)) for cookie in named]
         attacks = []
         for (secret, token), attack in zip(attackers, _in_turns(len(attackers)), strict=True):
             attacker = Attacker(session, url, f"drafthouse-{port}={secret}", token)
@@ -228,15 +235,19 @@ def _in_turns(many: int) -> list[Callable[[Attacker], Awaitable[None]]]:
     return [every[number % len(every)] for number in range(many)]
 
 
-async def _visit(session: aiohttp.ClientSession, url: str, cookie: str, until: float, seen: Seen) -> None:
+async def _visit(
+    session: aiohttp.ClientSession, url: str, cookie: str, goes_on: Callable[[], bool], seen: Seen
+) -> None:
     """The first moment is any: fifty people do not come in the same."""
     choose = random.Random(cookie)  # noqa: S311 - when a page is opened is no secret
     await asyncio.sleep(choose.uniform(0, READS_S[1] / 2))
     try:
         async with visitor(session, url, cookie) as websocket:
-            while time.monotonic() < until:
+            while True:
                 seen.seconds.append((await open_page(websocket, choose.choice(PAGES))).seconds)
-                await asyncio.sleep(min(choose.uniform(*READS_S), max(0.0, until - time.monotonic())))
+                if not goes_on():
+                    break
+                await asyncio.sleep(choose.uniform(*READS_S))
     except (aiohttp.ClientError, EngineError, TimeoutError) as error:
         seen.errors.append(f"{type(error).__name__}: {error}")
 

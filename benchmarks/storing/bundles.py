@@ -61,7 +61,7 @@ def _columns(name: str, ours: list[Written], theirs: list[Written]) -> tuple[lis
 def _in_new_process(side: str) -> Written:
     command = [sys.executable, "-m", "benchmarks.storing.bundles", side]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
-    return Written(**json.loads(done.stdout))
+    return Written(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def written(side: str, folder: Path, count: int = REQUESTS) -> Written:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -32,6 +33,8 @@ _SCRIPTS = Path(__file__).parent / "probe_scripts"
 #: By kind: the script that prints methods and flags, and the distribution whose Python runs it.
 _PROBES = {"vllm": (_SCRIPTS / "vllm_answers.py", "vllm")}
 _PROBE_TIMEOUT_S = 180.0
+#: Such as 0.12.0, v1.2.0rc3, 0.5.6.post2 and 0.32.0+cpu.
+_VERSION = re.compile(r"v?\d+(\.\d+)+([.-]?[a-z]+[.-]?\d+)*([+-][\w.+-]+)?")
 
 
 class Capabilities(Frozen):
@@ -85,8 +88,8 @@ class _Answer(NamedTuple):
 
 
 def installed_version(settings: Settings, profile: Profile) -> str | None:
-    """Return the version that the engine's Python has installed, or that its version_command prints; None if
-    unknown.
+    """Return the version that the engine's Python has installed, or that its version_command prints at the end of a
+    line; None if unknown.
     """
     distribution = _PROBES[profile.kind][1] if profile.kind in _PROBES else profile.kind
     program = profile.program(settings.engines_dir)
@@ -94,7 +97,8 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
         return metadata.name.split("-")[1]
     words = tuple(fill_in(settings, word) for word in profile.version_command)
     printed = _output(words, _environment(settings, profile)) if words else None
-    return printed.split()[-1] if printed and printed.strip() else None
+    last_words = [line.split()[-1] for line in (printed or "").splitlines() if line.strip()]
+    return next((word for word in reversed(last_words) if _VERSION.fullmatch(word)), None)
 
 
 def _answer(settings: Settings, profile: Profile) -> _Answer | None:

@@ -3,7 +3,7 @@
 [vllm]
 kind = "vllm"                                   # selects the command line, log format and metrics
 command = ["{engines}/vllm/bin/vllm", "serve"]  # {engines} is the setting engines_dir
-version_command = [...]                         # prints the version last, for an engine that does not report it
+version_command = [...]                         # prints it at the end of a line, for an engine that does not report it
 [vllm.environment]                              # always set
 [vllm.cpu_environment]                          # also set on a host without an NVIDIA GPU
 """

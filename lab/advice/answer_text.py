@@ -12,6 +12,7 @@ from lab.comparison.effect import Interval
 from lab.comparison.verdict import READING_WORDS, shown_ratio
 from lab.metrics import number_format
 from lab.metrics.catalogue import BY_NAME
+from lab.study.duration import rough_duration
 
 #: Fewer repeats than this cannot show how much runs vary.
 _LEAST_REPEATS = 3
@@ -170,7 +171,7 @@ def _open(open_: OpenCells, cells: int) -> str:
     which = {1: "it", 2: "both"}.get(open_.cells, "most of them")
     if open_.more_repeats is not None:
         repeats = f"{open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}"
-        minutes = "" if open_.takes_s is None else f", about {_minutes(open_.takes_s)} by the forecast"
+        minutes = "" if open_.takes_s is None else f", about {rough_duration(open_.takes_s)} by the forecast"
         or_prompts = ", or fewer of more prompts" if open_.more_repeats > MOST_REPEATS else ""
         return f"{begin}; {repeats}{or_prompts} would decide {which}{minutes}."
     if 2 * open_.without_ratio > open_.cells:
@@ -178,8 +179,3 @@ def _open(open_: OpenCells, cells: int) -> str:
     if 2 * (open_.without_ratio + open_.without_interval) > open_.cells:
         return f"{begin}: too few repeats to show how much runs vary; measure {_LEAST_REPEATS} or more."
     return f"{begin}: more repeats alone would not decide {which}; measure more prompts."
-
-
-def _minutes(seconds: float) -> str:
-    minutes = max(1, round(seconds / 60))
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"

@@ -10,6 +10,7 @@ import numpy as np
 
 from lab.capacity.attainment import Observation, Posterior, of_all, of_repeat
 from lab.capacity.search import met_slo
+from lab.metrics.number_format import is_too_wide
 from lab.study import Load
 
 #: The unit of a capacity by what its search finds.
@@ -40,6 +41,8 @@ class Capacity:
             return f"below {self.high:.3g} {unit}"
         if self.high is None:
             return f"above {self.low:.3g} {unit}"
+        if self.value is not None and is_too_wide(self.value, self.low, self.high):
+            return f"about {self.value:.3g} {unit}, its interval is unknown"
         return f"from {self.low:.3g} to {self.high:.3g} {unit}"
 
 

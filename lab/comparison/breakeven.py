@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from lab.comparison.effect import Interval
+from lab.metrics.number_format import bounds
 
 Answer = Literal[
     "crosses", "crosses several times", "pays everywhere measured", "pays nowhere measured", "not enough data"
@@ -65,7 +66,7 @@ def sentence(even: BreakEven) -> str:
     if more or first.low is None or first.high is None:
         return f"open: crosses 1× near concurrency {places}"
     direction = "up to" if first.loses_above else "from"
-    return f"pays {direction} concurrency {places} [{first.low:.1f}, {first.high:.1f}]"
+    return f"pays {direction} concurrency {places} {bounds(first.concurrency, first.low, first.high, decimals=1)}"
 
 
 def break_even(points: Sequence[Point]) -> BreakEven:

@@ -14,6 +14,7 @@ from itertools import groupby, permutations
 
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.effect import Interval
+from lab.metrics.number_format import bounds
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ def _words(even: BreakEven) -> str:
         if crossing.low is None or crossing.high is None:
             return f"it is open, crossing 1× near {crossing.concurrency:.1f} requests at once"
         side = "up to" if crossing.loses_above else "from"
-        return f"it pays {side} {crossing.concurrency:.1f} [{crossing.low:.1f}, {crossing.high:.1f}] requests at once"
+        within = bounds(crossing.concurrency, crossing.low, crossing.high, decimals=1)
+        return f"it pays {side} {crossing.concurrency:.1f} {within} requests at once"
     if even.crossings:
         return "it crosses 1× several times"
     if even.measured is None or not even.sure:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 _UNKNOWN = "–"
 #: No interval deserves more decimals of a ratio.
 _MOST_DECIMALS = 4
+#: An interval that reaches beyond so many times its number, or below that part of a ratio, says next to nothing.
+_MOST_TIMES = 10.0
+#: In place of such an interval.
+_TOO_WIDE = "[unknown]"
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -30,22 +35,59 @@ def times(value: float | None, low: float | None = None, high: float | None = No
     return f"{value:,.{_decimals(value, low, high)}f}×"
 
 
-def bounds(value: float | None, low: float | None, high: float | None) -> str:
-    """`[1.36, 1.60]`: the bounds of `ratio`, empty if one is unknown."""
+def bounds(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    decimals: int | None = None,
+    *,
+    of_ratio: bool = True,
+) -> str:
+    """`[1.36, 1.60]`: the bounds of `ratio`, empty if one is unknown, `[unknown]` if they say next to nothing.
+
+    `decimals`: as many, in place of those that the interval deserves. `of_ratio` as `is_too_wide` takes it.
+    """
     if value is None or not (_is_known(low) and _is_known(high)):
         return ""
-    decimals = _decimals(value, low, high)
+    if is_too_wide(value, low, high, of_ratio=of_ratio):
+        return _TOO_WIDE
+    decimals = _decimals(value, low, high) if decimals is None else decimals
     return f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"
 
 
+def between(value: float, low: float | None, high: float | None, write: Callable[[float | None], str] = number) -> str:
+    """`3.10 to 4.25`: the bounds of a number above 0, in writing; `unknown` if they say next to nothing."""
+    if low is not None and high is not None and is_too_wide(value, low, high):
+        return _TOO_WIDE.strip("[]")
+    return f"{write(low)} to {write(high)}"
+
+
 def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """`32.3 % [-67.6, 72.6]` of a value and its bounds in per cent; without bounds the value alone."""
+    """`32.3 % [-67.6, 72.6]` of a saving and its bounds in per cent; without bounds the saving alone."""
     if value is None or not math.isfinite(value):
         return _UNKNOWN
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return f"{value:,.1f} %"
+    if is_saving_too_wide(value, low, high):
+        return f"{value:,.1f} % {_TOO_WIDE}"
     decimals = 1 if high <= low else min(3, max(1, -math.floor(math.log10((high - low) / 2))))
     return f"{value:,.{decimals}f} % [{low:,.{decimals}f}, {high:,.{decimals}f}]"
+
+
+def is_too_wide(value: float, low: float, high: float, *, of_ratio: bool = True) -> bool:
+    """Whether an interval is so wide that it is shown as unknown, on pages, in charts, on the terminal and in files.
+
+    A ratio's is if it reaches below a tenth of the ratio or above ten times it; another number's if it reaches farther
+    from 0 than ten times the number.
+    """
+    if of_ratio:
+        return low * _MOST_TIMES < value or high > _MOST_TIMES * value
+    return max(-low, high) > _MOST_TIMES * abs(value)
+
+
+def is_saving_too_wide(value: float, low: float, high: float, whole: float = 100.0) -> bool:
+    """`is_too_wide` of a saving, here in per cent: what remains to be paid of the `whole` is a ratio."""
+    return is_too_wide(whole - value, whole - high, whole - low)
 
 
 def _decimals(value: float, low: float | None, high: float | None) -> int:

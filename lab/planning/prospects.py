@@ -22,6 +22,7 @@ from lab.comparison.spread import Spread, over_blocks
 from lab.comparison.verdict import verdicts
 from lab.planning.components import Components
 from lab.study import Study
+from lab.study.duration import rough_duration
 from lab.study.plan import repeats_of_a_launch
 
 #: A plan is good if it decides this share of the cells.
@@ -69,8 +70,8 @@ class Prospects:
         now, more = round(self.as_is.decided), round(self.one_more.decided)
         text = f"about {now} of {self.cells} cells will be decided"
         if more > now:
-            minutes = max((self.one_more.seconds - self.as_is.seconds) / 60, 0)
-            text += f"; {minutes:.0f} more minute{'s' * (f'{minutes:.0f}' != '1')} would decide {more}"
+            longer = rough_duration(self.one_more.seconds - self.as_is.seconds)
+            text += f"; {longer} more would decide {more}"
         return text
 
     @property
@@ -87,7 +88,7 @@ class Prospects:
         parts += [f"{size.prompts_factor} times the prompts"] * (size.prompts_factor > 1)
         return (
             f"{', '.join(parts)} would decide about {self.best.decided:.0f} of {self.cells} in "
-            f"{self.best.seconds / 60:.0f} min."
+            f"{rough_duration(self.best.seconds)}."
         )
 
 

@@ -25,6 +25,7 @@ from lab.schedule.look import Cell, Look, look_at
 from lab.schedule.schedule import End, Outcome, Step
 from lab.schedule.shared import Content, Share
 from lab.study import Arm, Study
+from lab.study.duration import rough_duration
 from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
 
 #: A cell is worth its time while that is its chance of showing an effect in the time that a cell's block usually takes,
@@ -299,9 +300,9 @@ def _hopeless(look: Look, prices: _Prices) -> str:
     name = f"{nearest.arm!r} at {nearest.workload}, {nearest.load}"
     if need is None:
         return f"More repeats alone would decide none of the others: they take more prompts (the first is {name})."
-    minutes = math.ceil(prices.of({nearest: need}) / 60)
+    takes_s = 60 * math.ceil(prices.of({nearest: need}) / 60)
     repeats = need * prices.repeats_per_start
     return (
         f"The nearest of the others, {name}, would take about {repeats} more repeat{'s' * (repeats != 1)}, "
-        f"{minutes} min."
+        f"{rough_duration(takes_s)}."
     )

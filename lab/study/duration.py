@@ -19,6 +19,12 @@ def parse_duration_s(text: str) -> int:
     return seconds
 
 
+def rough_duration(seconds: float) -> str:
+    """Return a forecast in minutes, or in hours from two of them on: `45 min`, `23 h`."""
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+
+
 def duration_text(seconds: int) -> str:
     """Return the duration as `parse_duration_s` reads it."""
     parts = []

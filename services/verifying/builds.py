@@ -22,7 +22,11 @@ from workers.probes.nvml import Gpu, gpus, known
 from workers.probes.topology import topology
 from workers.slots import slots_here
 
-_ASK = "import json, torch; print(json.dumps([torch.version.cuda, torch.cuda.get_arch_list()]))"
+#: What torch prints goes to the standard error.
+_ASK = (
+    "import json, os; output = os.dup(1); os.dup2(2, 1); import torch; "
+    "os.write(output, json.dumps([torch.version.cuda, torch.cuda.get_arch_list()]).encode())"
+)
 #: Importing torch takes seconds, on a cold disk many.
 _ANSWERS_WITHIN_S = 120.0
 _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")

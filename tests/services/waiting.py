@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10) -> None:
+def eventually(condition: Callable[[], bool], within_s: float = 120) -> None:
     deadline_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline_s, "did not happen in time"

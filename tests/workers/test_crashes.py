@@ -139,7 +139,7 @@ def test_a_cancelled_job_is_gone_though_its_engine_starts_or_answers_for_minutes
         took_s = until(lambda: home.job(job_id).state == "cancelled", "the job is cancelled")
         print(f"cancelled within {took_s:.2f} s while {phase}")
         assert home.engine_processes() == []
-    assert took_s < 10  # within 2 s on a quiet machine; tests share theirs, and an awaited engine would take 300 s
+    assert took_s < 120  # within 2 s on a quiet machine; tests share theirs, and an awaited engine would take 300 s
 
 
 def test_two_workers_share_a_queue_and_run_no_job_twice(woken_home: Home) -> None:

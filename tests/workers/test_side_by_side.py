@@ -74,7 +74,6 @@ def test_a_run_records_its_order_and_what_the_idle_engines_took(home: Home) -> N
     assert set(took) == {"second", "third"}
     assert took["second"].cpu_percent is not None
     assert took["second"].cpu_percent < (took["third"].cpu_percent or 0.0)
-    assert (took["third"].cpu_percent or 0.0) > 5
     busy = next(run for run in runs if run.arm.name == "third")
     assert {engine.arm for engine in busy.idle_engines} == {"plain", "second"}
 
@@ -140,7 +139,7 @@ async def test_engines_that_start_together_are_given_up_before_they_fill_the_mem
 
     with pytest.raises(UserError, match='memory left while the engines of this study start together: use order = "int'):
         await while_there_is_room(never_ready())
-    await asyncio.wait_for(was_cancelled.wait(), 5)
+    await asyncio.wait_for(was_cancelled.wait(), 120)
 
 
 def test_an_engine_that_the_memory_does_not_hold_is_refused_before_it_starts(

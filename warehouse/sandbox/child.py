@@ -64,6 +64,8 @@ def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
     """A database in memory with the warehouse attached read-only."""
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mib}MiB"})
     connection.execute("SET TimeZone = 'UTC'")
+    # It takes `python -c` for an interactive session, and would draw a bar once a statement takes two seconds.
+    connection.execute("SET enable_progress_bar = false")
     # DuckDB counts a long text in it as 16 bytes, so by default it would prepare a gigabyte that is never read.
     connection.execute("SET streaming_buffer_size = '1KiB'")
     for statement in attaching:
@@ -205,19 +207,16 @@ def _sentence(error: Exception, memory_mib: int) -> str:
     return text if len(text) <= _MOST_ERROR_CHARACTERS else f"{text[:_MOST_ERROR_CHARACTERS]} ..."
 
 
-def main() -> int:
-    """Write an Arrow stream to standard output and return 0, or write what is wrong and return 3."""
+def main(output: int) -> int:
+    """Write an Arrow stream to the descriptor `output` and return 0, or write what is wrong and return 3."""
     request = json.load(sys.stdin)
     end_with(request.pop("parent"))
     limit_time(request.pop("timeout_s"))
+    status = 0
     try:
         written = _written(answer(**request))
     except (duckdb.Error, pa.ArrowException, MemoryError) as error:
-        sys.stdout.buffer.write(_sentence(error, request["memory_mib"]).encode(errors="replace"))
-        return 3
-    sys.stdout.buffer.write(written)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        status, written = 3, _sentence(error, request["memory_mib"]).encode(errors="replace")
+    with open(output, "wb") as pipe:
+        pipe.write(written)
+    return status

@@ -79,15 +79,18 @@ class _OnlyPreloaded:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def main(parent: int) -> int:
-    """Answer each line of standard input until it ends. Where children cannot be confined, nothing has a score."""
+def main(parent: int, output: int) -> int:
+    """Answer each line of standard input until it ends, on the descriptor `output`.
+
+    Where children cannot be confined, nothing has a score.
+    """
     end_with(parent)
     _preload()
     confines = _confines()
     for line in sys.stdin.buffer:
         request = json.loads(line)
         score = _ending(request["answer"], request["expected"]).score if confines else None
-        os.write(sys.stdout.fileno(), f"{json.dumps(score)}\n".encode())
+        os.write(output, f"{json.dumps(score)}\n".encode())
     return 0
 
 

@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 #: It imports from this installation and the standard library alone.
 _CHILD = (
     "import sys; sys.path.insert(0, sys.argv[1]); from warehouse import priority; priority.lower_own_session(); "
-    "from warehouse.sandbox import code_child; sys.exit(code_child.main(int(sys.argv[2])))"
+    "from warehouse.own_output import own_output; output = own_output(); "
+    "from warehouse.sandbox import code_child; sys.exit(code_child.main(int(sys.argv[2]), output))"
 )
 #: Texts are hashed the same way each time, so that the same answer does the same. Times are UTC without any file.
 _ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC0", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}

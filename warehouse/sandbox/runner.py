@@ -42,7 +42,8 @@ MOST_CHARACTERS = 100_000
 #: a third of the time until it is ready. It steps back behind the pages: one question may take all processors.
 _CHILD = (
     "import os, sys; os.nice(5); sys.path[:0] = sys.argv[1:]; sys.modules['numpy'] = None; "
-    "from warehouse.sandbox import child; sys.exit(child.main())"
+    "from warehouse.own_output import own_output; output = own_output(); "
+    "from warehouse.sandbox import child; sys.exit(child.main(output))"
 )
 #: The same at the lowest priority, imports included.
 _YIELDING_CHILD = _CHILD.replace("from", "from warehouse import priority; priority.lower_own_session(); from", 1)

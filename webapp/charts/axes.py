@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import altair as alt
 import pandas as pd
 
-from lab.metrics.number_format import ratio
+from lab.metrics.number_format import is_too_wide, ratio
 from webapp.charts.theme import ArmStyle, Mode
 
 DrawnChart = TypeVar("DrawnChart", alt.Chart, alt.LayerChart)
@@ -90,6 +90,17 @@ def with_written(chart: DrawnChart, *columns: str) -> DrawnChart:
 def _written(value: str) -> str:
     few = f"{value} == 0 ? '0' : format({value}, abs({value}) < 1000 ? ',.3r' : ',.0f')"
     return f"isValid({value}) ? {few} : '–'"
+
+
+def without_wide(
+    frame: pd.DataFrame,
+    columns: Sequence[str] = ("ratio", "low", "high"),
+    judge: Callable[[float, float, float], bool] = is_too_wide,
+) -> pd.DataFrame:
+    """The frame without the ends of intervals that are shown as unknown: no whisker is drawn, no axis made for them."""
+    numbers = zip(*(frame[name].astype(float) for name in columns), strict=True)
+    is_wide = pd.Series([judge(*ends) for ends in numbers], index=frame.index, dtype=bool)
+    return frame.assign(**{end: frame[end].mask(is_wide) for end in columns[1:]})
 
 
 def written_ratios(frame: pd.DataFrame, columns: Sequence[str] = ("ratio", "low", "high")) -> list[str]:

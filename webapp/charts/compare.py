@@ -13,7 +13,7 @@ import pandas as pd
 from lab.comparison.verdict import MARKS
 from lab.metrics.number_format import bounds, times
 from webapp.charts import results
-from webapp.charts.axes import PANEL_HEIGHT, SHORT, number_tooltip, with_written, written_ratios
+from webapp.charts.axes import PANEL_HEIGHT, SHORT, number_tooltip, with_written, without_wide, written_ratios
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Worse, neither, better: of Okabe and Ito's colours, told apart by every reader; the middle is a little off the page.
@@ -186,7 +186,7 @@ class Look:
 
 def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -> alt.LayerChart:
     """One workload; `gains` and `crossings` as `pages.compare.tables` gives them, loads of several concurrencies."""
-    rows = _apart(gains, look.styles)
+    rows = without_wide(_apart(gains, look.styles))
     y = alt.Y(
         "ratio:Q",
         title=look.title,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from lab.metrics.number_format import number, percent
-from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load
+from lab.metrics.number_format import is_saving_too_wide, number, percent
+from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load, without_wide
 from webapp.charts.theme import INKS, colour_scale, shape_scale
 
 #: Steps of a logarithmic axis that read well.
@@ -61,7 +62,7 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
         sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("zero:Q")),
         _lines(base, setting, y),
     ]
-    if frame["saving_low"].notna().any():
+    if _without_wide(frame)["saving_low"].notna().any():
         whiskers = base.mark_rule(strokeWidth=1.5, opacity=0.75).transform_filter("isValid(datum.saving_low)")
         layers.append(
             whiskers.encode(
@@ -80,10 +81,15 @@ def domain(frame: pd.DataFrame) -> tuple[float, float]:
 
 def saving_domain(frame: pd.DataFrame) -> tuple[float, float]:
     """The common y range of savings: every interval, and zero well inside."""
-    ends = frame[["saving", "saving_low", "saving_high"]].astype(float)
+    ends = _without_wide(frame)[["saving", "saving_low", "saving_high"]].astype(float)
     low, high = min(0.0, float(ends.min().min())), max(0.0, float(ends.max().max()))
     room = max(_LEAST_REACH, 0.08 * (high - low))
     return low - room, high + room
+
+
+def _without_wide(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without the ends that are shown as unknown; of shares."""
+    return without_wide(frame, ("saving", "saving_low", "saving_high"), partial(is_saving_too_wide, whole=1.0))
 
 
 def ticks(domain: tuple[float, float]) -> list[float]:
@@ -103,7 +109,7 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
         shown = shown.assign(amount=shown["cost"].map(number))
     if "saving" in shown:
         shares = (100 * shown[name].astype(float) for name in ("saving", "saving_low", "saving_high"))
-        shown = shown.assign(saved=list(map(percent, *shares)))
+        shown = _without_wide(shown.assign(saved=list(map(percent, *shares))))
     return alt.Chart(shown[[name for name in _DRAWN if name in shown]]).encode(x=setting.axis.encoding(padding=0.35))
 
 

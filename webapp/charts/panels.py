@@ -10,7 +10,7 @@ import pandas as pd
 
 from lab.metrics.definition import Metric
 from webapp.charts import results
-from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
+from webapp.charts.axes import Setting, arms_drawn, facets, load_axis, without_wide
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
 #: A title (empty where the figure's own suffices) and a chart.
@@ -72,7 +72,7 @@ def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmSty
 
 def _speedup_note(rows: pd.DataFrame, measure: Metric) -> str:
     parts = ["" if measure.higher_is_better else "below 1× is better"]
-    parts.append("bars: 95 % intervals" if rows["low"].notna().any() else "")
+    parts.append("bars: 95 % intervals" if without_wide(rows)["low"].notna().any() else "")
     parts.append("hollow: open" if (rows["verdict"] == "not enough data").any() else "")
     return "; ".join(part for part in (*parts, "logarithmic") if part)
 

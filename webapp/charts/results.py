@@ -25,6 +25,7 @@ from webapp.charts.axes import (
     number_tooltip,
     with_load,
     with_written,
+    without_wide,
     written_ratios,
 )
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
@@ -85,7 +86,7 @@ def speedup_panel(
     frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
 ) -> alt.LayerChart:
     """One panel; `frame` has the candidates' rows of `published_data.cells` for one category; open ones are hollow."""
-    rows = with_label_sides(with_load(frame), domain)
+    rows = without_wide(with_label_sides(with_load(frame), domain))
     base = alt.Chart(rows).encode(
         x=setting.axis.encoding(padding=0.35), color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None)
     )
@@ -103,7 +104,7 @@ def speedup_panel(
         tooltip=_speedup_tooltip(measure, setting.axis),
     )
     layers = [*_ratio_ground(measure, setting.mode, domain), base.mark_line(strokeWidth=2).encode(y=y)]
-    if frame["low"].notna().any():
+    if rows["low"].notna().any():
         whiskers = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5, opacity=0.75, clip=True)
         layers.append(whiskers.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
     return alt.LayerChart(layer=[*layers, points, *_speedup_figures(base, setting.mode)], height=PANEL_HEIGHT)
@@ -113,6 +114,7 @@ def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
     """The common y range in ratios: everything measured, 1× well inside, and as much of the intervals as leaves the
     ratios readable.
     """
+    frame = without_wide(frame)
     least, most = frame["ratio"].min() * 2**-_MOST_BEYOND, frame["ratio"].max() * 2**_MOST_BEYOND
     bounds = [frame[bound].fillna(frame["ratio"]).clip(least, most) for bound in ("low", "high")]
     logs = [math.log2(ratio) for ratio in pd.concat(bounds).dropna() if ratio > 0]
@@ -146,10 +148,11 @@ def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.Dat
     marks = frame["verdict"].map(MARKS).fillna("")
     shown = map(times, frame["ratio"], frame["low"], frame["high"])
     figures = [f"{ratio} {mark}".rstrip() for ratio, mark in zip(shown, marks, strict=True)]
+    drawn = without_wide(frame)
     return frame.assign(
         side=side,
-        top=frame["high"].fillna(frame["ratio"]).clip(upper=most),
-        bottom=frame["low"].fillna(frame["ratio"]).clip(lower=least),
+        top=drawn["high"].fillna(frame["ratio"]).clip(upper=most),
+        bottom=drawn["low"].fillna(frame["ratio"]).clip(lower=least),
         figure=figures,
         written=written_ratios(frame),
         mean=frame["value"].map(number),

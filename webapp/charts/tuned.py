@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from webapp.charts import results
-from webapp.charts.axes import PANEL_HEIGHT, written_ratios
+from webapp.charts.axes import PANEL_HEIGHT, without_wide, written_ratios
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Drafts stand this far apart beside their number of tokens, so that their intervals can be told apart.
@@ -31,7 +31,7 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
     middle = (len(styles) - 1) / 2
     shift = frame["draft"].map(lambda draft: _APART * (place.get(draft, middle) - middle))
     foreseen = written_ratios(frame, ("expected", "at_least", "at_most"))
-    rows = frame.assign(x=frame["k"] + shift, foreseen=foreseen, written=written_ratios(frame))
+    rows = _drawn(frame).assign(x=frame["k"] + shift, foreseen=foreseen, written=written_ratios(frame))
     base = alt.Chart(rows).encode(x=_x(frame), color=alt.Color("draft:N", scale=colour_scale(styles), legend=None))
     y = alt.Y(
         "expected:Q",
@@ -59,8 +59,13 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
 
 def domain(frame: pd.DataFrame) -> tuple[float, float]:
     """The common y range: every speed-up, and as much of the intervals as leaves the speed-ups readable."""
+    frame = _drawn(frame)
     low, high = frame[["low", "at_least", "expected"]].min(axis=1), frame[["high", "at_most", "expected"]].max(axis=1)
     return results.ratio_domain(pd.DataFrame({"ratio": frame["expected"], "low": low, "high": high}))
+
+
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    return without_wide(without_wide(frame), ("expected", "at_least", "at_most"))
 
 
 def _x(frame: pd.DataFrame) -> alt.X:

@@ -13,7 +13,8 @@ from pandas.api import types
 from pandas.io.formats.style import Styler
 
 from lab.metrics.definition import Metric
-from lab.metrics.number_format import number, percent, ratio
+from lab.metrics.number_format import is_saving_too_wide, is_too_wide, number, percent, ratio
+from webapp.charts.axes import without_wide
 from webapp.shared import downloads
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
@@ -25,6 +26,7 @@ _RATIO = "%.2f×"
 _INTERVALS: Mapping[str, tuple[str, str]] = {
     "ratio": ("low", "high"),
     "speedup": ("low", "high"),
+    "gain": ("low", "high"),
     "saving": ("saving_low", "saving_high"),
 }
 #: Each such cell is written by the server; larger tables have the formats of their columns, which the browser applies.
@@ -109,7 +111,7 @@ def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame |
     without any value are hidden; the downloads have them.
     """
     if frame.size > _MOST_CELLS:
-        return frame, config
+        return _without_wide(frame), config
     plain, shown = frame.reset_index(drop=True), dict(config)
     shown |= dict.fromkeys(name for name in plain.columns if len(plain) and plain[name].isin(["", None]).all())
     texts: dict[str, Callable[[float], str]] = {}
@@ -122,7 +124,16 @@ def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame |
     for name, bounds in _INTERVALS.items():
         if name in texts and set(bounds) <= set(plain.columns):
             shown |= dict.fromkeys(bounds)
-    return plain.style.format(texts, na_rep=""), shown  # type: ignore[arg-type]  # pandas-stubs wants text for keys
+    return _without_wide(plain).style.format(texts, na_rep=""), shown  # type: ignore[arg-type]  # pandas-stubs wants text for keys
+
+
+def _without_wide(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table without the ends of intervals that are shown as unknown."""
+    for name, bounds in _INTERVALS.items():
+        if {name, *bounds} <= set(frame.columns):
+            judge = is_saving_too_wide if name == "saving" else is_too_wide
+            frame = without_wide(frame, (name, *bounds), judge)
+    return frame
 
 
 def _writer(frame: pd.DataFrame, name: str, column_format: str) -> Callable[[float], str] | None:

@@ -217,7 +217,8 @@ def _check(folder: Path, version: str) -> None:
     """Check the version in the metadata, which is cheap; vLLM is not imported."""
     code = "from importlib.metadata import version; print(version('vllm'))"
     command = (str(folder / "bin" / "python"), "-c", code)
-    installed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    installed = printed[-1] if printed else ""  # what Python loads at its start may have printed before
     if installed.partition("+")[0] != version:
         raise UserError(
             f"the installation in {folder} has vLLM {installed or 'missing'} instead of {version}: run this again"

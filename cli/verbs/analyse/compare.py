@@ -235,7 +235,7 @@ def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides:
     for arm_table in tables:
         table = arm_table.table
         print_text(f"\n{arm_table.arm}: {rows} by {columns}")
-        lines = [_line(row, table, arm_table.sweeps_by_row[row]) for row in table.rows]
+        lines = [_line(row, table, _mean_of(arm_table, row)) for row in table.rows]
         print_table((rows, *table.columns, "geometric mean"), [*lines, _last_line(table)])
         print_text(_sweep_sentence(arm_table))
 
@@ -253,10 +253,15 @@ def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], 
     )
 
 
-def _line(row: str, table: RatioTable, sweep: Comparison) -> list[str]:
+def _mean_of(arm_table: ArmTable, row: str) -> Interval | None:
+    """The mean of a row with its interval: a single row is the whole sweep, whose verdict has its own."""
+    return arm_table.sweep.ratio if len(arm_table.table.rows) == 1 else arm_table.sweeps_by_row[row].ratio
+
+
+def _line(row: str, table: RatioTable, within: Interval | None) -> list[str]:
     cells = [table.cells.get((row, column)) for column in table.columns]
     mean = table.gmeans_by_row[row]
-    return [row, *(_cell(cell) for cell in cells), "" if mean is None else f"{times(mean)}{_in_brackets(sweep.ratio)}"]
+    return [row, *(_cell(cell) for cell in cells), "" if mean is None else f"{times(mean)}{_in_brackets(within)}"]
 
 
 def _last_line(table: RatioTable) -> list[str]:

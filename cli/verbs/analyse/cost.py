@@ -13,7 +13,7 @@ from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.errors import UserError
-from lab.metrics.number_format import number
+from lab.metrics.number_format import between, number
 from warehouse.queries.comparing.capacities import ArmCapacity
 from warehouse.queries.comparing.carried_loads import CarriedLoad, carried_loads
 from warehouse.queries.costs import ArmCost, saving_words, study_costs
@@ -68,7 +68,7 @@ def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
     if arm.found is None:
         beyond = f"above {number(arm.least)}" if arm.least is not None else f"below {number(arm.greatest)}"
         return (*where, f"{beyond} {arm.unit}", "", cost, arm.currency)
-    interval = f"{number(arm.found.low)} to {number(arm.found.high)}"
+    interval = between(arm.found.value, arm.found.low, arm.found.high)
     return (*where, f"{number(arm.found.value)} {arm.unit}", interval, cost, arm.currency)
 
 

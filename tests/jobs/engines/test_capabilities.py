@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,13 +91,56 @@ def test_an_engine_that_does_not_answer_has_what_its_kind_has_and_flags_unknown(
     assert has.flags is None
 
 
-def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(tmp_path: Path) -> None:
+LOUD_VLLM = """
+import argparse, dataclasses, os, sys, typing
+print("loading", end="")
+os.write(1, b"\\r50%")
+SpeculativeMethod = typing.Literal["ngram"]
+FlexibleArgumentParser = argparse.ArgumentParser
+
+@dataclasses.dataclass
+class SpeculativeConfig:
+    model: str = ""
+
+def make_arg_parser(parser):
+    parser.add_argument("--seed")
+    print("made", end="", flush=True)
+    return parser
+"""
+
+
+def test_what_an_engine_prints_while_it_is_imported_does_not_hide_its_answer(tmp_path: Path) -> None:
+    install(tmp_path / "env")
+    for module in ("vllm.utils", "vllm.config", "vllm.entrypoints.openai.cli_args"):
+        file = tmp_path.joinpath("loud", *module.split(".")).with_suffix(".py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(LOUD_VLLM)
+    python = tmp_path / "env" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nshift\nPYTHONPATH={tmp_path / "loud"} exec {sys.executable} "$@"\n')
+    has = capabilities(host(tmp_path, table("vllm")), "vllm")
+    assert (has.methods, has.flags, has.speculation) == (("ngram",), ("help", "seed"), ("model",))
+
+
+@pytest.mark.parametrize(
+    ("prints", "version"),
+    [
+        ("echo starting; echo 0.12.0", "0.12.0"),
+        ("echo vllm 0.32.0+cpu; echo 'leaked 2 objects at shutdown'", "0.32.0+cpu"),
+        ("echo v0.5.6.post2; echo", "v0.5.6.post2"),
+        ("echo 1.2.0rc3", "1.2.0rc3"),
+        ("echo 'there is no such image'", None),
+        ("echo 'pulled 12'", None),
+    ],
+)
+def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(
+    tmp_path: Path, prints: str, version: str | None
+) -> None:
     program = tmp_path / "docker"
-    program.write_text("#!/bin/sh\necho starting\necho 0.12.0\n")
+    program.write_text(f"#!/bin/sh\n{prints}\n")
     program.chmod(0o755)
     more = f'version_command = ["{program}", "run", "image"]'
     has = capabilities(host(tmp_path, table("vllm", str(program), more)), "vllm")
-    assert (has.version, has.flags) == ("0.12.0", None)
+    assert (has.version, has.flags) == (version, None)
 
 
 def test_what_is_not_installed_is_not_learned_and_asking_for_it_says_so(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def sentences(as_is: float, one_more: float, best: Prospect | None, *, more_s: f
 def test_prospects_are_told_whole() -> None:
     better = Prospect(Size(4, 1), 29.4, 2580.0)
     assert sentences(25.6, 28.7, better) == (
-        "about 26 of 30 cells will be decided; 12 more minutes would decide 29",
+        "about 26 of 30 cells will be decided; 12 min more would decide 29",
         "",  # 26 of 30 are enough, and the other plan takes longer
     )
     assert sentences(10.0, 10.4, better) == (
@@ -190,7 +190,7 @@ def test_prospects_are_told_whole() -> None:
         "4 repeats would decide about 29 of 30 in 43 min.",
     )
     assert sentences(10.0, 12.0, None, more_s=60.0) == (
-        "about 10 of 30 cells will be decided; 1 more minute would decide 12",
+        "about 10 of 30 cells will be decided; 1 min more would decide 12",
         "No plan of up to 8 engine starts of each arm decides 80% of the cells.",
     )
     assert sentences(24.0, 24.0, None)[1] == ""

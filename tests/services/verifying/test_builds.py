@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,18 @@ def test_an_engine_without_a_python_to_ask_is_not_known(tmp_path: Path) -> None:
     python.chmod(0o755)
     with pytest.raises(ValueError, match="its Python says: No module named torch"):
         build_of(tmp_path / "vllm")
+
+
+def test_what_torch_prints_does_not_hide_its_build(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(
+        "import atexit, types\nprint('loading', end='', flush=True)\natexit.register(print, 'done')\n"
+        "version = types.SimpleNamespace(cuda='12.8')\ncuda = types.SimpleNamespace(get_arch_list=lambda: ['sm_90'])\n",
+        encoding="utf-8",
+    )
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    assert build_of(tmp_path / "vllm") == Build("12.8", ("sm_90",))
 
 
 TWO_NODES = [frozenset(range(4)), frozenset(range(4, 8))]

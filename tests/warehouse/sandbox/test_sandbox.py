@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,29 @@ def test_exactly_one_statement_is_taken(limited: Settings, sql: str, number: int
 def test_a_mistake_is_answered_in_duckdbs_own_words(limited: Settings) -> None:
     with pytest.raises(QueryError, match='Referenced column "output_tok" not found'):
         run_sql(limited, "select output_tok from results")
+
+
+def test_a_statement_longer_than_duckdbs_two_quiet_seconds_is_answered(limited: Settings) -> None:
+    rows, took_s, start_s = 200_000_000, 0.0, _seconds(limited, "select 1")
+    while took_s < start_s + 4:  # DuckDB draws a progress bar from the second second on
+        rows *= 2
+        took_s = _seconds(limited, f"select count(hash(i)) from range({rows}) t(i)", rows)
+
+
+def _seconds(settings: Settings, sql: str, number: int = 1) -> float:
+    before_s = time.monotonic()
+    assert run_sql(settings, sql).rows() == [[number]]
+    return time.monotonic() - before_s
+
+
+def test_what_libraries_print_does_not_get_into_the_answer(limited: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = "print('stray', flush=True); os.write(1, b'stray')"
+    loud = runner._CHILD.replace("sys.exit(", f"{prints}; status = ")[:-1] + f"; {prints}; sys.exit(status)"
+    monkeypatch.setattr(runner, "_CHILD", loud)
+    assert run_sql(limited, "select 'draft'").rows() == [["draft"]]
+    with pytest.raises(QueryError, match='Referenced column "nothing" not found') as refused:
+        run_sql(limited, "select nothing from results")
+    assert "stray" not in str(refused.value)
 
 
 def test_rows_past_the_limit_are_left_out_and_that_is_said(limited: Settings) -> None:

@@ -246,6 +246,8 @@ def test_one_repeat_has_no_best_cell_and_no_break_even() -> None:
         )
     assert "a single measurement is not a result" in tables.repeats_sentence(frames.speedup(repeats=1))
     assert "95 % intervals" in tables.repeats_sentence(frames.speedup(repeats=3))
+    with_intervals = frames.speedup(repeats=3).assign(repeats=1)  # by what other cells scatter
+    assert "no intervals" not in tables.repeats_sentence(with_intervals)
 
 
 def test_a_control_is_never_the_best_cell() -> None:

@@ -103,7 +103,7 @@ async def test_sampling_is_always_sent(
         server.base_url,
         "normal",
         kind,
-        parameters=RequestParams(Sampling(seed=5), 9, ignore_eos=True, timeout_s=10),
+        parameters=RequestParams(Sampling(seed=5), 9, ignore_eos=True, timeout_s=120),
     )
     (body,) = server.bodies
     assert (body["temperature"], body["top_p"], body["seed"]) == (0.0, 1.0, 5)
@@ -127,7 +127,7 @@ async def test_tokens_are_asked_for_of_nobody_who_may_not_know_how_and_of_no_sam
     connections: Connections, server: Server
 ) -> None:
     assert (await sent(connections, server.base_url, "normal")).output_token_ids is None
-    sampled = RequestParams(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=10)
+    sampled = RequestParams(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=120)
     telling = Endpoint(server.base_url, "normal", token_ids=True)
     assert (await send(connections, telling, PROMPT, sampled, time.perf_counter)).output_token_ids is None
     assert [body.get("return_token_ids") for body in server.bodies] == [None, None]
@@ -208,8 +208,11 @@ async def test_tokens_are_not_guessed_without_usage(connections: Connections, se
 
 
 async def test_an_answer_that_takes_too_long_is_an_error(connections: Connections, server: Server) -> None:
-    record = await sent(connections, server.base_url, "half", parameters=params(timeout_s=1.0))
-    assert record.error == "no complete answer within 1 s"
+    for timeout_s in (1, 8, 64):  # the first token comes at once, unless the machine stands still
+        record = await sent(connections, server.base_url, "half", parameters=params(timeout_s=timeout_s))
+        assert record.error == f"no complete answer within {timeout_s} s"
+        if record.output_text:
+            break
     assert record.output_text == "Once"
 
 

@@ -70,7 +70,7 @@ async def post(
     connections: Connections, port: int, *, host: str = "127.0.0.1", scheme: str = "http", most_bytes: int = MOST_BYTES
 ) -> tuple[Response, Received]:
     received, url = Received(), f"{scheme}://{host}:{port}/path"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         done = await connections.post(url, {"X": "y"}, b"body", received, time.perf_counter, most_bytes=most_bytes)
     return done, received
 
@@ -144,7 +144,9 @@ async def test_a_connection_that_the_server_has_closed_meanwhile_is_not_used_aga
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"
     async with talking(saying(whole)) as port:
         await post(connections, port)
-        await asyncio.sleep(0.05)  # its goodbye arrives
+        async with asyncio.timeout(120):
+            while connections._selector.get_map():  # noqa: ASYNC110 - until its goodbye has come; no event of ours
+                await asyncio.sleep(0.01)
         assert (await post(connections, port))[1].body == b"1"
 
 
@@ -157,17 +159,28 @@ async def test_an_exchange_that_was_given_up_leaves_no_connection_behind(connect
 
 
 async def test_chunks_have_the_times_of_their_coming(connections: Connections) -> None:
+    """Each chunk is sent some time after the one before has come."""
+    has_come = asyncio.Semaphore(0)
+
+    class Telling(Received):
+        def receive(self, t_s: float, received: bytes) -> None:
+            super().receive(t_s, received)
+            has_come.release()
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\nbody")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(3):
             writer.write(b"1\r\nx\r\n")
+            await has_come.acquire()
             await asyncio.sleep(0.05)
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 
-    async with talking(talk) as port:
-        _, received = await post(connections, port)
+    received = Telling()
+    async with talking(talk) as port, asyncio.timeout(120):
+        url = f"http://127.0.0.1:{port}/"
+        await connections.post(url, {}, b"body", received, time.perf_counter, most_bytes=MOST_BYTES)
     assert received.body == b"xxx"
     assert all(later - earlier > 0.03 for earlier, later in zip(received.times_s, received.times_s[1:], strict=False))
 

@@ -70,7 +70,7 @@ async def metrics(url: str) -> dict[str, float]:
     return {name: float(value) for name, value in samples}
 
 
-async def until(condition: Callable[[dict[str, float]], bool], url: str, within_s: float = 20.0) -> dict[str, float]:
+async def until(condition: Callable[[dict[str, float]], bool], url: str, within_s: float = 120.0) -> dict[str, float]:
     """The metrics as soon as they fulfil the condition."""
     deadline_s = time.monotonic() + within_s
     while not condition(counters := await metrics(url)):

@@ -147,10 +147,10 @@ def _sample(row: Row, requests: Requests | None) -> RunSample:
 
 
 def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
-    """The metric's mean on each engine start, in each cell with several on the hardware of these jobs, which are
-    themselves left out.
+    """The metric's mean on each engine start, in each cell with several on the hardware of these jobs, of runs that had
+    ended before the first run of these jobs began. So nothing that is measured later changes what they are judged by.
 
-    Only starts within a job: two jobs may differ by more than chance.
+    Empty if it is unknown when that was. Only starts within a job: two jobs may differ by more than chance.
     """
     rows = con.execute(_HISTORY.format(metric=known_metric(metric)), [list(jobs)]).fetchall()
     return [list(values) for (values,) in rows]
@@ -215,17 +215,25 @@ _RUNS = """
     FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
 """
+#: The rule of valid_latest_runs for the attempts of that time: the view has later ones in their place. A job that was
+#: submitted later ran later, too, whatever the clock of its host says. The sums of `avg` depend on the order of rows.
 _HISTORY = """
-    WITH launches AS (
-        SELECT job_id, coalesce(cell_id, cell_key) AS cell, launch_index, avg("{metric}") AS number,
-            max(started_at) AS started_at
-        FROM valid_latest_runs
-        WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest($1))) AND "{metric}" IS NOT NULL
-            AND origin = 'measured' AND NOT list_contains($1, job_id)
-        GROUP BY ALL
+    WITH begun AS (SELECT min(started_at) AS moment FROM runs WHERE list_contains($1, job_id)),
+    earlier AS (
+        SELECT * FROM results, begun
+        WHERE hardware IN (SELECT hardware FROM runs WHERE list_contains($1, job_id)) AND NOT list_contains($1, job_id)
+            AND origin = 'measured' AND status = 'completed' AND is_valid IS NOT false AND search IS NULL
+            AND epoch(started_at) + window_s <= epoch(moment)
+            AND job_id NOT IN (SELECT job_id FROM jobs, begun WHERE submitted_at >= moment)
+        QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
+    ),
+    launches AS (
+        SELECT job_id, coalesce(cell_id, cell_key) AS cell, launch_index,
+            list_avg(list("{metric}" ORDER BY started_at, run_id)) AS number, max(started_at) AS started_at
+        FROM earlier WHERE "{metric}" IS NOT NULL GROUP BY ALL
     )
     SELECT list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell HAVING count(*) >= 2
-    ORDER BY max(started_at) DESC LIMIT 200
+    ORDER BY max(started_at) DESC, job_id, cell LIMIT 200
 """
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.
 _OUTPUTS = f"""

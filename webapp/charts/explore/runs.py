@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lab.comparison.spread import student
 from lab.metrics.histogram import Counts, cumulative, quantile
-from lab.metrics.number_format import bounds, number
+from lab.metrics.number_format import bounds, is_too_wide, number
 from webapp.charts.axes import SHORT, number_tooltip, with_written
 from webapp.charts.explore.axes import Axis, dash_scale, natural
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale
@@ -67,7 +67,7 @@ def _scaled(rows: pd.DataFrame, axis: Axis) -> pd.Series:
 
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
-    """x, series, origin, y (mean), low, high, runs, verdict: one row per x and series.
+    """x, series, origin, y (mean), low, high, y_written (with both), runs, verdict: one row per x and series.
 
     `low` and `high` are the mean's 95 % interval by Student's t, null for a single run. Where all runs are of one cell
     whose ratio is drawn, y is that ratio with the interval that its verdict stands on. `verdict` is empty for several.
@@ -77,14 +77,25 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
     half = student(np.maximum(table["runs"] - 1, 1), 0.95) * table.pop("spread") / np.sqrt(table["runs"])
     table = table.assign(low=table["y"] - half, high=table["y"] + half)
     if "cells" not in table:
-        return table.assign(verdict="")
+        return _with_written_ends(table.assign(verdict=""), of_ratio=False)
     is_one = table.pop("cells") == 1
     table["verdict"] = table["verdict"].where(is_one, "")
     if "ratio" in table:
         is_one &= table["ratio"].notna()
         for shown, judged in (("y", "ratio"), ("low", "ratio_low"), ("high", "ratio_high")):
             table[shown] = table[shown].mask(is_one, table.pop(judged))
-    return table
+        return _with_written_ends(table, of_ratio=is_one)
+    return _with_written_ends(table, of_ratio=False)
+
+
+def _with_written_ends(table: pd.DataFrame, *, of_ratio: pd.Series | bool) -> pd.DataFrame:
+    """Adds `y_written`, and leaves out the ends that are shown as unknown."""
+    marked = table.assign(of_ratio=of_ratio)
+    columns = [marked[name] for name in ("y", "low", "high", "of_ratio")]
+    intervals = [(*ends, bool(ratio)) for *ends, ratio in zip(*columns, strict=True)]
+    texts = [f"{number(y)} {bounds(y, low, high, of_ratio=ratio)}".rstrip() for y, low, high, ratio in intervals]
+    is_wide = [is_too_wide(y, low, high, of_ratio=ratio) for y, low, high, ratio in intervals]
+    return table.assign(y_written=texts, **{end: table[end].mask(is_wide) for end in ("low", "high")})
 
 
 def _of_cells(rows: pd.DataFrame) -> dict[str, Any]:
@@ -108,7 +119,7 @@ def with_whiskers(
 
 def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """`rows` of `numbers` with `series`. The series stand side by side at each place."""
-    base = alt.Chart(_dodged(_written_means(rows), scene)).encode(x=_x_of_runs(scene), color=_colour(scene))
+    base = alt.Chart(_dodged(means(rows), scene)).encode(x=_x_of_runs(scene), color=_colour(scene))
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
     whiskers = base.transform_filter("isValid(datum.low)").mark_rule(
         strokeWidth=1.5, opacity=0.6, clip=True, xOffset=_DODGE
@@ -137,7 +148,7 @@ def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """`rows` of `numbers` with `series`; the x axis is a dimension."""
     order = [style.arm for style in scene.styles]
     offset = alt.XOffset("series:N", sort=order)
-    base = alt.Chart(_written_means(rows)).encode(x=_x_of_runs(scene, banded=True), xOffset=offset)
+    base = alt.Chart(means(rows)).encode(x=_x_of_runs(scene, banded=True), xOffset=offset)
     fill = alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None)
     stroke = alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None)
     bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2, strokeWidth=1.5).encode(
@@ -243,12 +254,6 @@ def _written(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
     """The rows with the numbers of both axes in writing, for tooltips."""
     numbers_of = {field: axis for field, axis in (("x", scene.x), ("y", scene.y)) if axis.kind == "number"}
     return rows.assign(**{f"{field}_written": rows[field].map(number) for field in numbers_of})
-
-
-def _written_means(rows: pd.DataFrame) -> pd.DataFrame:
-    table = means(rows)
-    limits = zip(table["y"], table["low"], table["high"], strict=True)
-    return table.assign(y_written=[f"{number(y)} {bounds(y, low, high)}".rstrip() for y, low, high in limits])
 
 
 def _tip(axis: Axis, field: str) -> alt.Tooltip:

@@ -19,11 +19,12 @@ from lab.comparison.tables import Cell
 from lab.comparison.verdict import MARKS
 from lab.metrics import histogram
 from lab.metrics.catalogue import BY_NAME
-from lab.metrics.number_format import ratio
+from lab.metrics.number_format import bounds, ratio
 from warehouse.queries.comparing.by_group import Metric
 from warehouse.queries.comparing.comparisons import Pair
 from warehouse.queries.comparing.quality import ArmQuality
 from warehouse.queries.comparing.ratio_tables import ArmTable
+from webapp.charts.axes import without_wide
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare.data import LATENCIES
 from webapp.pages.compare.selection import Choice
@@ -47,17 +48,18 @@ _HEAT = ["arm", "row", "column", "is_mean", "ratio", "low", "high", "verdict", "
 
 
 def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
-    table = arm_table.table
+    table, sweep = arm_table.table, arm_table.sweep
     rows = [_cell(arm_table.arm, *place, cell) for place, cell in table.cells.items()]
+    whole = _interval(sweep.ratio) | {"verdict": sweep.verdict.word, "basis": sweep.comparison.basis}
     if len(table.columns) > 1:
         sweeps = arm_table.sweeps_by_row
-        rows += [_mean(arm_table.arm, row, MEAN, table.gmeans_by_row[row], sweeps[row]) for row in table.rows]
+        means = [_mean(arm_table.arm, row, MEAN, table.gmeans_by_row[row], sweeps[row]) for row in table.rows]
+        rows += [mean | whole | {"ratio": mean["ratio"]} for mean in means] if len(means) == 1 else means
     if len(table.rows) > 1:
-        rows += [_mean(arm_table.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
+        means = [_mean(arm_table.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
+        rows += [mean | whole | {"ratio": mean["ratio"]} for mean in means] if len(means) == 1 else means
     if len(table.rows) > 1 and len(table.columns) > 1:
-        whole, sweep = _mean(arm_table.arm, MEAN, MEAN, table.gmean, arm_table.sweep.comparison), arm_table.sweep
-        judged = _interval(sweep.ratio) | {"ratio": table.gmean, "verdict": sweep.verdict.word}
-        rows.append(whole | judged)
+        rows.append(_mean(arm_table.arm, MEAN, MEAN, table.gmean, None) | whole | {"ratio": table.gmean})
     return rows
 
 
@@ -70,10 +72,10 @@ def _cell(arm: str, row: str, column: str, cell: Cell) -> dict[str, Any]:
 def _mean(arm: str, row: str, column: str, mean: float | None, sweep: Comparison | None) -> dict[str, Any]:
     """The mean of the cells' ratios; its interval is the sweep's, which counts whole repeats."""
     here = {"arm": arm, "row": row, "column": column, "is_mean": True, "verdict": None}
-    bounds = (
+    within = (
         {"low": None, "high": None, "basis": ""} if sweep is None else _interval(sweep.ratio) | {"basis": sweep.basis}
     )
-    return here | bounds | {"ratio": mean}
+    return here | within | {"ratio": mean}
 
 
 def _interval(ratio: Interval | None) -> dict[str, float | None]:
@@ -108,7 +110,8 @@ def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
         about = {"arm": arm, "workload": workload, "words": sentence(even), "sure": even.sure}
         rows += [about | crossing.__dict__ for crossing in even.crossings] or [about]
     names = ["arm", "workload", "words", "sure", "concurrency", "low", "high"]
-    return pd.DataFrame(rows, columns=names).astype({"concurrency": float, "low": float, "high": float})
+    found = pd.DataFrame(rows, columns=names).astype({"concurrency": float, "low": float, "high": float})
+    return without_wide(found, ("concurrency", "low", "high"))
 
 
 def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
@@ -225,7 +228,8 @@ def surface_lines(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
         for crossing in even.crossings
     ]
     names = ["arm", "row", "at", "low", "high"]
-    return pd.DataFrame(rows, columns=names).astype({"at": float, "low": float, "high": float})
+    found = pd.DataFrame(rows, columns=names).astype({"at": float, "low": float, "high": float})
+    return without_wide(found, ("at", "low", "high"))
 
 
 def matrix(cells: Sequence[MatrixCell]) -> pd.DataFrame:
@@ -250,8 +254,8 @@ def matrix(cells: Sequence[MatrixCell]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names).astype({"low": float, "high": float})
 
 
-def _bounds(length: Interval) -> str:
-    return "" if length.low is None or length.high is None else f"[{length.low:.2f}, {length.high:.2f}]"
+def _bounds(found: Interval) -> str:
+    return bounds(found.value, found.low, found.high, decimals=2)
 
 
 MATRIX: dict[str, Any] = {
@@ -276,7 +280,9 @@ SURFACE: dict[str, Any] = {
     **columns("arm"),
     "context_tokens": _number("Context up to (tokens)", format="%,d"),
     "concurrency": _number("Concurrency", format="%d"),
-    "gain": _number("Gain (×)", format="%.2f", help="Time per output token, baseline / arm: above 1 the arm is faster"),
+    "gain": _number(
+        "Gain [95 %]", format="%.2f×", help="Time per output token, baseline / arm: above 1 the arm is faster"
+    ),
     "low": _number("95 % from", format="%.2f"),
     "high": _number("95 % to", format="%.2f"),
     "word": _text("Verdict"),
@@ -398,8 +404,8 @@ def _quality(found: ArmQuality) -> dict[str, object]:
 
 def _points(difference: Interval) -> str:
     """In percentage points, with the interval: `-3.0 [-5.1, -0.9]`."""
-    bounds = ", ".join(f"{100 * (bound or 0.0):+.1f}" for bound in (difference.low, difference.high))
-    return f"{100 * difference.value:+.1f} [{bounds}]"
+    ends = ", ".join(f"{100 * (bound or 0.0):+.1f}" for bound in (difference.low, difference.high))
+    return f"{100 * difference.value:+.1f} [{ends}]"
 
 
 QUALITIES = columns("arm", "workload") | {

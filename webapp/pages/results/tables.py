@@ -173,6 +173,8 @@ def _all_of(column: pd.Series) -> str:
 def repeats_sentence(cells: pd.DataFrame) -> str:
     """What the intervals on the page are based on."""
     repeats = sorted(set(cells["repeats"].dropna().astype(int)))
+    if repeats == [1] and cells["low"].notna().any():
+        return "One repeat per cell: the intervals stand on how far other cells scatter."
     if not repeats or repeats == [1]:
         return "One repeat per cell: there are no intervals, and a single measurement is not a result."
     counted = f"{repeats[0]}" if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import duckdb
 import pandas as pd
@@ -11,7 +12,7 @@ import streamlit as st
 
 from lab.capacity.result import UNITS
 from lab.comparison.verdict import READING_WORDS
-from lab.metrics.number_format import bounds, number, times
+from lab.metrics.number_format import between, bounds, number, times
 from warehouse.queries.comparing import carried_loads as queries
 from warehouse.queries.comparing.carried_loads import CarriedLoad
 from webapp.shared import published_data
@@ -80,7 +81,7 @@ def _interval(carried: CarriedLoad) -> str:
     return (
         "beyond the bounds of the search"
         if interval is None
-        else f"{_load(carried, interval.low)} to {_load(carried, interval.high)}"
+        else between(interval.value, interval.low, interval.high, partial(_load, carried))
     )
 
 

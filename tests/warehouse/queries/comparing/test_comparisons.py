@@ -97,7 +97,8 @@ def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_meas
     for earlier in range(3):
         for repeat, factor in enumerate(SLOWER["plain"]):
             run, cell = f"earlier-{earlier}-{repeat}", Identity(cell_id="0" * 64, arm_id="", workload_id="", load_id="")
-            write_arm(settings, "plain", repeat, factor, run_id=run, cell_key=run, job_id=run[:-2], identity=cell)
+            of = {"run_id": run, "cell_key": run, "job_id": run[:-2], "identity": cell}
+            write_arm(settings, "plain", repeat, factor, **of, started_at="2026-01-01T00:00:00+00:00")
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         (pair,) = compare_study(con, "job-1").pairs
