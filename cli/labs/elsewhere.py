@@ -120,8 +120,8 @@ class Elsewhere(Lab):
     def job(self, name: str) -> Job:
         return _job(self._lab.job(name))
 
-    def what_workers_wait_for(self) -> str:
-        return ""  # its pages say it
+    def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:  # noqa: ARG002 - the signature is Lab's
+        return {}  # its pages say it
 
     @_asking
     def submit(self, study: Study, priority: int = 0) -> str:
