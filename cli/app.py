@@ -213,3 +213,12 @@ def main() -> None:
 
         print_error(f"drafthouse: {error}")
         raise SystemExit(2) from None
+    except Exception as error:
+        from warehouse.app_db.engine import DATABASE_ERRORS, database_words  # noqa: PLC0415 - likewise
+
+        if not isinstance(error, DATABASE_ERRORS):
+            raise
+        from cli.output import print_error  # noqa: PLC0415 - likewise
+
+        print_error(f"drafthouse: the app database does not answer: {database_words(error)}")
+        raise SystemExit(2) from None

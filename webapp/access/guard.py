@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
-import sqlalchemy as sa
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -21,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from lab.errors import UserError
+from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.access import pace
 from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.access.headers import page_headers
@@ -108,7 +108,7 @@ class Guard:
         look = by_cookie if token is None else partial(self._gate.actor_with, token)
         try:
             actor = await run_in_threadpool(look)
-        except (UserError, sa.exc.DBAPIError):
+        except (UserError, *DATABASE_ERRORS):
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
         if actor is None:
             return self._to_login(scope)

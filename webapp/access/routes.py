@@ -20,7 +20,7 @@ from starlette.routing import Route
 from jobs.access import accounts, passwords, sessions
 from lab.access import Role
 from lab.errors import UserError
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import DATABASE_ERRORS, reading
 from warehouse.queries.connect import open_warehouse
 from webapp.access import login_page, oidc
 from webapp.access.gate import Gate
@@ -94,7 +94,7 @@ def _parts(gate: Gate, _look: int) -> dict[str, str]:
     try:
         with reading(gate.engine).connect() as connection:
             connection.execute(sa.select(1))
-    except (UserError, sa.exc.DBAPIError):
+    except (UserError, *DATABASE_ERRORS):
         found["database"] = "away"
     try:
         with closing(open_warehouse(gate.settings.warehouse_file)):

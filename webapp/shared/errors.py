@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import duckdb
-import sqlalchemy as sa
 import streamlit as st
 
 from lab.errors import UserError
+from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 from webapp.shared.text import literal
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -21,8 +24,9 @@ def show_user_errors() -> Iterator[None]:
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         st.stop()
-    except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
-        _show_lost("job table", error.orig)
+    except DATABASE_ERRORS as error:
+        _log.warning("the app database does not answer", exc_info=error)
+        _show_lost("job table", database_words(error))
     except duckdb.IOException as error:
         _show_lost("warehouse", error)
 
