@@ -216,10 +216,14 @@ def main() -> None:
 
         print_error(f"drafthouse: {error}")
         raise SystemExit(2) from None
-    except Exception:  # noqa: BLE001 - shown whole, in a form that steers no terminal
-        import traceback  # noqa: PLC0415 - likewise
+    except Exception as error:  # noqa: BLE001 - shown whole, in a form that steers no terminal
+        from cli.output import print_error, print_literally  # noqa: PLC0415 - likewise
+        from warehouse.app_db.engine import DATABASE_ERRORS, database_words  # noqa: PLC0415 - likewise
 
-        from cli.output import print_literally  # noqa: PLC0415 - likewise
+        if isinstance(error, DATABASE_ERRORS):
+            print_error(f"drafthouse: the app database does not answer: {database_words(error)}")
+            raise SystemExit(2) from None
+        import traceback  # noqa: PLC0415 - likewise
 
         print_literally(traceback.format_exc(), end="", on_stderr=True)  # it may quote what others wrote
         raise SystemExit(1) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from cli.output import printable
 from cli.progress import runs_ended, time_left, what_runs
 from jobs.queue import job
 from jobs.table import ACTIVE, Job
-from jobs.worker_registry import what_workers_wait_for
+from jobs.worker_registry import why_jobs_wait
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
 
@@ -32,8 +32,8 @@ def follow(app_database_url: str, job_id: str, tend: Callable[[], None], *, on_s
     """Show progress and time left until the job ends, and return it. Calls `tend` twice a second."""
     engine = app_engine(app_database_url)
     try:
-        waits = partial(what_workers_wait_for, engine)
-        return follow_job(lambda: job(engine, job_id), tend, waits=waits, on_stderr=on_stderr)
+        waits = partial(why_jobs_wait, engine)
+        return follow_job(lambda: job(engine, job_id), tend, why_jobs_wait=waits, on_stderr=on_stderr)
     finally:
         engine.dispose()
 
@@ -42,13 +42,13 @@ def follow_job(
     look: Callable[[], Job],
     tend: Callable[[], None] = lambda: None,
     *,
-    waits: Callable[[], str] = lambda: "",
+    why_jobs_wait: Callable[[Sequence[Job]], Mapping[str, str]] = lambda _jobs: {},
     on_stderr: bool = False,
 ) -> Job:
-    """Follow the job that `look` returns in the same way. `waits` says what keeps workers from beginning."""
+    """Follow the job that `look` returns in the same way. `why_jobs_wait` says what keeps workers from beginning."""
     console = Console(stderr=on_stderr)
     show = _bar if console.is_terminal else _lines
-    return show(console, look, tend, lambda now: waits() if now.progress is None else "")
+    return show(console, look, tend, lambda now: "" if now.progress else why_jobs_wait([now]).get(now.job_id, ""))
 
 
 def all_runs_published(warehouse_file: Path, ended: Job) -> bool:

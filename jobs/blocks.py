@@ -95,9 +95,9 @@ def helping(engine: sa.Engine, job: Job, worker: str, lease_s: float) -> bool:
 
 
 def finish_block(engine: sa.Engine, job: Job, block: int, worker: str) -> None:
-    """Every run of the block has a bundle. Raises LeaseLost."""
+    """Every run of the block has a bundle. May be repeated. Raises LeaseLost."""
     with engine.begin() as connection:
-        mine = job_blocks.update().where(_own(job, worker), job_blocks.c.block == block)
+        mine = job_blocks.update().where(_of(job), job_blocks.c.worker == worker, job_blocks.c.block == block)
         if connection.execute(mine.values(is_done=True)).rowcount != 1:
             raise LeaseLost(f"block {block} of job {job.job_id} is no longer {worker}'s")
 

@@ -10,11 +10,12 @@ import json
 import logging
 import traceback
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
+from jobs.needed_engines import EnginesHere
 from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, get_job, job_from_row
 from jobs.turns import in_turn
 from lab.errors import DrafthouseError
@@ -43,8 +44,9 @@ def claim(
     has_gpus: bool = True,
     starts_engines: bool = True,
     but: Collection[str] = (),
+    engines: EnginesHere | None = None,
 ) -> Job | None:
-    """Take the first queued job (`jobs.turns`) that may run on `hardware`, or return None.
+    """Take the first queued job (`jobs.turns`) that may run on `hardware` with these engines, or return None.
 
     No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
     this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
@@ -59,7 +61,7 @@ def claim(
         beside, shared = _running_beside(connection, worker), _shared_beside(connection, worker)
         if any(_is_alone(row["study_json"], has_gpus=has_gpus) for row in beside):
             return None
-        for job_id in _queued(connection, hardware, passed_over | set(but)):
+        for job_id in _queued(connection, hardware, passed_over | set(but), engines):
             if (row := _locked(connection, job_id)) is None:
                 continue  # another worker has just taken it
             try:
@@ -117,12 +119,15 @@ def _shared_beside(connection: sa.Connection, worker: str) -> set[str]:
     return {row.job_id for row in rows if row.worker.partition("/")[0] == host}
 
 
-def _queued(connection: sa.Connection, hardware: str, passed_over: Collection[str]) -> list[str]:
-    """Return the ids of the queued jobs that this hardware may run, in turn."""
+def _queued(
+    connection: sa.Connection, hardware: str, passed_over: Collection[str], engines: EnginesHere | None
+) -> Iterable[str]:
+    """Return the ids of the queued jobs that this hardware may run with these engines, in turn."""
     running = connection.scalars(sa.select(jobs.c.submitted_by).where(jobs.c.state == "running")).all()
     columns = (jobs.c.job_id, jobs.c.priority, jobs.c.submitted_at, jobs.c.submitted_by, _fits(hardware).label("fits"))
     waiting = connection.execute(sa.select(*columns).where(jobs.c.state == "queued")).all()
-    return [row.job_id for row in in_turn(waiting, running) if row.fits and row.job_id not in passed_over]
+    fitting = [row.job_id for row in in_turn(waiting, running) if row.fits and row.job_id not in passed_over]
+    return fitting if engines is None else engines.runnable(connection, fitting)
 
 
 def _locked(connection: sa.Connection, job_id: str) -> sa.RowMapping | None:
@@ -182,21 +187,26 @@ def release(engine: sa.Engine, job_id: str, worker: str, why: str = "stopped") -
 
 
 def another_waits(
-    engine: sa.Engine, job: Job, hardware: str, set_aside: Collection[str] = (), *, has_gpus: bool
+    engine: sa.Engine,
+    job: Job,
+    hardware: str,
+    set_aside: Collection[str] = (),
+    *,
+    has_gpus: bool,
+    engines: EnginesHere | None = None,
 ) -> bool:
     """Return whether a queued job could have the slot of this running one, which is spread and has ended a block.
 
-    It must be of no lower priority and fit the hardware. One that is measured alone waits until the host is quiet, and
-    whatever comes after it waits, too; one that is measured alone itself makes room for nobody.
+    It must be of no lower priority and fit the hardware and the engines. One that is measured alone waits until the
+    host is quiet, and whatever comes after it waits, too; one that is measured alone itself makes room for nobody.
     """
     if _alone_or_default(job.study.alone, has_gpus=has_gpus):
         return False
     with reading(engine).connect() as connection:
-        in_order = _queued(connection, hardware, set_aside)
-        if not in_order:
+        first = next(iter(_queued(connection, hardware, set_aside, engines)), None)
+        if first is None:
             return False
-        first = connection.execute(sa.select(jobs.c.priority, jobs.c.study_json).where(jobs.c.job_id == in_order[0]))
-        row = first.one()
+        row = connection.execute(sa.select(jobs.c.priority, jobs.c.study_json).where(jobs.c.job_id == first)).one()
     return bool(row.priority >= job.priority) and not _is_alone(row.study_json, has_gpus=has_gpus)
 
 

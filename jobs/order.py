@@ -69,9 +69,9 @@ def estimated_starts(
 ) -> Mapping[str, datetime | None]:
     """Estimate when each queued job will start, by its id; None if no present worker may take it.
 
-    A worker that becomes free takes the first job that its hardware allows; the simulation applies the same rule. A
-    study that is spread makes room for others after each block, and its rest waits for its turn again. `takes_s`
-    returns the seconds of a study; a running job takes as long as its own progress says.
+    A worker that becomes free takes the first job that its hardware and engines allow; the simulation applies the same
+    rule. A study that is spread makes room for others after each block, and its rest waits for its turn again.
+    `takes_s` returns the seconds of a study; a running job takes as long as its own progress says.
     """
     now = now or datetime.now(UTC)
     running = {job.worker: job for job in jobs if job.state == "running"}
@@ -130,7 +130,8 @@ class _Slot:
         if self.job is not None and job.priority < self.job.priority:
             return False
         starts = self._starts_engines or not job.study.starts_engines
-        return starts and has_hardware(self._worker.hardware, job.study.hardware)
+        is_able = has_hardware(self._worker.hardware, job.study.hardware) and self._worker.has_engines(job.study)
+        return starts and is_able
 
 
 def _block_s(study: Study, takes_s: Callable[[Study], float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from jobs.engines.capabilities import Capabilities
+from jobs.table import Job
+from lab.study import Study
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import workers as workers_table
@@ -47,6 +49,14 @@ class WorkerInfo:
         """`slot 3 of gpu01`, or the host alone for a worker that has all of it."""
         return f"slot {self.slot_number} of {self.host}" if self.slot else self.host
 
+    @property
+    def engine_names(self) -> Collection[str]:
+        return {engine.engine for engine in self.engines or ()}
+
+    def has_engines(self, study: Study) -> bool:
+        """Return whether it has the engines of all arms; also if it has not examined its engines yet."""
+        return self.engines is None or all(arm.engine in self.engine_names for arm in study.arms)
+
     def is_away(self, now: datetime | None = None) -> bool:
         return ((now or datetime.now(UTC)) - self.last_seen).total_seconds() > AWAY_AFTER_S
 
@@ -62,12 +72,32 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
         return [_seen(row, ahead) for row in connection.execute(rows).mappings()]
 
 
-def what_workers_wait_for(engine: sa.Engine) -> str:
-    """Say what keeps every worker that is present from starting engines; empty if one may start them."""
+def why_jobs_wait(engine: sa.Engine, jobs: Sequence[Job]) -> dict[str, str]:
+    """Say by the job's id what keeps every worker that is present from it; nothing of one that a worker may start."""
     present = [worker for worker in list_workers(engine) if not worker.is_away()]
-    if not all(worker.waits_for for worker in present):
+    return {job.job_id: why for job in jobs if (why := _why_it_waits(job.study, present))}
+
+
+def _why_it_waits(study: Study, present: Sequence[WorkerInfo]) -> str:
+    if lacking := lacking_engines(study, present):
+        return lacking
+    able = [worker for worker in present if worker.has_engines(study)]
+    if not all(worker.waits_for for worker in able):
         return ""
-    return "; ".join(f"{worker.place} waits: {worker.waits_for}" for worker in present)
+    return "; ".join(f"{worker.place} waits: {worker.waits_for}" for worker in able)
+
+
+def lacking_engines(study: Study, workers: Sequence[WorkerInfo]) -> str:
+    """Say which of its engines none of these workers has: `no worker has the engine 'sglang'`; empty if one may have
+    all.
+    """
+    if not workers or any(worker.has_engines(study) for worker in workers):
+        return ""
+    needed = sorted({arm.engine for arm in study.arms})
+    nowhere = [name for name in needed if not any(name in worker.engine_names for worker in workers)]
+    if len(nowhere) == 1:
+        return f"no worker has the engine {nowhere[0]!r}"
+    return f"no worker has all of the engines {', '.join(map(repr, nowhere or needed))}"
 
 
 def register_worker(

@@ -18,7 +18,7 @@ from jobs.engines.profiles import ENDPOINT, read_profiles
 from jobs.host_report import Finding
 from jobs.policy import load_policy
 from jobs.table import Job
-from jobs.worker_registry import WorkerInfo, list_workers
+from jobs.worker_registry import WorkerInfo, list_workers, why_jobs_wait
 from lab.access import Role
 from lab.errors import UserError
 from services import valkey
@@ -135,21 +135,29 @@ def _app_database(url: str) -> Finding:
 
 
 def _jobs(url: str) -> list[Finding]:
-    """A finding if jobs are set aside because they cannot be read; none without an app database."""
+    """A finding each if jobs are set aside because they cannot be read, and if no worker may start some.
+
+    None without an app database.
+    """
     try:
         database = app_engine(url)
     except UserError:
         return []
     try:
         jobs_aside = queue.set_aside(database)
+        waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
     finally:
         database.dispose()
-    remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
-    return (
-        [Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)]
-        if jobs_aside
-        else []
-    )
+    findings = []
+    if jobs_aside:
+        remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
+        findings += [Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)]
+    if waiting:
+        named = "; ".join(f"{job_id}: {why}" for job_id, why in list(waiting.items())[:_MOST_NAMED])
+        more = f"; and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
+        remedy = "see to what they wait for: an engine belongs into engines.toml of a worker's host"
+        findings += [Finding("waiting jobs", ok=False, found=f"{named}{more}", remedy=remedy)]
+    return findings
 
 
 def _warehouse(file: Path) -> Finding:

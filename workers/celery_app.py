@@ -5,6 +5,7 @@ One process, one job at a time. Messages are acknowledged early and results are 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import traceback
 from typing import Any
@@ -14,6 +15,7 @@ from celery import Celery, signals
 from jobs import open_files
 from jobs.broker import WAKE_TASK, broker_url
 from lab.errors import UserError
+from warehouse.app_db.engine import DATABASE_ERRORS
 from warehouse.private_files import write_for_nobody_else
 from warehouse.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
 from warehouse.settings import load_settings
@@ -50,7 +52,8 @@ app.conf.update(
 def wake() -> None:
     """Run all queued jobs. Celery's own loop rests meanwhile, and so takes nothing from a measurement."""
     for worker in _workers:
-        worker.work()
+        with contextlib.suppress(*DATABASE_ERRORS):  # the worker's own polls log that
+            worker.work()
 
 
 @signals.worker_init.connect  # type: ignore[untyped-decorator] # celery has no types

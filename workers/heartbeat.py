@@ -16,6 +16,7 @@ from jobs import blocks, leases
 from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, DrafthouseError
+from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 #: A cancelled job must end within 2 s: half a second to learn of it, half a second of grace for the engine.
 _BEAT_EVERY_S = 0.5
+_ASK_AGAIN_AFTER_S = 0.5
 
 
 class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
@@ -35,20 +37,27 @@ class Heartbeat:
     def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float, *, helps: bool = False) -> None:
         """`helps`: the job is another worker's, and this one has a block of it."""
         self._progress: Callable[[], Progress | None] = lambda: None
-        self._engine, self._job, self._worker, self._lease_s = engine, job, worker, lease_s
+        self.database, self._job, self._worker, self._lease_s = engine, job, worker, lease_s
         self._job_id, self._helps = job.job_id, helps
         self._why_stop: DrafthouseError | None = None
         self._cancel: Callable[[], object] | None = None
         self._over = threading.Event()
-        self._thread = vital_thread(f"heartbeat of {job.job_id}", self._beat)
+        self._held_until_s = 0.0  # time.monotonic
+        self._threads = (
+            vital_thread(f"heartbeat of {job.job_id}", self._beat),
+            vital_thread(f"lease of {job.job_id}", self._end_with_the_lease),
+        )
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._held_until_s = time.monotonic() + self._lease_s
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def watch(self, progress: Callable[[], Progress]) -> None:
         """Send this progress with every beat from now on."""
@@ -65,6 +74,16 @@ class Heartbeat:
         if (cancel := self._cancel) is not None:
             with contextlib.suppress(RuntimeError):  # the loop has just ended
                 cancel()
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Return the database's answer. While it is away, ask again, until the job must stop: then raise the reason."""
+        while True:
+            self.check()
+            try:
+                return question()
+            except DATABASE_ERRORS as error:
+                logger.warning("job %s waits for the database: %s", self._job_id, database_words(error))
+                time.sleep(_ASK_AGAIN_AFTER_S)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` to its end; if the job must stop, cancel it and raise the reason."""
@@ -94,14 +113,13 @@ class Heartbeat:
     def _send(self) -> bool:
         """Return False if the user asked to cancel. Raises LeaseLost."""
         if self._helps:
-            return blocks.helping(self._engine, self._job, self._worker, self._lease_s)
+            return blocks.helping(self.database, self._job, self._worker, self._lease_s)
         if self._job.study.spread:
-            blocks.renew_blocks(self._engine, self._job, self._worker, self._lease_s)
-        return leases.heartbeat(self._engine, self._job_id, self._worker, self._lease_s, self._progress())
+            blocks.renew_blocks(self.database, self._job, self._worker, self._lease_s)
+        return leases.heartbeat(self.database, self._job_id, self._worker, self._lease_s, self._progress())
 
     def _beat(self) -> None:
-        """Beat until the job is over. Tolerates a database outage for one lease period."""
-        held_until_s = time.monotonic() + self._lease_s
+        """Beat until the job is over, or until it must stop."""
         while not self._over.wait(_BEAT_EVERY_S):
             sent_s = time.monotonic()
             try:
@@ -109,12 +127,18 @@ class Heartbeat:
             except LeaseLost as lost:
                 self.stop(lost)
                 return
-            except sa.exc.DBAPIError as error:
-                logger.warning("heartbeat of %s failed, trying again: %s", self._job_id, error.orig)
-                if sent_s > held_until_s:
-                    self.stop(LeaseLost(f"the job table did not answer for {self._lease_s:g} s"))
+            except DATABASE_ERRORS as error:
+                logger.warning("heartbeat of %s failed, trying again: %s", self._job_id, database_words(error))
+                if isinstance(self._why_stop, LeaseLost):
                     return
                 continue
-            held_until_s = sent_s + self._lease_s
+            self._held_until_s = sent_s + self._lease_s
             if not wanted:
                 self.stop(CancelledError(f"job {self._job_id} was cancelled"))
+
+    def _end_with_the_lease(self) -> None:
+        """Tolerate a database that is away for one lease period. A beat may hang meanwhile, so it cannot do this."""
+        while (left_s := self._held_until_s - time.monotonic()) > 0:
+            if self._over.wait(left_s):
+                return
+        self.stop(LeaseLost(f"the job table did not answer for {self._lease_s:g} s"))

@@ -20,6 +20,7 @@ from jobs.table import Job, State
 from lab.errors import CancelledError, DrafthouseError, StudyError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
+from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 from warehouse.settings import Settings
 from workers.file_digests import study_contents
 from workers.heartbeat import Heartbeat, WorkerStops
@@ -27,7 +28,7 @@ from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRunner
 from workers.os_errors import named_os_errors
 from workers.outcomes import Outcomes
-from workers.run_recorder import BundleWriter, Recorder, bundle_of
+from workers.run_recorder import BundleWriter, CannotStore, Recorder, bundle_of, host_errors_named
 from workers.shared_blocks import Claimed, SharedBlocks
 
 logger = logging.getLogger(__name__)
@@ -48,23 +49,23 @@ def _measure_shared(
     recorder: Recorder,
 ) -> End:
     """Measure blocks that nobody has until the study ends, whoever measured them. Raises HandsBack after a block."""
-    counted, has_measured = set[int](), False
+    counted, has_measured, ask = set[int](), False, launches.heartbeat.ask
     while True:
-        view = shared.look()
+        view = ask(shared.look)
         elsewhere = sorted(set(view.done) - counted)
         for run in (run for block in elsewhere for launch in shared.launches(view)[block] for run in launch.runs):
             recorder.is_done(run)
         counted.update(view.done)
         if isinstance(view.following, End):
             return view.following
-        if has_measured and (why := needed_for(shared.job)) is not None:
+        if has_measured and (why := ask(functools.partial(needed_for, shared.job))) is not None:
             raise HandsBack(why)
-        block = shared.claim(view)
+        block = ask(functools.partial(shared.claim, view))
         if block is None:
             launches.heartbeat.run(asyncio.sleep(_LOOK_AT_BLOCKS_EVERY_S))
             continue
         _measure_block(block, launches, recorder)
-        finish_own(block.number)
+        ask(functools.partial(finish_own, block.number))
         counted.add(block.number)
         has_measured = True
 
@@ -85,14 +86,14 @@ def help_job(
         status = JobStatus([step.launch for step in block.steps])
         with _recording(settings, job, heartbeat, status) as (launches, recorder):
             _measure_block(block, launches, recorder)
-        finish_block(database, job, number, worker)
+        heartbeat.ask(functools.partial(finish_block, database, job, number, worker))
     except (CancelledError, LeaseLost) as reason:
         logger.warning("block %d of job %s: %s", number + 1, job.job_id, reason)
     except WorkerStops:
-        release_blocks(database, job, worker)
+        _once(lambda: release_blocks(database, job, worker))
     except Exception:  # the job's own worker will meet the same, and its words are the job's
         logger.exception("block %d of job %s failed here", number + 1, job.job_id)
-        release_blocks(database, job, worker)
+        _retry_until(lambda: release_blocks(database, job, worker), settings.lease_s)
         return False
     return True
 
@@ -106,8 +107,10 @@ def run_job(
     *,
     is_dead: IsDead = lambda _worker: False,
     needed_for: Callable[[Job], str | None] = lambda _job: None,
-) -> None:
+) -> str | None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises none of these.
+
+    Returns why this host cannot store any run at the moment, if that is so: the job was then given back.
 
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job that is spread
     is also given back after a block for which `needed_for` returns a reason.
@@ -126,14 +129,21 @@ def run_job(
         state, error = "cancelled", None
     except LeaseLost as lost:
         logger.warning("%s: stopped and nothing more written", lost)
-        return
+        return None
     except WorkerStops:
-        release_blocks(database, job, worker)
-        release(database, job.job_id, worker)
-        return
+        _once(lambda: give_back(database, job, worker, "stopped"))
+        return None
     except HandsBack as why:
-        release(database, job.job_id, worker, str(why))
-        return
+        _retry_until(functools.partial(give_back, database, job, worker, str(why)), settings.lease_s)
+        return None
+    except CannotStore as why:
+        logger.warning("job %s is given back: %s", job.job_id, why)
+        _retry_until(functools.partial(give_back, database, job, worker, f"cannot store runs: {why}"), settings.lease_s)
+        return str(why)
+    except DATABASE_ERRORS as away:
+        logger.warning("job %s is given back: %s", job.job_id, database_words(away))
+        _retry_until(functools.partial(give_back, database, job, worker, "lost the database"), settings.lease_s)
+        return None
     except UserError as refused:
         trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say
         logger.warning("job %s failed: %s", job.job_id, refused, exc_info=trace)
@@ -144,6 +154,13 @@ def run_job(
     progress = None if status is None else status.snapshot()
     end = functools.partial(finish, database, job.job_id, worker, state, error=error, progress=progress)
     _retry_until(end, settings.lease_s)
+    return None
+
+
+def give_back(database: sa.Engine, job: Job, worker: str, why: str) -> None:
+    """Put a job and its blocks back into the queue. Raises LeaseLost."""
+    release_blocks(database, job, worker)
+    release(database, job.job_id, worker, why)
 
 
 def _measure_study(
@@ -153,7 +170,8 @@ def _measure_study(
     status: JobStatus,
     measure: Callable[[LaunchRunner, Recorder], End],
 ) -> tuple[State, str | None]:
-    with _recording(settings, job, heartbeat, status) as (launches, recorder):
+    reading = host_errors_named("looking at the bundles")
+    with reading, _recording(settings, job, heartbeat, status) as (launches, recorder):
         status.finishing(measure(launches, recorder))
     with named_os_errors("removing the engine's log"):
         for log in engine_logs(settings.logs_dir, job.job_id):
@@ -176,7 +194,7 @@ def _recording(
         }
     with named_os_errors("computing the digests of models and datasets"):
         contents = study_contents(settings, study, heartbeat.check)
-    with BundleWriter(settings) as bundles:
+    with BundleWriter(settings, heartbeat.check) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
         with LaunchRunner(heartbeat, recorder, prompts) as launches:
             yield launches, recorder
@@ -205,6 +223,11 @@ def _state(status: JobStatus, first_error: str | None) -> tuple[State, str | Non
     return ("failed" if status.runs_failed == status.runs_done else "done"), error
 
 
+def _once(write_end: Callable[[], None]) -> None:
+    """Do not wait for a database that is away: the worker stops, and the lease ends without it."""
+    _retry_until(write_end, 0.0)
+
+
 def _retry_until(write_end: Callable[[], None], give_up_after_s: float) -> None:
     """Tolerate a database that cannot be written (a full disk, say) for one lease period.
 
@@ -216,8 +239,8 @@ def _retry_until(write_end: Callable[[], None], give_up_after_s: float) -> None:
             return write_end()
         except LeaseLost as lost:
             return logger.warning("%s: its end was not written", lost)
-        except sa.exc.DBAPIError as away:
-            logger.warning("the end of a job cannot be written: %s", away.orig)
+        except DATABASE_ERRORS as away:
+            logger.warning("the end of a job cannot be written: %s", database_words(away))
             if time.monotonic() > give_up_s:
                 return None
             time.sleep(_RETRY_EVERY_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -21,8 +22,6 @@ from lab.quality.code_answers import UNIT_TESTS
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from warehouse import quiet
-from warehouse.app_db.engine import app_engine
-from warehouse.disk_room import refuse_full_disk
 from workers.engine_runtime import hopeless
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.room import largest_bytes, refuse_without_room, while_there_is_room
@@ -93,14 +92,14 @@ class LaunchRunner:
     def measure(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
         """Measure the runs that are left of the launch.
 
-        Raises the heartbeat's reasons to stop, and UserError if the disk is too full for a run, if a bundle cannot be
-        written or if the first engine shows that none will start.
+        Raises the heartbeat's reasons to stop, CannotStore if the disk is too full for a run or a bundle cannot be
+        written for the time of a lease, and UserError if the first engine shows that none will start.
         """
         self._begin(launch)
         if left:
             self._start_missing({name: [run for run in left if run.arm.name == name] or left for name in self._engines})
         for run in left:
-            refuse_full_disk(self.recorder.settings.bundles, self.recorder.settings.least_free_mib, "the next run")
+            self.recorder.bundles.await_room()
             engine = self._engines[run.arm.name]
             if (running := self._ensure_up(engine, [run])) is None:
                 self.recorder.unmeasured(launch, run, engine.command, engine.why_gone)
@@ -205,11 +204,7 @@ class LaunchRunner:
     def _refuse_lost_role(self, arm: Arm) -> None:
         """Raise StudyError if the arm runs code of a model, and the job's owner may not (any more) have that."""
         settings, job = self.recorder.settings, self.recorder.job
-        database = app_engine(settings.app_database_url)
-        try:
-            role = role_now(database, job.submitted_by)
-        finally:
-            database.dispose()
+        role = self.heartbeat.ask(functools.partial(role_now, self.heartbeat.database, job.submitted_by))
         if problems := author_problems(settings, job.study, arm, role):
             raise StudyError(problems)
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import functools
+import logging
+import os
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,31 +18,84 @@ from pathlib import Path
 from typing import Self
 
 from jobs.table import Job
-from lab.errors import BundleError
+from lab.errors import BundleError, DrafthouseError, UserError
 from lab.metrics.records import RunRecord
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
 from warehouse import quiet
 from warehouse.bundles.run_bundle import bundle_folder, is_whole, read_run, write_bundle
+from warehouse.disk_room import refuse_full_disk
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
-from workers.os_errors import named_os_errors
+from workers.os_errors import named_os_errors, what_failed
 from workers.probes.nvml import NO_GPUS
 from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
 
+logger = logging.getLogger(__name__)
+#: What a folder says that is full, read-only or away for everybody: no study has caused it.
+_OF_THE_HOST = frozenset(
+    (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENOTCONN,
+        errno.ETIMEDOUT,
+    )
+)
+_WRITE_AGAIN_AFTER_S = 0.5
 #: A network's file system may show a folder before its files.
 _FILES_COME_WITHIN_S, _LOOK_EVERY_S = 5.0, 0.1
+
+
+class CannotStore(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
+    """This host could not store a run for the time of a lease: the job goes back to the queue."""
+
+
+@contextlib.contextmanager
+def host_errors_named(operation: str) -> Iterator[None]:
+    """Raise CannotStore in place of an OSError inside that the host has caused, and not the study."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_HOST:
+            raise
+        raise CannotStore(what_failed(operation, error)) from error
+
+
+def refuse_to_store(settings: Settings) -> None:
+    """Raise CannotStore unless there is room for a run, and a file can be written where the bundles are."""
+    _refuse_full_disk(settings)
+    try:
+        settings.bundles.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=settings.bundles) as file:
+            file.write(bytes(4096))
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise CannotStore(what_failed("writing a file", error)) from error
+
+
+def _refuse_full_disk(settings: Settings) -> None:
+    try:
+        refuse_full_disk(settings.bundles, settings.least_free_mib, "the next run")
+    except UserError as full:
+        raise CannotStore(str(full)) from None
 
 
 class BundleWriter:
     """Writes a bundle while the next run warms up, so that the engine does not wait for a disk.
 
-    One bundle at a time; a failed write is raised as UserError by the next call.
+    One bundle at a time; a failed write is raised by the next call: as CannotStore if the folder stayed full, read-only
+    or away for the time of a lease, else as UserError. `check` raises the reason if the job must stop meanwhile.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, check: Callable[[], None] = lambda: None) -> None:
+        self._settings, self._check = settings, check
         self._root, self._home = settings.bundles, settings.home
         self._pool = ThreadPoolExecutor(1, "bundle writer")
         self._last: Future[None] | None = None
@@ -56,18 +114,40 @@ class BundleWriter:
         existing_log = log if log is not None and log.exists() else None
 
         def write() -> None:
-            write_bundle(self._root, run, requests, telemetry, existing_log)
+            self._patiently(lambda: write_bundle(self._root, run, requests, telemetry, existing_log))
             written()
             self._asked = quiet.ask_for_round(self._home)
 
         self._last = self._pool.submit(write)
 
     def wait(self) -> None:
-        """Wait until the last bundle is on disk. Raises UserError."""
+        """Wait until the last bundle is on disk. Raises CannotStore and UserError."""
         if (last := self._last) is not None:
             self._last = None
             with named_os_errors("writing a bundle"):
                 last.result()
+
+    def await_room(self) -> None:
+        """Wait until there is room for another run. Raises CannotStore."""
+        self._patiently(lambda: _refuse_full_disk(self._settings))
+
+    def _patiently(self, work: Callable[[], object]) -> None:
+        """Do the work. As long as this host cannot store anything, try again, for the time of a lease."""
+        give_up_s, is_logged = time.monotonic() + self._settings.lease_s, False
+        while True:
+            try:
+                with host_errors_named("writing a bundle"):
+                    work()
+            except CannotStore as why:
+                if time.monotonic() > give_up_s:
+                    raise
+                if not is_logged:  # once: every half second it would fill the log
+                    logger.warning("trying again for %g s: %s", self._settings.lease_s, why)
+                    is_logged = True
+                time.sleep(_WRITE_AGAIN_AFTER_S)
+                self._check()
+            else:
+                return
 
     def being_published(self) -> bool:
         """Return whether an ingester of this machine is alive that has not yet published the last bundle."""

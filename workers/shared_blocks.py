@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from jobs.blocks import IsDead, claim_block, handed_out
+from jobs.blocks import IsDead, claim_block, handed_out, release_blocks
 from jobs.table import Job
 from lab.schedule import Content, End, Outcome, Share, Step, shared_schedule
 from lab.study.plan import Launch
@@ -41,6 +41,7 @@ class SharedBlocks:
         self._settings, self._database, self.job, self._worker, self._is_dead = settings, database, job, worker, is_dead
         self._schedule = shared_schedule(job.study)
         self._outcomes: dict[int, Sequence[Outcome]] = {}  # of blocks that are done
+        self._answer_lost = False  # of the last claim
 
     def look(self) -> View:
         """Return what was handed out, and what comes next by the outcomes of what is done."""
@@ -55,7 +56,11 @@ class SharedBlocks:
         following = view.following
         contents = [*view.contents, *([following.content] if isinstance(following, Share) else [])]
         lease_s = self._settings.lease_s
+        if self._answer_lost:  # the database may have given a block, of which nobody knows
+            release_blocks(self._database, self.job, self._worker)
+        self._answer_lost = True
         number = claim_block(self._database, self.job, self._worker, lease_s, contents=contents, is_dead=self._is_dead)
+        self._answer_lost = False
         if number is None:
             return None
         is_new = number == len(view.contents)

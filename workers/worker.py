@@ -16,30 +16,33 @@ import time
 from pathlib import Path
 
 import psutil
-import sqlalchemy as sa
 
 from jobs.blocks import shared_jobs
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
+from jobs.engines.profiles import Profile, installed_profiles
 from jobs.leases import LeaseLost, another_waits, claim, finish, requeue_expired
+from jobs.needed_engines import EnginesHere
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
-from lab.errors import UserError
+from lab.errors import RevisionError, UserError
 from warehouse import quiet
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
 from warehouse.settings import Settings
 from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops
-from workers.job_runner import help_job, run_job
+from workers.job_runner import give_back, help_job, run_job
 from workers.probes.occupied import used_by_others
-from workers.run_recorder import announced_as
+from workers.run_recorder import CannotStore, announced_as, refuse_to_store
 from workers.shared_blocks import Claimed, SharedBlocks
 from workers.slots import taken_slot
 from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0
+#: A host that could not store a run takes no job for so long, and then only once a file can be written there.
+_REST_S = 60.0
 
 
 class Worker:
@@ -54,7 +57,11 @@ class Worker:
         self._job_id: str | None = None
         self._busy = threading.Lock()  # held while a job is measured, and while the engines are examined
         self._knows_engines = False
-        self._waits_for: str | None = None  # what keeps it from starting engines
+        self._profiles: dict[str, Profile] = {}  # of the engines that can be started here, by name
+        self._engines = EnginesHere()
+        self._waits_for: str | None = None  # what keeps it from starting engines, or from taking any job
+        self._cannot_store: str | None = None  # why a job was given back
+        self._rests_until_s = 0.0  # after that, time.monotonic
         self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
         self._not_helped: set[tuple[str, int]] = set()  # jobs and attempts in which this worker failed to help
@@ -93,19 +100,47 @@ class Worker:
         """Run every queued job, one after the other. May be called from several threads: one of them works."""
         while not self._stopping.is_set():
             with self._busy:
-                self._look_at_gpus()
+                if not self._may_take_jobs():
+                    return
                 job = self._claim()
                 if job is not None:
                     self._measure_or_fail(job)
                 elif not self._help():
                     return
 
-    def _look_at_gpus(self) -> None:
-        """Learn and record whether another program computes on this worker's GPUs."""
-        shares = self._settings.share_gpus
-        waits_for = None if shares else used_by_others(taken_slot(), self._settings.home / "engines")
+    def _may_take_jobs(self) -> bool:
+        """Learn and record what keeps this worker from jobs, or from those for which engines are started."""
+        why_none = self._why_no_jobs()
+        self._record_waiting(self._why_no_engines() if why_none is None else why_none)
+        return why_none is None
+
+    def _why_no_jobs(self) -> str | None:
+        try:
+            refuse_newer_database(self._database)
+            self._look_at_engines()
+        except UserError as error:  # of another revision, or engines.toml cannot be read
+            return str(error)
+        if self._cannot_store is not None and time.monotonic() > self._rests_until_s:
+            try:
+                refuse_to_store(self._settings)
+                self._cannot_store = None
+            except CannotStore as why:
+                self._cannot_store = str(why)
+        return self._cannot_store
+
+    def _look_at_engines(self) -> None:
+        """Learn which engines can be started here by now. Raises SettingsError."""
+        profiles = installed_profiles(self._settings)
+        if profiles != self._profiles:
+            self._profiles, self._engines.names, self._knows_engines = profiles, profiles.keys(), False
+
+    def _why_no_engines(self) -> str | None:
+        """Say whether another program computes on this worker's GPUs."""
+        return None if self._settings.share_gpus else used_by_others(taken_slot(), self._settings.home / "engines")
+
+    def _record_waiting(self, waits_for: str | None) -> None:
         if waits_for != self._waits_for:
-            logger.warning("engines wait: %s", waits_for) if waits_for else logger.info("engines no longer wait")
+            logger.warning("this worker waits: %s", waits_for) if waits_for else logger.info("it no longer waits")
             record_waiting(self._database, self._name, waits_for)
             self._waits_for = waits_for
 
@@ -122,6 +157,7 @@ class Worker:
                 has_gpus=bool(nvidia_gpus()),
                 starts_engines=self._waits_for is None,
                 but=passed_over,
+                engines=self._engines,
             )
             if job is not None:
                 return job
@@ -129,11 +165,12 @@ class Worker:
 
     def _needed_for(self, job: Job) -> str | None:
         """After a block of a spread job: say why this slot is needed for something else; None if it is not."""
-        self._look_at_gpus()
+        self._record_waiting(self._why_no_engines())
         if self._waits_for and job.study.starts_engines:
             return f"waits: {self._waits_for}"
         has_gpus = bool(nvidia_gpus())
-        if not another_waits(self._database, job, self._hardware, self._set_aside, has_gpus=has_gpus):
+        set_aside, engines = self._set_aside, self._engines
+        if not another_waits(self._database, job, self._hardware, set_aside, has_gpus=has_gpus, engines=engines):
             return None
         self._given_back.add(job.job_id)
         return "makes room for another study"
@@ -143,10 +180,12 @@ class Worker:
         for job in shared_jobs(self._database, self._name):
             if (job.job_id, job.attempt) in self._not_helped or (job.study.starts_engines and self._waits_for):
                 continue
+            if not all(arm.engine in self._profiles for arm in job.study.arms):
+                continue
             try:
                 if self._help_with(job):
                     return True
-            except sa.exc.DBAPIError:
+            except DATABASE_ERRORS:
                 raise
             except Exception:
                 logger.exception("job %s cannot be helped", job.job_id)
@@ -182,11 +221,17 @@ class Worker:
             self._heartbeat = self._job_id = None
 
     def _measure_or_fail(self, job: Job) -> None:
-        """Measure the job. What goes wrong around it fails it, and not the jobs after it."""
+        """Measure the job. What breaks around it ends this job and not the jobs after it."""
         try:
             self._measure(job)
-        except sa.exc.DBAPIError:
+        except DATABASE_ERRORS:
             raise
+        except OSError as lacking:  # of this host, and no fault of the study
+            logger.exception("job %s is given back", job.job_id)
+            self._heartbeat = self._job_id = None
+            self._cannot_store, self._rests_until_s = str(lacking), time.monotonic() + _REST_S
+            with contextlib.suppress(LeaseLost):
+                give_back(self._database, job, self._name, str(lacking))
         except Exception as bug:
             logger.exception("job %s failed", job.job_id)
             self._heartbeat = self._job_id = None
@@ -205,26 +250,30 @@ class Worker:
             self._heartbeat = heartbeat
             if self._stopping.is_set():
                 self.stop()
-            run_job(
+            self._cannot_store = run_job(
                 self._settings, self._database, job, self._name, heartbeat, is_dead=is_dead, needed_for=self._needed_for
             )
+            self._rests_until_s = time.monotonic() + _REST_S
             self._heartbeat = self._job_id = None
         logger.info("no longer working on job %s", job.job_id)
 
     def _work_until_stopped(self) -> None:
         while not self._stopping.wait(_LOOK_EVERY_S):
-            with contextlib.suppress(sa.exc.DBAPIError):  # the other thread logs that
+            with contextlib.suppress(*DATABASE_ERRORS):  # the other thread logs that
                 self.work()
 
     def _poll(self) -> None:
         while not self._stopping.wait(_LOOK_EVERY_S):
             try:
+                self._record_presence()
+                refuse_newer_database(self._database)
                 for job_id in requeue_expired(self._database, is_dead):
                     logger.warning("job %s: its worker died; it was queued again", job_id)
-                self._record_presence()
                 self._store_engines_when_idle()
-            except sa.exc.DBAPIError as error:
-                logger.warning("the job table does not answer, trying again: %s", error.orig)
+            except RevisionError:  # the other thread logs and records that
+                continue
+            except DATABASE_ERRORS as error:
+                logger.warning("the job table does not answer, trying again: %s", database_words(error))
 
     def _record_presence(self) -> None:
         now_s = time.monotonic()

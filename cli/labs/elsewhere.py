@@ -135,8 +135,8 @@ class Elsewhere(Lab):
                     raise UserError(str(error)) from None
             time.sleep(1)
 
-    def what_workers_wait_for(self) -> str:
-        return ""  # its pages say it
+    def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:  # noqa: ARG002 - the signature is Lab's
+        return {}  # its pages say it
 
     @_asking
     def submit(self, study: Study, priority: int = 0) -> str:

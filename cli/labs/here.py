@@ -62,10 +62,10 @@ class Here(Lab):
 
         return queue.job(self._database, queue.job_id_of(self._database, name))
 
-    def what_workers_wait_for(self) -> str:
-        from jobs.worker_registry import what_workers_wait_for
+    def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:
+        from jobs.worker_registry import why_jobs_wait
 
-        return what_workers_wait_for(self._database)
+        return why_jobs_wait(self._database, jobs)
 
     def submit(self, study: Study, priority: int = 0) -> str:
         from jobs import queue

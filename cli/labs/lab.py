@@ -72,8 +72,8 @@ class Lab(ABC):
         return self.job(job_id)
 
     @abstractmethod
-    def what_workers_wait_for(self) -> str:
-        """What keeps all workers from starting engines; empty if nothing does, or if it is not known here."""
+    def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:
+        """What keeps all workers from a job, by its id; nothing of a job that one may start, or if that is unknown."""
 
     @abstractmethod
     def submit(self, study: Study, priority: int = 0) -> str:

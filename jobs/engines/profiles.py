@@ -95,6 +95,13 @@ def installed_profile(settings: Settings, engine: str) -> Profile:
     return profiles[engine]
 
 
+def installed_profiles(settings: Settings) -> dict[str, Profile]:
+    """Return the profile of every engine that can be started here, by name. Raises SettingsError."""
+    profiles = read_profiles(settings.engines_file)
+    folder = settings.engines_dir
+    return {name: it for name, it in profiles.items() if not it.command or it.program(folder) is not None}
+
+
 _SECRET = re.compile(
     r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(?:API_?|ACCESS_?|PRIVATE_?)KEY)(?:_|$)|_PASS$",
     re.IGNORECASE,

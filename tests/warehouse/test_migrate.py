@@ -82,7 +82,7 @@ def test_the_first_use_of_a_home_whose_warehouse_is_missing_publishes_it_again(s
 
 
 def test_a_database_server_is_never_migrated_implicitly(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home", database_url="postgresql+pg8000://someone:secret@127.0.0.1:1/x")
+    settings = Settings(home=tmp_path / "home", database_url="postgresql+psycopg://someone:secret@127.0.0.1:1/x")
     ensure_migrated(settings)
     assert not settings.home.exists()
 

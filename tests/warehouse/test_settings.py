@@ -74,7 +74,7 @@ def test_a_wrong_file_is_refused_with_what_is_wrong(text: str, sentence: str) ->
         ("sqlite:////data/app.sqlite", Path("/data/app.sqlite")),
         ("sqlite+pysqlite:///app.sqlite?timeout=5", Path("app.sqlite")),
         ("sqlite://", None),
-        ("postgresql+pg8000://someone:secret@host/database", None),
+        ("postgresql+psycopg://someone:secret@host/database", None),
     ],
 )
 def test_the_app_database_is_a_file_only_if_it_is_embedded(url: str | None, file: Path | None) -> None:
@@ -87,7 +87,7 @@ def test_a_password_comes_from_a_file_whatever_is_in_it(tmp_path: Path, password
     file = tmp_path / "password"
     file.write_text(f"{password}\n")
     settings = Settings(
-        database_url="postgresql+pg8000://drafthouse@postgres:5432/drafthouse",
+        database_url="postgresql+psycopg://drafthouse@postgres:5432/drafthouse",
         database_password_file=file,
         broker_url="redis://valkey:6379/0",
         broker_password_file=file,

@@ -213,13 +213,15 @@ def test_a_retry_of_everything_measures_every_run_anew_and_a_later_one_reuses_th
     assert home.event_kinds(job.job_id).count("retried") == 1
 
 
-def test_an_engine_that_is_gone_by_the_time_of_its_turn_fails_the_job_with_a_sentence(home: Home) -> None:
-    job_id = home.submit()
+def test_a_job_whose_engine_is_gone_waits_until_engines_toml_has_it_again(home: Home) -> None:
+    job_id, text = home.submit(), home.settings.engines_file.read_text()
     home.settings.engines_file.write_text("")
-    Worker(home.settings).work()
-    job = home.job(job_id)
-    assert job.state == "failed"
-    assert "there is no engine 'vllm' here" in (job.error or "")
+    worker = Worker(home.settings)
+    worker.work()
+    assert (home.job(job_id).state, home.event_kinds(job_id)) == ("queued", ["submitted"])
+    home.settings.engines_file.write_text(text)
+    worker.work()
+    assert home.job(job_id).state == "done"
 
 
 def test_no_process_of_an_engine_outlives_its_launch_even_one_that_is_deaf_to_term(home: Home) -> None:
@@ -235,12 +237,13 @@ def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
     assert "--per-request-spec-decode-metrics detailed" in command
 
 
-def test_without_room_on_the_disk_no_run_begins_and_the_job_says_so(home: Home) -> None:
+def test_without_room_on_the_disk_no_run_begins_and_the_job_goes_back(home: Home) -> None:
     full = dataclasses.replace(home, settings=home.settings.model_copy(update={"least_free_mib": 2**40}))
     job = worked(full)
-    assert job.state == "failed"
-    assert job.error is not None
-    assert "the next run needs more room" in job.error
+    assert (job.state, job.error) == ("queued", None)
+    released = queue.events(home.database, job.job_id)[-1]
+    assert released.kind == "released"
+    assert "cannot store runs: the next run needs more room" in released.detail
     assert home.runs() == []
 
 

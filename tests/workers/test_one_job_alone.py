@@ -47,3 +47,17 @@ def test_what_is_raised_around_a_job_fails_that_job_alone(home: Home, monkeypatc
     Worker(home.settings).work()
     assert (home.job(first).state, home.job(second).state) == ("failed", "done")
     assert "ZeroDivisionError: nobody thought of this" in (home.job(first).error or "")
+
+
+def test_what_the_host_lacks_around_a_job_puts_it_back(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = home.submit(**SMALL)
+
+    def full(*given: object) -> str:
+        monkeypatch.setattr("workers.worker.announced_as", announced_as)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("workers.worker.announced_as", full)
+    Worker(home.settings).work()
+    assert (home.job(job_id).state, home.job(job_id).error) == ("queued", None)
+    Worker(home.settings).work()
+    assert home.job(job_id).state == "done"

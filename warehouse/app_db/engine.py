@@ -17,6 +17,24 @@ from warehouse.schema import revisions
 SQLITE_BUSY_TIMEOUT_MS = 5000
 #: Any constant will do: everyone who migrates one PostgreSQL database takes the same lock.
 _MIGRATION_LOCK = 4_026_531_841
+#: What SQLAlchemy raises when the database does not answer, whatever the driver's own class: wait and ask again. Also
+#: what a database of another revision answers, which `refuse_newer_database` tells apart.
+DATABASE_ERRORS = (sa.exc.DBAPIError, sa.exc.TimeoutError)
+#: How PostgreSQL is reached unless the URL says otherwise. Parameters of libpq: a connection whose packets vanish ends
+#: after some seconds, not after the 15 minutes and more of TCP.
+_PATIENCE = {
+    "connect_timeout": "5",
+    "tcp_user_timeout": "5000",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+}
+#: The server ends a transaction whose client is gone, and with it the locks on the client's job, unless the server, the
+#: role or the URL sets another limit. Our transactions take milliseconds.
+_IDLE_IN_TRANSACTION = (
+    "SELECT set_config('idle_in_transaction_session_timeout', '10s', false)"
+    " WHERE current_setting('idle_in_transaction_session_timeout') = '0'"
+)
 
 
 def app_engine(url: str) -> sa.Engine:
@@ -39,6 +57,18 @@ def reading(engine: sa.Engine) -> sa.Engine:
     return engine.execution_options(drafthouse_reads_only=True)
 
 
+def database_words(error: Exception) -> str:
+    """Return the database's or driver's own words of one of DATABASE_ERRORS, without the statement."""
+    return str(getattr(error, "orig", None) or error).strip()
+
+
+def refuse_newer_database(engine: sa.Engine) -> None:
+    """Raise RevisionError if a newer Drafthouse has migrated the database since `app_engine` connected to it."""
+    with reading(engine).connect() as connection:
+        current: str | None = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    revisions.refuse_other_revision("app", "the app database", current)
+
+
 def migrate_app(url: str) -> None:
     """Bring the app database to the newest revision. Raises RevisionError for a newer one, UserError if it is away."""
     engine = _unchecked_engine(url)
@@ -47,8 +77,8 @@ def migrate_app(url: str) -> None:
             if engine.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
             revisions.upgrade("app", connection, APP, _display_name(engine.url))
-    except sa.exc.DBAPIError as error:
-        raise UserError(f"{_display_name(engine.url)} cannot be opened: {error.orig}") from None
+    except DATABASE_ERRORS as error:
+        raise UserError(f"{_display_name(engine.url)} cannot be opened: {database_words(error)}") from None
     finally:
         engine.dispose()
 
@@ -60,22 +90,44 @@ def _revision(engine: sa.Engine) -> str | None:
     try:
         with reading(engine).connect() as connection:
             return revisions.current_revision(connection)
-    except sa.exc.DBAPIError as error:
-        raise UserError(f"{_display_name(engine.url)} cannot be opened: {error.orig}") from None
+    except DATABASE_ERRORS as error:
+        raise UserError(f"{_display_name(engine.url)} cannot be opened: {database_words(error)}") from None
 
 
 def _unchecked_engine(url: str) -> sa.Engine:
     try:
-        engine = sa.create_engine(sa.make_url(url))
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
+        parsed = sa.make_url(url)
+        if parsed.get_backend_name() == "postgresql":
+            return _postgresql_engine(parsed)
+        engine = sa.create_engine(parsed)
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise SettingsError(
             f"DRAFTHOUSE_DATABASE_URL is not a database URL ({error}): "
-            "use sqlite:////absolute/path or postgresql+pg8000://user:password@host/database"
+            "use sqlite:////absolute/path or postgresql+psycopg://user:password@host/database"
         ) from None
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _postgresql_engine(url: sa.URL) -> sa.Engine:
+    """Connect by psycopg, whatever driver the URL names: settings of earlier Drafthouses name pg8000.
+
+    Statements are not prepared on the server: a proxy may hand each transaction to another of its connections, and a
+    migration would make prepared ones invalid.
+    """
+    ours = {name: value for name, value in _PATIENCE.items() if name not in url.query}
+    engine = sa.create_engine(
+        url.set(drivername="postgresql+psycopg"), connect_args=ours | {"prepare_threshold": None}, pool_pre_ping=True
+    )
+    sa.event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_postgresql(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
+    connection.cursor().execute(_IDLE_IN_TRANSACTION)
+    connection.commit()
 
 
 def _prepare_sqlite(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:

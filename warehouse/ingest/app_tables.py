@@ -10,7 +10,7 @@ import duckdb
 import sqlalchemy as sa
 
 from warehouse.app_db import schema as app_schema
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import DATABASE_ERRORS, reading, refuse_newer_database
 from warehouse.ingest.master import insert, transaction
 from warehouse.schema.column import Column, from_dicts, rows
 from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS
@@ -42,10 +42,14 @@ class AppReader:
         self._studies_read_s = 0.0
 
     def changed(self) -> AppTables:
-        """Return the tables whose rows are others than at the last call. Raises DBAPIError if the database is away."""
+        """Return the tables whose rows are others than at the last call.
+
+        Raises DATABASE_ERRORS if the database is away, and RevisionError if a newer Drafthouse has migrated it.
+        """
         state = self._read_state()
         if state == self._state:
             return {}
+        refuse_newer_database(self._engine)
         tables = self._read()
         changed = {name: rows for name, rows in tables.items() if rows != self._tables.get(name)}
         self._state, self._tables = state, tables
@@ -68,7 +72,7 @@ class AppReader:
         try:
             state = self._connection.exec_driver_sql(_STATE[self._engine.dialect.name]).scalar()
             self._connection.rollback()
-        except sa.exc.DBAPIError:
+        except DATABASE_ERRORS:
             self.close()
             raise
         return state
@@ -84,7 +88,7 @@ class AppReader:
 
 
 def read_app_tables(engine: sa.Engine) -> AppTables:
-    """Read the rows that the warehouse replicates. Raises SQLAlchemy's DBAPIError if the app database is away."""
+    """Read the rows that the warehouse replicates. Raises DATABASE_ERRORS if the app database is away."""
     with reading(engine).connect() as connection:
         return _read(connection, _REPLICATED)
 

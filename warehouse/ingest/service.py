@@ -19,9 +19,9 @@ from pathlib import Path
 import duckdb
 import sqlalchemy as sa
 
-from lab.errors import UserError
+from lab.errors import RevisionError, UserError
 from warehouse import quiet
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
 from warehouse.bundles.removed import removed_folder, removed_jobs
 from warehouse.bundles.run_bundle import RUN_FILE
 from warehouse.ingest.app_tables import AppReader, replicate_app_tables
@@ -86,6 +86,7 @@ class Ingester:
     waiting: dict[str, Path] = field(default_factory=dict)  # bundles that were found and not tried yet, by path
     seen: SeenRuns = field(default_factory=SeenRuns)
     only_grown: bool = True  # no row of a run was removed since the last publication
+    refused: str = ""  # why the app tables are not read, as it was logged
     removed_ns: int = -1  # when results were removed last, as far as this ingester has looked
 
     @property
@@ -260,8 +261,14 @@ def _replicate(ingester: Ingester) -> None:
     """Replicate the app tables if they changed. Ingestion goes on while the app database is away or cannot be read."""
     try:
         tables = ingester.app_tables.changed()
-    except sa.exc.DBAPIError as error:
-        _log.warning("the app database cannot be read (%s): jobs in the warehouse are not up to date", error.orig)
+    except DATABASE_ERRORS as error:
+        words = database_words(error)
+        _log.warning("the app database cannot be read (%s): jobs in the warehouse are not up to date", words)
+        return
+    except RevisionError as newer:
+        if str(newer) != ingester.refused:  # once: it stays so until this Drafthouse is upgraded
+            _log.error("%s. Bundles are ingested, but jobs in the warehouse are not up to date", newer)
+            ingester.refused = str(newer)
         return
     except (ValueError, TypeError):  # of a row that another version wrote
         _log.exception("the app database cannot be read: jobs in the warehouse are not up to date")

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
-import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from starlette.datastructures import Headers
@@ -24,6 +23,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from jobs.access.addresses import network_of
 from lab.access import Actor
 from lab.errors import BusyError, UserError
+from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.access import pace
 from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.access.headers import page_headers
@@ -181,7 +181,7 @@ class Guard:
             actor = await to_thread.run_sync(look, limiter=self._looking_up)
         except NoTokenError:
             raise
-        except (UserError, sa.exc.DBAPIError):
+        except (UserError, *DATABASE_ERRORS):
             return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
         if actor is None:
             return self._to_login(scope)
@@ -261,7 +261,7 @@ class Guard:
             try:
                 if await to_thread.run_sync(self._gate.actor_of, cookie, limiter=self._looking_up) is not None:
                     return message
-            except (UserError, sa.exc.DBAPIError):
+            except (UserError, *DATABASE_ERRORS):
                 return message  # the page asks again before it shows anything, and says what is wrong
             await send({"type": "websocket.close", "code": 1008, "reason": "signed out"})
             return {"type": "websocket.disconnect", "code": 1008}

@@ -22,7 +22,7 @@ from jobs.access import accounts, sessions
 from jobs.access.addresses import UNKNOWN, network_of
 from lab.access import Role
 from lab.errors import UserError
-from warehouse.app_db.engine import reading
+from warehouse.app_db.engine import DATABASE_ERRORS, reading
 from warehouse.queries.connect import open_warehouse
 from webapp.access import login_page, oidc
 from webapp.access.gate import Gate
@@ -74,7 +74,7 @@ def _route(path: str, gate: Gate, show: Answer, take: Answer) -> Route:
             response = await (take if request.method == "POST" else show)(request)
         except NoTokenError:
             response = _html(login_page.page(_CLOSED, "", problem=GONE), 503)
-        except (UserError, sa.exc.DBAPIError):
+        except (UserError, *DATABASE_ERRORS):
             response = _html(login_page.page(_CLOSED, "", problem=_AWAY), 503)
         for name, value in login_headers(gate.settings, login_page.STYLE):
             response.headers[name.decode()] = value.decode()
@@ -111,7 +111,7 @@ def _parts(gate: Gate, _look: int) -> dict[str, str]:
     try:
         with reading(gate.engine).connect() as connection:
             connection.execute(sa.select(1))
-    except (UserError, sa.exc.DBAPIError):
+    except (UserError, *DATABASE_ERRORS):
         found["database"] = "away"
     try:
         with closing(open_warehouse(gate.settings.warehouse_file)):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lab.access import Actor, Change, may, may_any
 from lab.errors import AccessError, UserError
+from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.access.gate import gate
 from webapp.access.page_sessions import PAGE_SESSIONS
 
@@ -46,7 +46,7 @@ def name_for_turns() -> str:
         return ""
     try:
         found = here.actor_of(st.context.cookies.get(here.cookie))
-    except (UserError, sa.exc.DBAPIError):  # the database is away: the page says so
+    except (UserError, *DATABASE_ERRORS):  # the database is away: the page says so
         return ""
     return "" if found is None else found.name
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-import sqlalchemy as sa
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
@@ -12,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from lab.errors import AccessError, BusyError, StudyError, UnknownNameError, UserError
+from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("drafthouse.api")
@@ -86,7 +86,9 @@ def add_handlers(api: FastAPI) -> None:
     async def _http(_request: Request, error: HTTPException) -> JSONResponse:
         return problem(error.status_code, str(error.detail))
 
-    @api.exception_handler(sa.exc.DBAPIError)
-    async def _database(_request: Request, error: sa.exc.DBAPIError) -> JSONResponse:
-        _log.warning("the app database does not answer: %s", error.orig)
+    async def _database(_request: Request, error: Exception) -> JSONResponse:
+        _log.warning("the app database does not answer: %s", database_words(error))
         return problem(503, "The database does not answer: `drafthouse doctor` finds the cause.")
+
+    for away in DATABASE_ERRORS:
+        api.add_exception_handler(away, _database)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -18,6 +17,7 @@ from starlette.routing import Route
 from jobs.access import shared_links
 from jobs.access.shared_links import Kind, SharedLink
 from lab.errors import UserError
+from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.access import login_page
 from webapp.access.gate import Gate
 from webapp.access.guard import SHARED
@@ -44,7 +44,7 @@ def _with(gate: Gate, answer: Callable[[Gate, Request], Response]) -> Callable[[
     async def answering(request: Request) -> Response:
         try:
             return await to_thread.run_sync(answer, gate, request, limiter=_limiter())
-        except (UserError, sa.exc.DBAPIError):
+        except (UserError, *DATABASE_ERRORS):
             return _refused(gate, "the lab has no data to show at the moment: try again later", 503)
 
     return answering

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec
 
 import duckdb
-import sqlalchemy as sa
 import streamlit as st
 
 from lab.errors import UserError
+from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 from webapp.shared.text import literal
 
+_log = logging.getLogger(__name__)
 P = ParamSpec("P")
 #: Key in the session's state: why what was clicked last was refused.
 _REFUSAL = "refusal-of-a-click"
@@ -27,10 +29,9 @@ def show_user_errors() -> Iterator[None]:
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         st.stop()
-    except sa.exc.DBAPIError as error:
-        if not _is_lost(error):
-            raise
-        _show_lost("job table", error.orig)
+    except DATABASE_ERRORS as error:
+        _log.warning("the app database does not answer", exc_info=error)
+        _show_lost("job table", database_words(error))
     except duckdb.IOException as error:
         _show_lost("warehouse", error)
 
@@ -47,10 +48,9 @@ def callback(change: Callable[P, object]) -> Callable[P, None]:
             change(*arguments, **options)
         except UserError as error:
             st.session_state[_REFUSAL] = str(error)
-        except sa.exc.DBAPIError as error:
-            if not _is_lost(error):
-                raise
-            st.session_state[_REFUSAL] = f"nothing was changed: the job table does not answer ({error.orig})"
+        except DATABASE_ERRORS as error:
+            _log.warning("the app database does not answer", exc_info=error)
+            st.session_state[_REFUSAL] = f"nothing was changed: the job table does not answer ({database_words(error)})"
 
     return tried
 
@@ -59,11 +59,6 @@ def show_refusal() -> None:
     """Show once why the last click changed nothing."""
     if refusal := st.session_state.pop(_REFUSAL, None):
         st.warning(literal(refusal), icon=":material/info:")
-
-
-def _is_lost(error: sa.exc.DBAPIError) -> bool:
-    """Whether the database is away, locked or no database; what a statement of ours did wrong is a bug."""
-    return type(error) in (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.DatabaseError)
 
 
 def _show_lost(database: str, error: object) -> None:

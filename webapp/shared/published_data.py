@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -28,7 +28,7 @@ from lab.estimate import Estimate
 from lab.planning.prospects import Prospects
 from lab.study import Study
 from warehouse import quiet
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, refuse_newer_database
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
 from warehouse.queries.comparing.cells import cell_values, with_ratios
@@ -47,6 +47,8 @@ Draw = Callable[[Mapping[str, Sequence[str]], Mode], T]
 #: Of the page that is being shown; None outside of `shared_connection`.
 _CONNECTIONS: ContextVar[dict[Publication, duckdb.DuckDBPyConnection] | None] = ContextVar("connections", default=None)
 _NS_PER_S = 1e9
+#: A newer Drafthouse may migrate the app database under pages that are open.
+_REVISION_EVERY_S = 10.0
 _MAX_ENTRIES = 64
 _MAX_FIGURES = 128
 #: The requests of a run may have ten thousand rows and more.
@@ -65,9 +67,19 @@ def _engine(url: str) -> sa.Engine:
     return app_engine(url)
 
 
+@st.cache_resource(show_spinner=False, max_entries=1, ttl=_REVISION_EVERY_S)
+def _refuse_newer(url: str) -> None:
+    with suppress(*DATABASE_ERRORS):  # whoever asks it next says that it is away
+        refuse_newer_database(_engine(url))
+
+
 def engine() -> sa.Engine:
-    """The app database. Raises UserError when it is missing or of another revision; the next call looks again."""
-    return _engine(settings().app_database_url)
+    """The app database. Raises UserError when it is missing or of another revision, also since it was opened; the next
+    call looks again.
+    """
+    url = settings().app_database_url
+    _refuse_newer(url)
+    return _engine(url)
 
 
 def publication() -> Publication:

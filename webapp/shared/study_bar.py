@@ -11,12 +11,12 @@ from datetime import datetime
 
 import duckdb
 import pandas as pd
-import sqlalchemy as sa
 import streamlit as st
 
 from jobs import queue
 from jobs.table import ACTIVE, Job
 from lab.errors import UserError
+from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 from webapp.shared.job_badge import show_badge
@@ -211,7 +211,7 @@ def _jobs() -> list[Job]:
     """The newest jobs; none if the job table does not answer, which each page that needs it says itself."""
     try:
         return queue.jobs(published_data.engine(), limit=_MAX_JOBS)
-    except (UserError, sa.exc.SQLAlchemyError):
+    except (UserError, *DATABASE_ERRORS):
         return []
 
 

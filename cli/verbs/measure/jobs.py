@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -27,7 +27,9 @@ def jobs(
     if as_json:
         print_json([_as_dict(job) for job in page.jobs])
     else:
-        _show(page.jobs, here.set_aside() if before is None else ())
+        queued = [job for job in page.jobs if job.state == "queued"]
+        waiting = here.why_jobs_wait(queued) if queued else {}
+        _show(page.jobs, here.set_aside() if before is None else (), waiting)
         if page.older is not None:
             print_text(f"Older ones: drafthouse jobs --before {page.older}")
 
@@ -48,11 +50,11 @@ def retry(
     print_text(f"{the_lab().retry(job, everything=everything)} is queued again")
 
 
-def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside]) -> None:
+def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside], waiting: Mapping[str, str]) -> None:
     if not jobs and not set_aside:
         print_text("No jobs yet. Begin with `drafthouse submit demo`.")
         return
-    reasons = {job.job_id: job.reason for job in set_aside}
+    reasons = dict(waiting) | {job.job_id: job.reason for job in set_aside}
     entries = [(_row(job), _sentences(job, reasons.pop(job.job_id, ""))) for job in jobs]
     entries += [((job.job_id, job.name, job.state, "", ""), [job.reason]) for job in set_aside if job.job_id in reasons]
     print_entries(("job", "study", "state", "runs", "time left"), entries)

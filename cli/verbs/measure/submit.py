@@ -38,5 +38,5 @@ def submit(
     else:
         print_text(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}")
     if wait:
-        ended = follow.follow_job(lambda: here.watched(job_id), waits=here.what_workers_wait_for)
+        ended = follow.follow_job(lambda: here.watched(job_id), why_jobs_wait=here.why_jobs_wait)
         raise SystemExit(0 if ended.state == "done" and follow.all_there(here.completed_runs, ended) else 1)

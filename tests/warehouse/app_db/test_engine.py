@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 
 from lab.errors import RevisionError, SettingsError, UserError
 from tests.warehouse.app_jobs import NOW, add_job
-from warehouse.app_db.engine import app_engine, reading
+from warehouse.app_db.engine import app_engine, reading, refuse_newer_database
 from warehouse.app_db.schema import job_events, jobs
 from warehouse.migrate import migrate
 from warehouse.settings import Settings
@@ -39,17 +40,50 @@ def test_a_newer_app_database_asks_for_a_newer_drafthouse(settings: Settings) ->
         migrate(settings)
 
 
-@pytest.mark.parametrize("url", ["nonsense", "oracle9://x/y"])
+@pytest.mark.parametrize("url", ["nonsense", "oracle9://x/y", "mysql://x/y"])
 def test_an_invalid_database_url_is_a_settings_error(tmp_path: Path, url: str) -> None:
     with pytest.raises(SettingsError, match="DRAFTHOUSE_DATABASE_URL"):
         app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
 
 
 def test_an_unreachable_database_server_is_named_without_its_password(tmp_path: Path) -> None:
-    url = "postgresql+pg8000://someone:secret@127.0.0.1:1/x"
+    url = "postgresql+psycopg://someone:secret@127.0.0.1:1/x"
     with pytest.raises(UserError, match="cannot be opened") as caught:
         app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql+pg8000://someone:secret@127.0.0.1:1/x", "refused"),
+        ("postgresql://someone:secret@127.0.0.1:1/x", "refused"),
+        ("postgresql+psycopg://someone:secret@nowhere.invalid/x", "nowhere.invalid"),
+        ("postgresql+psycopg://someone:secret@127.0.0.1:1/x?sslmode=require&connect_timeout=3", "refused"),
+        ("postgresql+psycopg://someone:secret@127.0.0.1:1/x?sslmode=perhaps", 'invalid sslmode value: "perhaps"'),
+        ("postgresql+psycopg://someone:secret@127.0.0.1:1/x?timeout=5", 'invalid connection option "timeout"'),
+    ],
+)
+def test_a_url_of_postgresql_takes_libpqs_parameters_and_any_drivers_name(url: str, words: str) -> None:
+    with pytest.raises(UserError, match="cannot be opened") as caught:
+        app_engine(url)
+    assert words in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(UserError, match="timeout"):
+            app_engine(f"postgresql+psycopg://x@127.0.0.1:{port}/x?connect_timeout=2")
+
+
+def test_a_database_that_a_newer_drafthouse_migrates_later_is_refused(settings: Settings) -> None:
+    engine = app_engine(settings.app_database_url)
+    refuse_newer_database(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'app_9999'"))
+    with pytest.raises(RevisionError, match=r"the app database was written by a newer Drafthouse .*app_9999"):
+        refuse_newer_database(engine)
 
 
 def test_times_are_returned_in_utc_and_naive_ones_are_refused(settings: Settings) -> None:

@@ -115,7 +115,7 @@ def test_the_card_of_a_host_in_slots_counts_those_that_measure_nothing_helpers_i
     kept = [dataclasses.replace(slot, waits_for="GPU 7 is used by python") for slot in slots]
     card = page.workers_card(kept, {"w1"}, now)
     assert card.value == "1 busy, 2 waiting"
-    assert card.detail.startswith("2 wait until other programs leave their GPUs; NVIDIA H200; 3 GPUs; ")
+    assert card.detail.startswith("2 wait: Jobs says for what; NVIDIA H200; 3 GPUs; ")
     card = page.workers_card([*slots[:2], kept[2]], {"w1"}, now)
     assert card.value == "1 of 3 slots free"
     assert card.detail.startswith("slot 3 of host waits: GPU 7 is used by python; NVIDIA H200; 3 GPUs; ")

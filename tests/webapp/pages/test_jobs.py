@@ -106,7 +106,11 @@ def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> Non
         ),
         (
             *(job(), 1, None, [worker(waits_for="GPU 0 is used by python")]),
-            "Next in the queue; other programs use the GPUs on which it could run: see below who waits for what.",
+            "Next in the queue; the workers that could run it wait: see below for what.",
+        ),
+        (
+            *(job(), 1, None, [worker(engines=(ENDPOINT,)), AWAY]),
+            "Next in the queue; no worker has the engine \\'vllm\\': add it to engines.toml of a host, or cancel.",
         ),
         (
             *(job(hardware="H200"), 1, None, [worker(), AWAY]),

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urljoin
 
-import sqlalchemy as sa
-
 from lab.errors import UserError
+from warehouse.app_db.engine import DATABASE_ERRORS
 from warehouse.app_db.pins import TEXT, Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.panels import Figure
@@ -104,7 +103,7 @@ def _figures(shown: PinnedFigure, mode: Mode) -> list[Figure] | str:
         return FIGURES[shown.page](shown.parameters, mode)
     except UserError as error:
         return f"This figure cannot be drawn: {error}"
-    except (LookupError, sa.exc.DBAPIError):
+    except (LookupError, *DATABASE_ERRORS):
         return _GONE
     except Exception:
         logging.getLogger(__name__).exception("%s cannot be drawn", shown)

@@ -253,7 +253,7 @@ def workers_card(workers: Sequence[WorkerInfo], at_work: Collection[str], now: d
 
 def _in_short(waiting: Sequence[str]) -> Sequence[str]:
     """A card has room for one; the list of workers has them all."""
-    return waiting if len(waiting) < 2 else [f"{len(waiting)} wait until other programs leave their GPUs"]
+    return waiting if len(waiting) < 2 else [f"{len(waiting)} wait: Jobs says for what"]
 
 
 if __name__ == "__main__":

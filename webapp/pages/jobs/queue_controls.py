@@ -10,7 +10,7 @@ import streamlit as st
 
 from jobs import order
 from jobs.table import MAX_PRIORITY, Job
-from jobs.worker_registry import WorkerInfo
+from jobs.worker_registry import WorkerInfo, lacking_engines
 from lab.access import Change
 from lab.study import Study
 from webapp.access import visitor
@@ -53,8 +53,11 @@ def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     online = [worker for worker in workers if not worker.is_away(now)]
     if not online:
         return "no worker is online: start one with `drafthouse up` or `drafthouse worker`"
-    if any(order.has_hardware(worker.hardware, job.study.hardware) for worker in online):
-        return "other programs use the GPUs on which it could run: see below who waits for what"
+    able = [worker for worker in online if order.has_hardware(worker.hardware, job.study.hardware)]
+    if lacking := lacking_engines(job.study, able):
+        return f"{literal(lacking)}: add it to engines.toml of a host, or cancel"
+    if able:
+        return "the workers that could run it wait: see below for what"
     names = ", ".join(sorted({worker.hardware for worker in online}))
     return f"it requires {literal(job.study.hardware)}, but the workers online have {literal(names)}"
 

@@ -82,11 +82,12 @@ def _state(worker: WorkerInfo, now: datetime, running: Mapping[str, Job]) -> str
 
 
 def waiting(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
-    """Say of each worker that starts no engine why not, and at last what an administrator can do."""
+    """Say of each worker that starts no engine why not, and at last what an administrator can do about GPUs."""
     kept = sorted((worker for worker in workers if worker.waits_for and not worker.is_away(now)), key=_by_slot)
     remedy = "End the program, leave the GPU out (setting `gpus`), or measure beside it (`share_gpus = true`)."
     sentences = [f"{literal(_capitalised(worker.place))} waits: {literal(worker.waits_for)}." for worker in kept]
-    return [*sentences, remedy] if sentences else []
+    of_gpus = any("GPU" in (worker.waits_for or "") for worker in kept)
+    return [*sentences, remedy] if of_gpus else sentences
 
 
 def _capitalised(text: str) -> str:
