@@ -11,7 +11,7 @@ import yaml
 from jobs.engines.vllm import arguments, effective_config
 from tests.lab.studies import study
 from warehouse.settings import Settings
-from workers.engine_runtime.launch import error_excerpt
+from workers.engine_runtime.start_failure import error_excerpt
 
 LOG = """\
 INFO 11-21 04:28:00 [utils.py:233] non-default args: {'model_tag': '/m', 'port': 1, 'max_model_len': 512}
