@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -55,11 +55,11 @@ def parse_counters(text: str, metrics: Metrics = VLLM) -> ServerCounters:
     by_position = {name for name in (metrics.accepted_per_position, metrics.drafted_per_position) if name}
     totals: dict[str, float] = defaultdict(float)
     positions: dict[str, dict[int, float]] = {name: defaultdict(float) for name in by_position}
-    for sample in _samples(text, by_position | set(metrics.counters.values())):
+    for sample in _samples(text, by_position | _names(metrics, metrics.counters)):
         totals[sample.name] += sample.value
         if sample.name in by_position:
             positions[sample.name][int(sample.labels[metrics.position_label])] += sample.value
-    counters = {ours: totals.get(theirs) for ours, theirs in metrics.counters.items()}
+    counters = {ours: totals.get(_published(metrics, theirs, totals)) for ours, theirs in metrics.counters.items()}
     if counters.get("prefix_cache_hits") is None:
         counters["prefix_cache_queries"] = None  # SGLang and TensorRT-LLM: prompt tokens, a cache only if it has hits
     accepted = positions.get(metrics.accepted_per_position or "", {})
@@ -73,6 +73,16 @@ def parse_counters(text: str, metrics: Metrics = VLLM) -> ServerCounters:
         **counters,
         num_accepted_tokens_per_position=tuple(accepted[position] for position in sorted(accepted)) or None,
     )
+
+
+def _names(metrics: Metrics, of: Mapping[str, str]) -> set[str]:
+    """The names on the page, today's and former ones."""
+    return {name for theirs in of.values() for name in (theirs, metrics.formerly.get(theirs)) if name}
+
+
+def _published(metrics: Metrics, name: str, values: Collection[str]) -> str:
+    """The name under which the page has a metric: today's, or else the former one."""
+    return name if name in values else metrics.formerly.get(name, name)
 
 
 def _samples(text: str, names: Collection[str]) -> Iterator[Sample]:
@@ -131,10 +141,11 @@ class Gauges:
 def parse_gauges(text: str, metrics: Metrics = VLLM) -> GaugeReading:
     """Parse gauges from Prometheus text: requests are summed over labels, the share of the KV cache is averaged."""
     values: dict[str, list[float]] = defaultdict(list)
-    for sample in _samples(text, set(metrics.gauges.values())):
+    for sample in _samples(text, _names(metrics, metrics.gauges)):
         values[sample.name].append(sample.value)
     running, waiting, usage = (
-        values.get(metrics.gauges[gauge]) for gauge in ("requests_running", "requests_waiting", "kv_cache_usage")
+        values.get(_published(metrics, metrics.gauges[gauge], values))
+        for gauge in ("requests_running", "requests_waiting", "kv_cache_usage")
     )
     return GaugeReading(
         engine_running=None if running is None else round(sum(running)),
