@@ -71,7 +71,7 @@ KINDS: dict[str, Kind] = {
             name="vllm",
             arguments=vllm.arguments,
             effective_config=vllm.effective_config,
-            methods={name: name for name in METHODS if name != "layer_skip"},
+            methods={name: name for name in METHODS},
             own_flags=_COMMON_OWN
             | {
                 "uds": _LISTENS,
