@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobs.engines.hardware import nvidia_gpus
-from jobs.engines.kinds import KINDS
+from jobs.engines.kinds import KINDS, FlagType
 from jobs.engines.profiles import (
     Profile,
     fill_in,
@@ -21,6 +21,7 @@ from jobs.engines.profiles import (
     read_profiles,
     whole_environment,
 )
+from jobs.engines.relied_on import takes
 from lab.errors import UserError
 from lab.study import Frozen
 from warehouse.settings import Settings
@@ -42,6 +43,11 @@ class Capabilities(Frozen):
     flags: tuple[str, ...] | None
     gpus: tuple[str, ...]  # of the host
     speculation: tuple[str, ...] | None = None  # the keys of its settings of speculation
+    flag_types: dict[str, FlagType] | None = None  # by flag, as far as its parser says so
+
+    def takes(self, flag: str) -> bool:
+        """Return whether a flag that no study asked for may be passed to this engine."""
+        return takes(self.kind, flag, self.flags, self.version)
 
 
 def all_capabilities(settings: Settings) -> list[Capabilities]:
@@ -61,7 +67,7 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
     """Return those of one engine of this host. Raises UserError if it is not installed."""
     profile = installed_profile(settings, engine)
     kind = KINDS[profile.kind]
-    known = _Answer(tuple(kind.methods), kind.flags, None)
+    known = _Answer(tuple(kind.methods), kind.flags, None, dict(kind.flag_types))
     answer = _answer(settings, profile) or known
     return Capabilities(
         engine=engine,
@@ -71,6 +77,7 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
         flags=answer.flags,
         gpus=nvidia_gpus(),
         speculation=answer.speculation,
+        flag_types=answer.flag_types,
     )
 
 
@@ -80,6 +87,7 @@ class _Answer(NamedTuple):
     methods: tuple[str, ...]
     flags: tuple[str, ...] | None
     speculation: tuple[str, ...] | None
+    flag_types: dict[str, FlagType] | None
 
 
 def installed_version(settings: Settings, profile: Profile) -> str | None:
@@ -113,8 +121,13 @@ def _answer(settings: Settings, profile: Profile) -> _Answer | None:
         _store(cached, printed.strip().splitlines()[-1])
     try:
         answer = json.loads(cached.read_text(encoding="utf-8"))
-        keys = answer.get("speculation")
-        return _Answer(tuple(answer["methods"]), tuple(answer["flags"]), None if keys is None else tuple(keys))
+        keys, types = answer.get("speculation"), answer.get("types")
+        return _Answer(
+            tuple(answer["methods"]),
+            tuple(answer["flags"]),
+            None if keys is None else tuple(keys),
+            None if types is None else {flag: of if isinstance(of, str) else tuple(of) for flag, of in types.items()},
+        )
     except (ValueError, LookupError):
         cached.unlink(missing_ok=True)  # damaged: the next call asks again
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from jobs.engines.flags import Flags, config_file, dashed, merged, switches
@@ -24,12 +25,15 @@ ALGORITHMS = {
 _ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")
 
 
-def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+def arguments(
+    models_dir: Path, study: Study, arm: Arm, port: int, folder: Path, *, takes: Callable[[str], bool]
+) -> tuple[str, ...]:
     """Return the words after `python -m sglang.launch_server` for this arm. Flags override the arm's YAML file."""
     return (
         *("--model-path", model_path(models_dir, study.target)),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
-        *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}", "--enable-metrics"),
+        *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}"),
+        *(("--enable-metrics",) if takes("enable-metrics") else ()),
         *switches(merged(study, arm)),
         *(() if arm.speculation is None else switches(_speculation(models_dir, arm.speculation))),
     )

@@ -229,6 +229,10 @@ def test_no_process_of_an_engine_outlives_its_launch_even_one_that_is_deaf_to_te
 
 
 def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
+    told = home.settings.engines_file.read_text().replace(
+        'kind = "vllm"', 'kind = "vllm"\nversion_command = ["echo", "0.32.0"]'
+    )
+    home.settings.engines_file.write_text(told)
     worked(home, arms=[BASELINE, {"name": "ngram", "speculation": NGRAM | {"prompt_lookup_max": 4}}])
     command = " ".join(by_arm(home.runs(), "ngram")[0].circumstances.command)
     assert '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}' in command

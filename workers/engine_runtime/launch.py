@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jobs.engines.addresses import check_host
-from jobs.engines.capabilities import installed_version
+from jobs.engines.capabilities import capabilities, installed_version
 from jobs.engines.kinds import KINDS, Kind
 from jobs.engines.profiles import (
     Profile,
@@ -102,9 +102,10 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     slot = taken_slot()
     own = slot_environment(slot) | profile_environment(settings, profile, study, arm)
     refuse_outside_slot(slot, study, arm, whole_environment(settings.engines_dir, profile, own))
+    takes = capabilities(settings, arm.engine).takes
     port, words, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
     return Command(
-        words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix("")),
+        words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix(""), takes=takes),
         profile=profile,
         own_environment=own,
         endpoint=Endpoint(
@@ -135,6 +136,7 @@ async def start_engine(
     `started` is called with every process at once: who cancels this must stop the last of them. Raises EngineError with
     an excerpt of the log if the engine ends or does not become ready.
     """
+    await asyncio.to_thread(capabilities, settings, arm.engine)  # a new engine is asked for 10 s; then they are cached
     for attempt in range(1, _PORT_ATTEMPTS + 1):
         command = engine_command(settings, study, arm, log, keyed=keyed)
         if not command.kind.is_started:
