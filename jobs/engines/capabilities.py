@@ -11,6 +11,8 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.kinds import KINDS, FlagType
 from jobs.engines.profiles import (
@@ -31,6 +33,7 @@ _SCRIPTS = Path(__file__).parent / "probe_scripts"
 #: By kind: the script that prints methods and flags, and the distribution whose Python runs it.
 _PROBES = {"vllm": (_SCRIPTS / "vllm_answers.py", "vllm")}
 _PROBE_TIMEOUT_S = 180.0
+_FLAG_TYPES = TypeAdapter(dict[str, FlagType])
 
 
 class Capabilities(Frozen):
@@ -126,7 +129,7 @@ def _answer(settings: Settings, profile: Profile) -> _Answer | None:
             tuple(answer["methods"]),
             tuple(answer["flags"]),
             None if keys is None else tuple(keys),
-            None if types is None else {flag: of if isinstance(of, str) else tuple(of) for flag, of in types.items()},
+            None if types is None else _FLAG_TYPES.validate_python(types),
         )
     except (ValueError, LookupError):
         cached.unlink(missing_ok=True)  # damaged: the next call asks again
