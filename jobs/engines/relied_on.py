@@ -17,7 +17,7 @@ _RELEASE = re.compile(r"\d+(?:\.\d+)+")
 BEGIN, END = "<!-- relied on: begin -->", "<!-- relied on: end -->"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
 
-What = Literal["flag", "request field", "answer field", "variable", "route", "metric"]
+What = Literal["flag", "request field", "answer field", "variable", "route", "metric", "log line", "module"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,17 @@ USES: tuple[Use, ...] = (
     Use("vllm", "variable", "VLLM_NO_USAGE_STATS", "0.8.5", "ignored"),
     Use("vllm", "variable", "VLLM_CPU_KVCACHE_SPACE", "0.8.5", "ignored"),
     Use("vllm", "variable", "VLLM_CPU_OMP_THREADS_BIND", "0.8.5", "ignored"),
+    Use("vllm", "variable", "SPT_NOENV", "0.10.1", "not needed: processes keep their titles"),
+    Use("vllm", "variable", "HF_HUB_OFFLINE", "0.8.5", "the hub is asked for local folders, too"),
+    Use(
+        "vllm",
+        "module",
+        "uvicorn.config",
+        "0.8.5",
+        "the engine asks for no key: the worker's log says who can reach it",
+    ),
+    Use("vllm", "log line", "Initializing a V1 LLM engine (...) with config", "0.8.5", "`configuration_unknown`"),
+    Use("vllm", "log line", "non-default args", "0.9.0", "the arguments are those of the command"),
     Use("vllm", "route", "/health", "0.8.5", "it is never ready"),
     Use("vllm", "route", "/version", "0.8.5", "the version is that of the installed package"),
     Use("vllm", "route", "/reset_prefix_cache", "0.8.5", "the cache stays warm: `warm_prefix_cache`"),
@@ -120,6 +131,15 @@ USES: tuple[Use, ...] = (
         "ignored, or left out where it is refused; tokens of each chunk are unknown",
     ),
     Use("sglang", "answer field", "sglext.spec_tokens_details", "0.5.19", "accepted tokens are unknown"),
+    Use(
+        "sglang",
+        "module",
+        "uvicorn.config",
+        "0.4.1",
+        "the engine asks for no key: the worker's log says who can reach it",
+    ),
+    Use("sglang", "log line", "server_args=ServerArgs(...)", "0.4.1", "`configuration_unknown`"),
+    Use("sglang", "route", "/health", "0.4.1", "it is never ready"),
     Use("sglang", "route", "/flush_cache", "0.4.1", "the cache stays warm: `warm_prefix_cache`"),
     Use("sglang", "route", "/server_info", "0.5.6", "`/get_server_info` is asked"),
     Use("sglang", "metric", "sglang:spec_verify_calls_total", "0.5.13", "rounds of the whole run are unknown"),
@@ -129,6 +149,14 @@ USES: tuple[Use, ...] = (
     Use("tensorrt_llm", "flag", "port", None, _NO_START, needed=True),
     Use("tensorrt_llm", "flag", "extra_llm_api_options", None, _NO_START, needed=True),
     Use("tensorrt_llm", "flag", "backend", None, _NO_START, needed=True),
+    Use(
+        "tensorrt_llm",
+        "module",
+        "uvicorn.config",
+        None,
+        "the engine asks for no key: the worker's log says who can reach it",
+    ),
+    Use("tensorrt_llm", "route", "/v1/models", None, "it is not measured: the name it serves is unknown"),
     Use("tensorrt_llm", "route", "/prometheus/metrics", None, "all counters are unknown"),
     Use("tensorrt_llm", "metric", "trtllm_spec_decode_accepted_tokens_total", None, "acceptance is unknown"),
     Use("endpoint", "request field", "ignore_eos", None, "set `ignore_eos = false` in the workload"),
