@@ -17,7 +17,6 @@ from lab.study import Arm, Study
 TROUBLESHOOTING = "docs/troubleshooting.md"
 _MAX_LINES = 15
 _MAX_CHARS = 500
-_CAUSE_CHARS = 400
 _EXPLAINING_LINES = 3
 _FROM_OUTSIDE = (signal.SIGILL, signal.SIGBUS, signal.SIGKILL, signal.SIGSEGV)
 _READ_BYTES = 1 << 19  # from the end, where the last error is
@@ -166,13 +165,17 @@ def _cause(read: Sequence[_Line]) -> str | None:
     exceptions = sorted((each.root() for each in _exceptions(lines)), key=lambda each: each.position)
     own = next((each for each in exceptions if not each.is_wrapper), None)
     if own is not None:
-        return own.sentence[:_CAUSE_CHARS]
+        return _cut(own.sentence)
     if killed := next((match for line in lines if (match := _CHILD_SIGNAL.search(line.text))), None):
         return _killed("a process of the engine", int(killed["signal"]))
     if gone := next((match for line in lines if (match := _CHILD_GONE.search(line.text))), None):
         return f"{gone[0]}: without an error of its own, as a process that is killed because no memory is left"
     telling = (line.text.strip() for line in lines if not line.harmless and _TELLING.search(line.text))
-    return next((text.removeprefix("error: ")[:_CAUSE_CHARS] for text in telling if not _WRAPPER.search(text)), None)
+    return next((_cut(text.removeprefix("error: ")) for text in telling if not _WRAPPER.search(text)), None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
 
 
 def _raised(lines: Sequence[_Line]) -> Iterator[_Line]:

@@ -29,6 +29,10 @@ CAUSES = {
         "no-model",
     ),
     "import-fails": ("ModuleNotFoundError: No module named 'no_such_module'", "engine-import"),
+    "kv-cache-too-small": (
+        "ValueError: To serve at least one request with the model's max seq len (1024), (",
+        "kv-cache",
+    ),
     "longer-than-the-model": (
         "ValidationError: 1 validation error for ModelConfig: User-specified max_model_len (999999) is greater",
         "engine-settings",
@@ -158,6 +162,12 @@ def test_an_engine_that_a_signal_ended_is_headed_by_the_signal(tmp_path: Path, s
     why = explained("the engine ended", log_of(tmp_path, CHAINED), status=status).splitlines()
     assert why[0].startswith(sentence_)
     assert "LoadError: cannot load" in why
+
+
+def test_a_long_cause_is_cut_and_says_so(tmp_path: Path) -> None:
+    found = cause(log_of(tmp_path, f"ValueError: {'x' * 900}\n"))
+    assert found is not None
+    assert (len(found), found[-2:]) == (500, "x…")
 
 
 def test_a_log_without_a_cause_is_shown_by_its_end(tmp_path: Path) -> None:
