@@ -15,6 +15,7 @@ from jobs.access import accounts
 from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
 from jobs.engines.profiles import ENDPOINT, read_profiles
+from jobs.engines.relied_on import flags_of
 from jobs.host_report import Finding
 from jobs.policy import load_policy
 from jobs.table import Job
@@ -208,7 +209,9 @@ def _engine(settings: Settings, name: str) -> Finding:
         state, _, remedy = str(error).partition(": ")
         return Finding(f"engine {name}", ok=False, found=state, remedy=remedy)
     flags = "flags unknown, so not checked" if can.flags is None else f"{len(can.flags)} flags"
-    state = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}"
+    without = ", ".join(f"--{flag}" for flag in flags_of(can.kind) if not can.takes(flag))
+    lacks = f"; started without {without}: docs/engines.md says what is unknown then" if without else ""
+    state = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}{lacks}"
     return Finding(f"engine {name}", ok=True, found=state)
 
 

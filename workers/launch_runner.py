@@ -22,7 +22,7 @@ from lab.quality.code_answers import UNIT_TESTS
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from warehouse import quiet
-from workers.engine_runtime import hopeless
+from workers.engine_runtime import start_failure
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.room import largest_bytes, refuse_without_room, while_there_is_room
 from workers.heartbeat import Heartbeat
@@ -157,9 +157,9 @@ class LaunchRunner:
         recorder, launch = self.recorder, self._launch
         if self._has_started or recorder.status.runs_done > recorder.status.runs_failed or launch is None:
             return
-        if hopeless.for_every_arm(recorder.job.study, engine.arm, engine.why_gone):
+        if start_failure.for_every_arm(recorder.job.study, engine.arm, engine.why_gone):
             recorder.unmeasured(launch, run, engine.command, engine.why_gone)
-            raise UserError(hopeless.sentence(engine.arm, engine.why_gone))
+            raise UserError(start_failure.sentence(engine.arm, engine.why_gone))
 
     def _start(
         self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]

@@ -13,9 +13,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from jobs.engines.caches import cache_variables
 from jobs.engines.hardware import nvidia_gpus
-from jobs.engines.kinds import KINDS
+from jobs.engines.kinds import KINDS, FlagType
 from jobs.engines.profiles import (
     Profile,
     fill_in,
@@ -24,6 +26,7 @@ from jobs.engines.profiles import (
     read_profiles,
     whole_environment,
 )
+from jobs.engines.relied_on import takes
 from lab.errors import UserError
 from lab.study import Frozen
 from warehouse.settings import Settings
@@ -35,6 +38,7 @@ _PROBES = {"vllm": (_SCRIPTS / "vllm_answers.py", "vllm")}
 _PROBE_TIMEOUT_S = 180.0
 #: Such as 0.12.0, v1.2.0rc3, 0.5.6.post2 and 0.32.0+cpu.
 _VERSION = re.compile(r"v?\d+(\.\d+)+([.-]?[a-z]+[.-]?\d+)*([+-][\w.+-]+)?")
+_FLAG_TYPES = TypeAdapter(dict[str, FlagType])
 
 
 class Capabilities(Frozen):
@@ -47,6 +51,11 @@ class Capabilities(Frozen):
     flags: tuple[str, ...] | None
     gpus: tuple[str, ...]  # of the host
     speculation: tuple[str, ...] | None = None  # the keys of its settings of speculation
+    flag_types: dict[str, FlagType] | None = None  # by flag, as far as its parser says so
+
+    def takes(self, flag: str) -> bool:
+        """Return whether a flag that no study asked for may be passed to this engine."""
+        return takes(self.kind, flag, self.flags, self.version)
 
 
 def all_capabilities(settings: Settings) -> list[Capabilities]:
@@ -66,7 +75,7 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
     """Return those of one engine of this host. Raises UserError if it is not installed."""
     profile = installed_profile(settings, engine)
     kind = KINDS[profile.kind]
-    known = _Answer(tuple(kind.methods), kind.flags, None)
+    known = _Answer(tuple(kind.methods), kind.flags, None, dict(kind.flag_types))
     answer = _answer(settings, profile) or known
     return Capabilities(
         engine=engine,
@@ -76,6 +85,7 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
         flags=answer.flags,
         gpus=nvidia_gpus(),
         speculation=answer.speculation,
+        flag_types=answer.flag_types,
     )
 
 
@@ -85,6 +95,7 @@ class _Answer(NamedTuple):
     methods: tuple[str, ...]
     flags: tuple[str, ...] | None
     speculation: tuple[str, ...] | None
+    flag_types: dict[str, FlagType] | None
 
 
 def installed_version(settings: Settings, profile: Profile) -> str | None:
@@ -119,8 +130,13 @@ def _answer(settings: Settings, profile: Profile) -> _Answer | None:
         _store(cached, printed.strip().splitlines()[-1])
     try:
         answer = json.loads(cached.read_text(encoding="utf-8"))
-        keys = answer.get("speculation")
-        return _Answer(tuple(answer["methods"]), tuple(answer["flags"]), None if keys is None else tuple(keys))
+        keys, types = answer.get("speculation"), answer.get("types")
+        return _Answer(
+            tuple(answer["methods"]),
+            tuple(answer["flags"]),
+            None if keys is None else tuple(keys),
+            None if types is None else _FLAG_TYPES.validate_python(types),
+        )
     except (ValueError, LookupError):
         cached.unlink(missing_ok=True)  # damaged: the next call asks again
         return None

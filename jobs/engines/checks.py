@@ -14,6 +14,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kinds import KINDS, Kind
 from jobs.engines.profiles import MARK, has_password, is_secret
+from jobs.engines.relied_on import OLDEST, flags_of
 from jobs.engines.speculation.checks import option_problems
 from lab.study import Arm, Sampling, Speculation, Tune
 from lab.study.arm import METHODS
@@ -23,6 +24,12 @@ Problem = tuple[str, str]
 _FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 12
+#: What the text of a flag's value looks like, and what to call it.
+_SHAPES = {
+    "integer": (re.compile(r"[+-]?\d+"), "a whole number"),
+    "number": (re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"), "a number"),
+    "size": (re.compile(r"auto|[+-]?\d+(?:\.\d+)?[kKmMgGtT]?(?:i?[bB])?"), "a whole number like 8192 or 8k"),
+}
 #: Kinds and versions whose speculation is wrong at temperatures above 0: found by sampling, and in their code.
 _LOSES_TEMPERATURE = {("vllm", "0.32.0+cpu")}
 
@@ -73,7 +80,7 @@ def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities)
             yield f"{field}.{flag}", f"Drafthouse sets this itself: {kind.own_flags[own]}"
         elif not _FLAG.fullmatch(flag):
             yield f"{field}.{flag}", f"{flag!r} is not a flag: write it without leading dashes, like max_model_len"
-        elif has.flags is not None and (problem := _unknown_flag(name, value, kind, has.flags, _called(has))):
+        elif problem := _wrong_value(name, value, has) or _unknown_flag(name, value, kind, has):
             yield f"{field}.{flag}", problem
 
 
@@ -91,18 +98,38 @@ def own_flag(name: str, kind: Kind, *, is_known: bool) -> str | None:
     return None
 
 
-def _unknown_flag(name: str, value: JsonValue, kind: Kind, flags: tuple[str, ...], engine: str) -> str | None:
-    """Return what is wrong with a flag. Of `compilation-config.mode` only the part before the dot is the engine's
-    flag.
+def _unknown_flag(name: str, value: JsonValue, kind: Kind, has: Capabilities) -> str | None:
+    """Return what is wrong with a flag; None if the engine has it, or its flags are unknown. Of
+    `compilation-config.mode` only the part before the dot is the engine's flag.
     """
     whole = name.partition(".")[0]
-    if whole not in flags:
-        close = difflib.get_close_matches(whole, flags, n=1)
-        hint = f": did you mean {close[0].replace('-', '_')}?" if close else f"; it has {_some(flags)}"
-        return f"{engine} has no flag --{whole}{hint}"
-    if value is False and kind.no_forms and f"no-{whole}" not in flags:
-        return f"{engine} has no --no-{whole}: leave the flag out instead"
+    if has.flags is None:
+        return None
+    if whole not in has.flags:
+        close = difflib.get_close_matches(whole, has.flags, n=1)
+        hint = f": did you mean {close[0].replace('-', '_')}?" if close else f"; it has {_some(has.flags)}"
+        return f"{_called(has)} has no flag --{whole}{hint}"
+    if value is False and kind.no_forms and f"no-{whole}" not in has.flags:
+        return f"{_called(has)} has no --no-{whole}: leave the flag out instead"
     return None
+
+
+def _wrong_value(name: str, value: JsonValue, has: Capabilities) -> str | None:
+    """Return why the engine's parser would refuse this value of a flag; None where it may take it."""
+    takes = (has.flag_types or {}).get(name)
+    if takes is None or value in (None, "", "None"):  # what vLLM reads as: not set
+        return None
+    if takes == "switch":
+        return None if isinstance(value, bool) else f"is a switch: true or false, not {value!r}"
+    if isinstance(value, bool):
+        return f"takes a value, not {str(value).lower()}"
+    if isinstance(takes, tuple):
+        same = {choice.lower().replace("-", "_") for choice in takes}
+        return None if str(value).lower().replace("-", "_") in same else f"is one of {_some(takes)}, not {value!r}"
+    shape, example = _SHAPES.get(takes, (None, ""))
+    if shape is None or (not isinstance(value, (list, dict)) and shape.fullmatch(str(value))):
+        return None
+    return f"is {example}, not {value!r}"
 
 
 def _config_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
@@ -118,9 +145,9 @@ def _config_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilitie
             yield f"{field}.config.{key}", f"Drafthouse sets this itself: {own[name]}"
         elif name in given:
             yield f"{field}.config.{key}", "a flag of the same name overrides it: keep one of the two"
-        elif kind.config_own or has.flags is None:
-            continue
-        elif problem := _unknown_flag(name, value, kind, has.flags, _called(has)):
+        elif not kind.config_own and (
+            problem := _wrong_value(name, value, has) or _unknown_flag(name, value, kind, has)
+        ):
             yield f"{field}.config.{key}", problem
 
 
@@ -141,6 +168,12 @@ def _speculation_problems(field: str, speculation: Speculation, has: Capabilitie
         hint = f" (did you mean {close[0]}?)" if close else ""
         yield f"{field}.method", f"{_called(has)} has no method {speculation.method!r}{hint}: it has {_methods(has)}"
         return
+    for flag in (flag for flag, use in flags_of(kind.name).items() if use.needed and flag.startswith("speculative")):
+        if has.flags is not None and flag not in has.flags:
+            yield (
+                field,
+                f"{_called(has)} has no --{flag}, by which Drafthouse asks for it: use {OLDEST[kind.name]} or newer",
+            )
     for bound in ("prompt_lookup_min", "prompt_lookup_max"):
         if getattr(speculation, bound) is not None and bound not in kind.lookup_bounds:
             instead = ": set its own option of this version instead, in options" if kind.takes_options else ""

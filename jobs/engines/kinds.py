@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, Protocol
 
 from jobs.engines import metric_names, sglang, tensorrt_llm, transformers, vllm
 from jobs.engines.metric_names import Metrics
 from lab.study import Arm, Study
 from lab.study.arm import METHODS
 
-Arguments = Callable[[Path, Study, Arm, int, Path], tuple[str, ...]]
+
+class Arguments(Protocol):
+    """Returns what follows the command of an engine's profile; may write a file into the folder. `takes(flag)` says
+    whether this version of the engine has a flag that no study asked for.
+    """
+
+    def __call__(
+        self, models_dir: Path, study: Study, arm: Arm, port: int, folder: Path, /, *, takes: Callable[[str], bool]
+    ) -> tuple[str, ...]: ...
+
+
+#: What a flag takes: one of its choices, or a switch, integer, number, size (8192 or 8k) or any other single value.
+FlagType = Literal["switch", "integer", "number", "size", "value"] | tuple[str, ...]
 
 _LISTENS = "the engine listens on 127.0.0.1 alone"
 _SPECULATION = "set speculation in the arm"
@@ -32,8 +45,7 @@ _COMMON_OWN = {
 class Kind:
     """One kind of engine.
 
-    `arguments(models_dir, study, arm, port, folder)` returns what follows the command of its profile; it may write a
-    file into the folder. `methods` maps our methods to the engine's own names. `own_flags` are flags that Drafthouse
+    `methods` maps our methods to the engine's own names. `own_flags` are flags that Drafthouse
     sets, each with what to set in the study instead. `flags` lists all flags; None if only the engine knows them.
     """
 
@@ -44,6 +56,7 @@ class Kind:
     metrics: tuple[Metrics, ...] = (metric_names.VLLM,)
     own_flags: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] | None = None
+    flag_types: Mapping[str, FlagType] = field(default_factory=dict)  # as far as they are known without asking it
     no_forms: bool = False  # false becomes --no-flag instead of leaving the flag out
     takes_config: bool = True  # reads Arm.config, from words like flags or from a YAML file
     config_own: Mapping[str, str] = field(default_factory=dict)  # keys of that file that Drafthouse sets
@@ -71,7 +84,7 @@ KINDS: dict[str, Kind] = {
             name="vllm",
             arguments=vllm.arguments,
             effective_config=vllm.effective_config,
-            methods={name: name for name in METHODS if name != "layer_skip"},
+            methods={name: name for name in METHODS},
             own_flags=_COMMON_OWN
             | {
                 "uds": _LISTENS,
@@ -129,6 +142,7 @@ KINDS: dict[str, Kind] = {
                 ("assistant-model", "prompt-lookup", "num-speculative-tokens", "max-matching-ngram-size"), _SPECULATION
             ),
             flags=transformers.FLAGS,
+            flag_types={"device": "value", "dtype": "value", "max-model-len": "integer"},
             takes_config=False,
             takes_options=False,
             lookup_bounds=("prompt_lookup_max",),

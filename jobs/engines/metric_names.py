@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Metrics:
 
     `counters` maps our names (ServerCounters) to cumulative metrics, `gauges` to those of the moment: running and
     waiting requests, and the share of the KV cache in use (0 to 1). If an engine counts tokens by position in the
-    draft, sums are computed from those.
+    draft, sums are computed from those. `formerly` has the names of older releases, read where the newer ones are not.
     """
 
     counters: Mapping[str, str]
@@ -21,6 +21,7 @@ class Metrics:
     position_label: str = "position"
     accepted_per_position: str | None = None
     drafted_per_position: str | None = None
+    formerly: Mapping[str, str] = field(default_factory=dict)
 
 
 VLLM = Metrics(
@@ -40,6 +41,11 @@ VLLM = Metrics(
         "kv_cache_usage": "vllm:kv_cache_usage_perc",
     },
     accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    formerly={  # renamed in 0.9.2
+        "vllm:prefix_cache_queries_total": "vllm:gpu_prefix_cache_queries_total",
+        "vllm:prefix_cache_hits_total": "vllm:gpu_prefix_cache_hits_total",
+        "vllm:kv_cache_usage_perc": "vllm:gpu_cache_usage_perc",
+    },
 )
 #: SGLang publishes acceptance as a gauge over its last batches, bonus token included: that has no difference over a
 #: window, so accepted tokens are None here and come from each request (trap 9).

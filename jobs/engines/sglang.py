@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from jobs.engines.flags import Flags, configured, dashed, merged, switches
@@ -24,14 +25,18 @@ ALGORITHMS = {
 _ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")
 
 
-def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
+def arguments(
+    models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path, *, takes: Callable[[str], bool]
+) -> tuple[str, ...]:
     """Return the words after `python -m sglang.launch_server` for this arm. Flags, which come later, override the arm's
-    configuration. (SGLang splits a file of its own into words, as vLLM does.)
+    configuration. (SGLang splits a file of its own into words, as vLLM does.) `takes` says whether this engine has a
+    flag that no study asked for.
     """
     return (
         *("--model-path", model_path(models_dir, study.target)),
         *switches(configured(arm)),
-        *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}", "--enable-metrics"),
+        *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}"),
+        *(("--enable-metrics",) if takes("enable-metrics") else ()),
         *switches(merged(study, arm)),
         *(() if arm.speculation is None else switches(_speculation(models_dir, arm.speculation))),
     )

@@ -25,7 +25,7 @@ DECODING_TYPES = {
 _WITHOUT_OVERLAP = ("draft_model", "ngram")
 
 
-def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path, **_: object) -> tuple[str, ...]:
     """Return the words after `trtllm-serve` for this arm; its YAML file holds the arm's config and the speculation."""
     flags = {underscored(name): value for name, value in merged(study, arm).items()}
     path = config_file(folder, _config(models_dir, arm))

@@ -19,7 +19,7 @@ FLAGS = ("device", "dtype", "max-model-len")
 _CONFIG = re.compile(r"effective configuration: (?P<config>\{.*\})\s*$")
 
 
-def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path, **_: object) -> tuple[str, ...]:
     """Return the words after `python` for this arm."""
     return (
         str(SERVER),

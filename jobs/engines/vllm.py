@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -18,17 +18,20 @@ _ARGUMENTS = re.compile(r"non-default args: (?P<arguments>\{.*\})")
 _OPENING, _CLOSING = "([{<", ")]}>"
 
 
-def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
+def arguments(
+    models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path, *, takes: Callable[[str], bool]
+) -> tuple[str, ...]:
     """Return the words after `vllm serve` for this arm. Flags, which come later, override the arm's configuration.
 
-    vLLM splits the values of a file of its own (`--config`) into words, which may be flags: so it gets none.
+    vLLM splits the values of a file of its own (`--config`) into words, which may be flags: so it gets none. `takes`
+    says whether this engine has a flag that no study asked for.
     """
     return (
         model_path(models_dir, study.target),
         *negatable(configured(arm)),
         *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}"),
-        *negatable(_own_sampling(arm) | merged(study, arm)),
-        *(() if arm.speculation is None else _speculation(models_dir, arm.speculation)),
+        *negatable((_own_sampling(arm) if takes("generation-config") else {}) | merged(study, arm)),
+        *(() if arm.speculation is None else _speculation(models_dir, arm.speculation, takes)),
     )
 
 
@@ -39,10 +42,11 @@ def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
     return {} if "generation-config" in configured(arm) else {"generation-config": "vllm"}
 
 
-def _speculation(models_dir: Path, speculation: Speculation) -> tuple[str, ...]:
+def _speculation(models_dir: Path, speculation: Speculation, takes: Callable[[str], bool]) -> tuple[str, ...]:
     """Ask for the per-request figures here, because vLLM refuses that flag without speculation."""
     config = json.dumps(speculative_config(models_dir, speculation))
-    return ("--speculative-config", config, "--per-request-spec-decode-metrics", "detailed")
+    of_requests = ("--per-request-spec-decode-metrics", "detailed") if takes("per-request-spec-decode-metrics") else ()
+    return ("--speculative-config", config, *of_requests)
 
 
 def speculative_config(models_dir: Path, speculation: Speculation) -> dict[str, JsonValue]:

@@ -23,7 +23,6 @@ METHODS: dict[str, bool | None] = {
     "ngram": False,
     "ngram_gpu": False,
     "suffix": False,
-    "layer_skip": False,
 }
 #: A method as a person calls it; any other by its own name.
 _SPOKEN = {

@@ -107,6 +107,14 @@ def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:
     assert "/nowhere/python" in mine.found
 
 
+@pytest.mark.parametrize(("version", "lacks"), [("0.28.0", True), ("0.32.0", False)])
+def test_a_flag_that_an_engine_is_started_without_is_named(home: Home, version: str, *, lacks: bool) -> None:
+    table = f'[vllm]\nkind = "vllm"\ncommand = ["/bin/sh"]\nversion_command = ["echo", "{version}"]\n'
+    home.settings.engines_file.write_text(table)
+    found = findings(home.settings)["engine vllm"].found
+    assert ("started without --per-request-spec-decode-metrics: docs/engines.md" in found) is lacks
+
+
 def test_who_may_open_the_page_is_said_and_what_is_missing_for_it(home: Home) -> None:
     settings = home.settings
     assert doctor._login(settings).found.startswith("nobody is asked who they are: every user of this machine")

@@ -18,7 +18,7 @@ import pytest
 from cli import follow, progress
 from cli.app import PANELS, VERBS
 from cli.labs.elsewhere import Elsewhere, _extract_folder
-from jobs import queue
+from jobs import leases, queue
 from jobs.ports import free_port
 from jobs.presets import load_preset
 from lab.access import Role
@@ -29,7 +29,7 @@ from tests.cli.homes import Home
 from tests.client.serving import Served, lab_elsewhere
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
-from tests.webapp.homes import environment, make_home
+from tests.webapp.homes import WORKER, environment, finish, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.served import served
 from warehouse import snapshots
@@ -196,6 +196,27 @@ def test_a_submitted_study_is_waited_for(asker: Asker, monkeypatch: pytest.Monke
     done = asker.elsewhere("submit", str(file), "--wait", role=Role.SUBMITTER)
     database.dispose()
     assert (done.returncode, "waiting for a worker" in done.stdout) == (1, True)
+
+
+def test_who_waits_for_a_study_that_fails_is_told_its_cause(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "_LOOK_EVERY_S", 0.01)
+    file = asker.folder / "study.toml"
+    file.write_text(study_to_toml(study(name="fails")))
+    settings = asker.lab.settings
+    database, look = app_engine(settings.app_database_url), progress.what_runs
+
+    def end(job: object) -> str:
+        job_id = queue.job_id_of(database, "fails")
+        if queue.job(database, job_id).state == "queued":
+            leases.claim(database, WORKER, 3600)
+            finish(settings, job_id, "failed", "ValueError: no memory\nthe engine ended with exit status 1")
+        return look(job)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(follow, "what_runs", end)
+    done = asker.elsewhere("submit", str(file), "--wait", role=Role.SUBMITTER)
+    database.dispose()
+    assert done.returncode == 1
+    assert done.stderr.endswith(": ValueError: no memory\nthe engine ended with exit status 1\n")
 
 
 def test_prices_and_datasets_are_changed_by_administrators(asker: Asker) -> None:

@@ -27,6 +27,9 @@ def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(probed: Pro
     assert not {"ngram_gpu", "suffix"} & set(has.methods)  # no GPU, and arctic-inference is not installed
     assert has.flags is not None
     assert {"max-model-len", "no-enable-prefix-caching", "speculative-config"} <= set(has.flags)
+    assert has.flag_types is not None
+    assert (has.flag_types["enforce-eager"], has.flag_types["tensor-parallel-size"]) == ("switch", "integer")
+    assert has.takes("per-request-spec-decode-metrics")
     (remembered,) = (home.settings.home / "engines" / "capabilities").glob("*.json")
     written_ns = remembered.stat().st_mtime_ns
     assert capabilities(home.settings, "vllm-again").flags == has.flags

@@ -328,10 +328,10 @@ def test_a_flag_that_drafthouse_sets_is_refused_in_every_spelling(home: Home, fl
 
 def test_a_value_cannot_become_a_flag(home: Home) -> None:
     study = home.study(arms=[PLAIN | {"flags": {"max_num_seqs": "--host=0.0.0.0"}}])
-    words = vllm.arguments(home.settings.models_dir, study, study.arms[0], 1, home.folder)
+    words = vllm.arguments(home.settings.models_dir, study, study.arms[0], 1, home.folder, takes=lambda _: True)
     assert [word for word in words if word.startswith("--host")] == ["--host"]
     assert "--max-num-seqs=--host=0.0.0.0" in words
-    words = transformers.arguments(home.settings.models_dir, study, study.arms[0], 1, home.folder)
+    words = transformers.arguments(home.settings.models_dir, study, study.arms[0], 1, home.folder, takes=lambda _: True)
     assert "--max-num-seqs=--host=0.0.0.0" in words
 
 

@@ -41,6 +41,7 @@ OURS: dict[str, dict[str, Any]] = {
     "small_graphs": {"flags": {"trap": "small_graphs"}, "speculation": NGRAM},
     "forced": {"speculation": NGRAM | {"options": FORCED}},
     "requests_disagree": {"flags": {"trap": "requests_disagree"}, "speculation": NGRAM},
+    "counts_the_whole": {"flags": {"trap": "counts_the_whole"}, "speculation": NGRAM},
     "drafts_nothing": {"flags": {"trap": "drafts_nothing"}, "speculation": NGRAM},
     "forbids_drafts": {"flags": {"trap": "forbids_drafts"}, "speculation": MTP},
     "lowers_budget": {"flags": {"trap": "lowers_budget"}, "speculation": NGRAM},

@@ -33,6 +33,7 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("preempts", "preemptions", "warning", "12"),
     ("reads_twice", "server_prompt_count", "warning", "prompt tokens"),
     ("requests_disagree", "request_acceptance_agrees", "warning", "accepted"),
+    ("counts_the_whole", "acceptance_only_of_the_run", "note", "of each request and category it is unknown"),
     ("drafts_nothing", "few_rounds", "warning", "Not one token was drafted"),
     ("forbids_drafts", "steps_without_draft", "warning", "of the tokens came from steps"),
     ("lowers_budget", "settings_changed_by_speculation", "note", "max_num_scheduled_tokens is set to 2048"),

@@ -170,7 +170,7 @@ def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, int]:
 
 def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[str, Any]:
     event: dict[str, Any] = {"choices": [], "usage": _usage(engine, prompt_tokens, tokens)}
-    if engine.drafts:
+    if engine.drafts and engine.trap != "counts_the_whole":
         rounds, tokens = (0, 0) if engine.trap == "drafts_nothing" else (rounds, tokens)
         rounds, tokens = (rounds // 2, tokens // 2) if engine.trap == "forbids_drafts" else (rounds, tokens)
         meta_info = {

@@ -166,7 +166,7 @@ def test_a_first_engine_that_shows_that_none_will_start_ends_the_job_with_its_wo
     assert job.state == "failed"
     words = "ValueError: User-specified max_model_len is greater than the derived max_model_len"
     assert (job.error or "").splitlines()[0] == (
-        f"no engine of this study can start; the first, of arm 'plain', says: {words}"
+        f"no engine of this study can start; that of arm 'plain' failed: {words}"
     )
     assert job.progress is not None
     assert (job.progress.runs_done, job.progress.runs_failed, job.progress.runs_total) == (1, 1, 12)
@@ -179,7 +179,7 @@ def test_a_job_whose_every_run_failed_has_failed(home: Home) -> None:
     flags = {"fail_to_start": True}
     job = worked(home, arms=[BASELINE | {"flags": flags}, {"name": "odd", "flags": flags}])
     assert job.state == "failed"
-    assert "4 of 4 runs failed; the first: the engine ended" in (job.error or "")
+    assert "4 of 4 runs failed; the first: ValueError: User-specified" in (job.error or "")
 
 
 def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -> None:
@@ -231,6 +231,10 @@ def test_no_process_of_an_engine_outlives_its_launch_even_one_that_is_deaf_to_te
 
 
 def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
+    told = home.settings.engines_file.read_text().replace(
+        'kind = "vllm"', 'kind = "vllm"\nversion_command = ["echo", "0.32.0"]'
+    )
+    home.settings.engines_file.write_text(told)
     worked(home, arms=[BASELINE, {"name": "ngram", "speculation": NGRAM | {"prompt_lookup_max": 4}}])
     command = " ".join(by_arm(home.runs(), "ngram")[0].circumstances.command)
     assert '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}' in command

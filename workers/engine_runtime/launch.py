@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jobs.engines.addresses import check_host
-from jobs.engines.capabilities import installed_version
+from jobs.engines.capabilities import capabilities, installed_version
 from jobs.engines.kinds import KINDS, Kind
 from jobs.engines.profiles import (
     Profile,
@@ -32,25 +31,17 @@ from workers.engine_runtime.engine_key import answers_anybody, key_folder, new_k
 from workers.engine_runtime.engine_user import engine_user, environment_for, let_through, user_caches
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
+from workers.engine_runtime.start_failure import explained
 from workers.load.client import Endpoint
 from workers.slots import refuse_outside_slot, slot_environment, taken_slot
 
 logger = logging.getLogger(__name__)
 #: Another program can take the free port that we picked before the engine listens on it.
 _PORT_ATTEMPTS = 3
+_MOST_CHARS_OF_SETTING = 20_000
 _PORT_TAKEN = ("address already in use", "errno 98", "errno 48")
 
 Process = EngineProcess | NoProcess
-_MAX_LINES = 15
-_MAX_CHARS = 500
-_MOST_CHARS_OF_SETTING = 20_000
-_READ_BYTES = 1 << 19  # from the end, where the last error is
-#: vLLM's prefix of each line: `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `
-_MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \S+ \[[^\]]*\] ?)?")
-#: `torch.OutOfMemoryError: ...`, `ValueError: ...`, and argparse's: `vllm serve: error: ...`
-_TELLING = re.compile(
-    r"^(?:[\w.]*(?:Error|Exception|Interrupt|Failure)\b(?::|$)|[\w ./-]+: error: )|[Ss]egmentation|[Kk]illed"
-)
 
 
 @dataclass(frozen=True)
@@ -113,9 +104,10 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     slot = taken_slot()
     own = slot_environment(slot) | profile_environment(settings, profile, study, arm)
     refuse_outside_slot(slot, study, arm, whole_environment(settings.engines_dir, profile, own))
+    takes = capabilities(settings, arm.engine).takes
     port, words, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
     return Command(
-        words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix("")),
+        words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix(""), takes=takes),
         profile=profile,
         own_environment=own,
         endpoint=Endpoint(
@@ -146,6 +138,7 @@ async def start_engine(
     `started` is called with every process at once: who cancels this must stop the last of them. Raises EngineError with
     an excerpt of the log if the engine ends or does not become ready.
     """
+    await asyncio.to_thread(capabilities, settings, arm.engine)  # a new engine is asked for 10 s; then they are cached
     for attempt in range(1, _PORT_ATTEMPTS + 1):
         command = engine_command(settings, study, arm, log, keyed=keyed)
         if not command.kind.is_started:
@@ -198,18 +191,18 @@ async def _connect(command: Command, started: Callable[[Command, Process], None]
 
 
 def died(running: Process, log: Path) -> str | None:
-    """Return why the engine ended, with an excerpt of its log; None while it runs."""
+    """Return why the engine ended, its cause first; None while it runs."""
     status = running.exit_status
     if status is None:
         return None
     how = f"was killed by signal {status - 128}" if status > 128 else f"ended with exit status {status}"
-    return f"the engine {how}:\n{error_excerpt(log)}"
+    return explained(f"the engine {how}", log, status=status)
 
 
 def _did_not_start(command: Command, error: Exception, waited_s: float) -> EngineError:
     if isinstance(error, EngineError):
         return error
-    return EngineError(f"the engine was not ready within {waited_s:g} s; its log ends:\n{error_excerpt(command.log)}")
+    return EngineError(explained(f"the engine was not ready within {waited_s:g} s", command.log))
 
 
 def _port_was_taken(log: Path) -> bool:
@@ -236,31 +229,3 @@ def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> 
         checked=not allow_metadata,
         api_key=None if arm.server.api_key is None else secret(home, arm.server.api_key, arm.server.base_url),
     )
-
-
-def error_excerpt(log: Path) -> str:
-    """Return the errors in the log with their explanations, each once and in order; without any, its last lines."""
-    lines = [_MARKS.sub("", line) for line in _end(log)]
-    errors = list(dict.fromkeys(line[:_MAX_CHARS] for line in _error_lines(lines)))
-    return "\n".join((errors or [line[:_MAX_CHARS] for line in lines if line.strip()])[-_MAX_LINES:])
-
-
-def _error_lines(lines: list[str]) -> Iterator[str]:
-    """Yield the line of each error, and the indented lines below it (pydantic's explanation)."""
-    explaining = False
-    for line in lines:
-        if _TELLING.search(line):
-            explaining = True
-            yield line.rstrip()
-        elif (
-            explaining and line.startswith("  ") and not line.lstrip().startswith(("File ", "For further information"))
-        ):
-            yield line.rstrip()
-        else:
-            explaining = False
-
-
-def _end(log: Path) -> list[str]:
-    with log.open("rb") as file:
-        file.seek(max(0, file.seek(0, 2) - _READ_BYTES))
-        return storable(file.read().decode(errors="replace")).splitlines()

@@ -29,6 +29,8 @@ _FIRST_ANSWER_TIMEOUT_S = 600.0
 _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.
 _HELLO_TOKENS = 8
+#: What no study asks a server for, and how an endpoint says that it is not asked for.
+_UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "further": {}}
 #: How a server rejects an unknown key of the request.
 _MOST_CHARS_OF_VERSION = 200
 _UNKNOWN_KEY = ("HTTP 400", "HTTP 422")
@@ -50,7 +52,7 @@ async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[]
             await asyncio.sleep(_LOOK_EVERY_S)
         if not kind.takes_model_name:
             endpoint = replace(endpoint, model=await _served_model(session, endpoint))
-        record = await _hello(connections, endpoint)
+        endpoint, record = await _understood(connections, endpoint)
         if record.error is not None:
             await _raise_if_dying(why_dead)
             raise EngineError(f"the engine started, but did not answer its first request: {record.error}")
@@ -58,14 +60,9 @@ async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[]
 
 
 async def reach(endpoint: Endpoint, kind: Kind) -> Ready:
-    """Wait for one answer of a foreign server; ask for no token counts in the chunks if it rejects that. Raises
-    EngineError.
-    """
+    """Wait for one answer of a foreign server. Raises EngineError."""
     async with open_session(endpoint) as session, Connections(checked=endpoint.checked) as connections:
-        record = await _hello(connections, endpoint)
-        if record.error is not None and record.error.startswith(_UNKNOWN_KEY):
-            endpoint = replace(endpoint, continuous_usage=False)
-            record = await _hello(connections, endpoint)
+        endpoint, record = await _understood(connections, endpoint)
         if record.error is not None:
             raise EngineError(f"the server at {endpoint.base_url} did not answer a request: {record.error}")
         return Ready(endpoint, await _version(session, endpoint, kind))
@@ -81,6 +78,22 @@ async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None =
             return response.status == 200
     except (aiohttp.ClientError, OSError, TimeoutError):
         return False
+
+
+async def _understood(connections: Connections, endpoint: Endpoint) -> tuple[Endpoint, RequestRecord]:
+    """Greet the server, and again without what it may not know where it rejects that: each alone first, then all.
+    Return what it understands, and its last answer.
+    """
+    first = await _hello(connections, endpoint)
+    if first.error is None or not first.error.startswith(_UNKNOWN_KEY):
+        return endpoint, first
+    asks = {name: none for name, none in _UNASKED.items() if getattr(endpoint, name) != none}
+    for without in (*({name: none} for name, none in asks.items()), asks):
+        fewer = replace(endpoint, **without)
+        record = await _hello(connections, fewer)
+        if record.error is None or not record.error.startswith(_UNKNOWN_KEY):
+            return fewer, record
+    return endpoint, first
 
 
 async def _hello(connections: Connections, endpoint: Endpoint) -> RequestRecord:

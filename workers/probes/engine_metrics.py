@@ -111,8 +111,8 @@ def _bug(page: str, bug: Exception) -> EngineError:
 def parse_counters(text: str, metrics: Metrics = VLLM) -> ServerCounters:
     """Parse counters from Prometheus text, summed over labels (one engine may report for several ranks)."""
     by_position = [name for name in (metrics.accepted_per_position, metrics.drafted_per_position) if name]
-    samples = _samples(text, {*by_position, *metrics.counters.values()}, _MOST_COUNTED)
-    counters = {ours: _sum(samples[theirs], _MOST_COUNTED) for ours, theirs in metrics.counters.items()}
+    samples = _samples(text, {*by_position, *_names(metrics, metrics.counters)}, _MOST_COUNTED)
+    counters = {ours: _sum(_of(samples, metrics, theirs), _MOST_COUNTED) for ours, theirs in metrics.counters.items()}
     if counters.get("prefix_cache_hits") is None:
         counters["prefix_cache_queries"] = None  # SGLang and TensorRT-LLM: prompt tokens, a cache only if it has hits
     accepted, drafted = (
@@ -128,8 +128,19 @@ def parse_counters(text: str, metrics: Metrics = VLLM) -> ServerCounters:
     return ServerCounters(**counters, num_accepted_tokens_per_position=_in_order(accepted))
 
 
+def _names(metrics: Metrics, of: Mapping[str, str]) -> set[str]:
+    """Return the names of metrics on the page, today's and former ones."""
+    return {name for theirs in of.values() for name in (theirs, metrics.formerly.get(theirs)) if name}
+
+
 #: The samples of a name; None if a line of it cannot be believed.
 _Samples = Sequence[Sample] | None
+
+
+def _of(samples: Mapping[str, _Samples], metrics: Metrics, name: str) -> _Samples:
+    """Return the samples of a metric: those of its former name if the page has none of today's."""
+    former = metrics.formerly.get(name)
+    return samples[former] if former is not None and samples[name] == [] else samples[name]
 
 
 def _sum(samples: _Samples, below: float) -> float | None:
@@ -225,9 +236,10 @@ class Gauges:
 
 def parse_gauges(text: str, metrics: Metrics = VLLM) -> GaugeReading:
     """Parse gauges from Prometheus text: requests are summed over labels, the share of the KV cache is averaged."""
-    samples = _samples(text, set(metrics.gauges.values()), _MOST_OF_A_GAUGE)
-    running, waiting = (_sum(samples[metrics.gauges[gauge]], _MOST_OF_A_GAUGE) for gauge in _REQUESTS)
-    usage = [sample.value for sample in samples[metrics.gauges["kv_cache_usage"]] or ()]
+    samples = _samples(text, _names(metrics, metrics.gauges), _MOST_OF_A_GAUGE)
+    of = {gauge: _of(samples, metrics, theirs) for gauge, theirs in metrics.gauges.items()}
+    running, waiting = (_sum(of[gauge], _MOST_OF_A_GAUGE) for gauge in _REQUESTS)
+    usage = [sample.value for sample in of["kv_cache_usage"] or ()]
     return GaugeReading(
         engine_running=None if running is None else round(running),
         engine_waiting=None if waiting is None else round(waiting),

@@ -1,5 +1,5 @@
-"""What an installed vLLM has, as one line of JSON: `{"flags": [...], "methods": [...], "speculation": [...]}`. Run by
-its own Python.
+"""Prints what an installed vLLM has, as one line of JSON: `{"flags": [...], "types": {...}, "methods": [...],
+"speculation": [...]}`. Run by its own Python.
 
 Its argument parser and its list of methods are asked, because both change with every release, and so does where they
 are. Nothing of Drafthouse is imported here.
@@ -7,6 +7,7 @@ are. Nothing of Drafthouse is imported here.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import gc
 import importlib
@@ -21,25 +22,63 @@ _PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
 _CONFIGS = ("vllm.config.speculative", "vllm.config")
 _MAKERS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
 
+#: By shape: what a flag's conversion takes, and what it refuses.
+_SHAPES = (
+    ("integer", ("1",), ("1.5", "1k", "x", "[]")),
+    ("number", ("1", "1.5"), ("1k", "x", "[]", "{}")),
+    ("size", ("1", "1k"), ("x", "[]")),
+)
+
 
 def main() -> None:
     """Print the answer alone on the standard output; what vLLM prints goes to the standard error."""
     output = os.dup(1)
     os.dup2(2, 1)
     gc.disable()  # while importing, it only costs
+    actions = _actions()
     answer = {
-        "flags": sorted(set(_flags())),
+        "flags": sorted({flag for action in actions for flag in _flags(action)}),
+        "types": {flag: type_ for action in actions if (type_ := _type(action)) for flag in sorted(_flags(action))},
         "methods": [name for name in _methods() if _works_here(name)],
         "speculation": [field.name for field in dataclasses.fields(_first(_CONFIGS, "SpeculativeConfig"))],
     }
     os.write(output, json.dumps(answer).encode())
 
 
-def _flags() -> Iterator[str]:
-    """Long options without their dashes, `no-` forms among them."""
+def _actions() -> list[argparse.Action]:
     parser = _first(_MAKERS, "make_arg_parser")(_first(_PARSERS, "FlexibleArgumentParser")())
-    for action in parser._actions:  # noqa: SLF001 - argparse has no public list of them
-        yield from (option[2:] for option in action.option_strings if option.startswith("--"))
+    return list(parser._actions)  # noqa: SLF001 - argparse has no public list of them
+
+
+def _flags(action: argparse.Action) -> Iterator[str]:
+    """Long options without their dashes, `no-` forms among them."""
+    yield from (option[2:] for option in action.option_strings if option.startswith("--"))
+
+
+def _type(action: argparse.Action) -> str | list[str] | None:
+    """Its choices; or "switch", "integer", "number", "size" (8192 or 8k), "value" for any other single one; None for
+    what takes several values, or none at all at times.
+    """
+    if action.nargs == 0:
+        return "switch"
+    if action.nargs is not None or type(action).__name__ != "_StoreAction":
+        return None
+    if action.choices is not None:
+        return [str(choice) for choice in action.choices]
+    for name, taken, refused in _SHAPES:
+        if all(_takes(action, text) for text in taken) and not any(_takes(action, text) for text in refused):
+            return name
+    return "value"
+
+
+def _takes(action: argparse.Action, text: str) -> bool:
+    """Whether the flag's own conversion takes this text: releases wrap theirs, so that only trying tells."""
+    convert = action.type if callable(action.type) else str
+    try:
+        convert(text)
+    except Exception:  # noqa: BLE001 - whatever it raises, the parser would refuse the text
+        return False
+    return True
 
 
 def _first(modules: tuple[str, ...], name: str) -> Any:

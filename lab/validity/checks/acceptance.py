@@ -77,6 +77,23 @@ def _requests_agree(evidence: Evidence) -> Answer:
     )
 
 
+def _only_of_the_run(evidence: Evidence) -> Answer:
+    if evidence.run.arm.speculation is None:
+        return None
+    if evidence.number("acceptance_length") is None:
+        return Missing("the server's acceptance")
+    counts, unknown = evidence.completed.numbers("spec_accepted_tokens"), []
+    if counts.size and np.isnan(counts).all():
+        unknown.append("of each request and category")
+    if not isinstance(evidence.metrics.get("acceptance_per_position"), tuple):
+        unknown.append("by position")
+    if not unknown:
+        return None
+    return Fired(
+        f"Acceptance is that of the whole run, from the server's counters: {' and '.join(unknown)} it is unknown."
+    )
+
+
 def _rounds_apart(completed: RequestTable) -> int:
     """How many answers' histograms of rounds contradict the three counts that came with them."""
     drafted, accepted, counts = (completed.lists(f"rounds_{name}") for name in ("drafted", "accepted", "count"))
@@ -162,6 +179,20 @@ CHECKS = (
         "run's.",
         advice="Use the acceptance of the run, not that of its requests.",
         look=_requests_agree,
+    ),
+    Check(
+        name="acceptance_only_of_the_run",
+        traps=(2, 9),
+        severity="note",
+        looks_at=("spec_accepted_tokens", *_COUNTERS, "acceptance_length", "acceptance_per_position"),
+        needs=("arm.speculation", "spec_accepted_tokens", *_COUNTERS),
+        threshold="the counters give an acceptance length, and no answer reports its accepted tokens, or no counter "
+        "those by position",
+        why="Not every version of an engine reports acceptance with each answer: vLLM does from 0.29.0 on, if it is "
+        "started with --per-request-spec-decode-metrics. What is not reported is left unknown.",
+        advice="Use the acceptance of the run. For that of categories measure a newer version, or one category at a "
+        "time; set version_command in engines.toml for an engine in a container.",
+        look=_only_of_the_run,
     ),
     Check(
         name="steps_without_draft",

@@ -63,6 +63,13 @@ def test_an_engine_is_asked_once_and_again_when_it_is_installed_anew(tmp_path: P
     assert times_asked(tmp_path) == 2
 
 
+def test_an_answer_of_before_types_were_asked_for_has_none_of_them(tmp_path: Path) -> None:
+    install(tmp_path / "env")
+    assert capabilities(host(tmp_path, table("vllm")), "vllm").flag_types is None
+    install(tmp_path / "env", then=f"echo '{json.dumps(ANSWER | {'types': {'seed': 'integer', 'x': ['a']}})}'")
+    assert capabilities(host(tmp_path, table("vllm")), "vllm").flag_types == {"seed": "integer", "x": ("a",)}
+
+
 def test_two_tables_over_one_environment_are_two_engines_and_one_question(tmp_path: Path) -> None:
     install(tmp_path / "env")
     every = all_capabilities(host(tmp_path, table("vllm"), table("vllm-fp8")))
@@ -163,7 +170,7 @@ H200 = Capabilities(
     kind="vllm",
     version="0.32.0",
     methods=("eagle3",),
-    flags=("tensor-parallel-size",),
+    flags=("tensor-parallel-size", "speculative-config"),
     gpus=("NVIDIA H200",) * 2,
 )
 

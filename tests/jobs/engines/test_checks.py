@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import arm_problems, flag_problems, sampling_problems, tuning_problems
+from jobs.engines.kinds import FlagType
 from lab.study import Arm, Sampling, Speculation, Study, Tune
 from tests.lab.studies import study
 
@@ -19,6 +21,7 @@ FLAGS = (
     "disable-log-stats",
     "tensor-parallel-size",
     "kv-cache-dtype",
+    "speculative-config",
 )
 METHODS = ("ngram", "draft_model", "eagle3", "deepseek_mtp", "mtp")
 HAS = Capabilities(
@@ -157,3 +160,81 @@ def test_sampling_with_speculation_is_refused_where_the_engine_is_known_to_do_it
     )
     assert bool(found) is refused
     assert all("set sampling.temperature = 0 instead of 1" in problem for problem in found.values())
+
+
+TYPES: dict[str, FlagType] = {
+    "enforce-eager": "switch",
+    "no-enforce-eager": "switch",
+    "max-model-len": "size",
+    "tensor-parallel-size": "integer",
+    "gpu-memory-utilization": "number",
+    "kv-cache-dtype": ("auto", "fp8_e5m2"),
+    "tokenizer": "value",
+}
+TYPED = HAS.model_copy(update={"flags": (*TYPES, "cudagraph-capture-sizes", "speculative-config"), "flag_types": TYPES})
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "problem"),
+    [
+        ("enforce-eager", "--host=0.0.0.0", "is a switch: true or false, not '--host=0.0.0.0'"),
+        ("enforce_eager", 1, "is a switch: true or false, not 1"),
+        ("no-enforce-eager", "yes", "is a switch: true or false, not 'yes'"),
+        ("max_model_len", "abc", "is a whole number like 8192 or 8k, not 'abc'"),
+        ("max_model_len", True, "takes a value, not true"),
+        ("tensor_parallel_size", 1.5, "is a whole number, not 1.5"),
+        ("tensor_parallel_size", "--host", "is a whole number, not '--host'"),
+        ("gpu_memory_utilization", "much", "is a number, not 'much'"),
+        ("kv_cache_dtype", "fp9", "is one of auto, fp8_e5m2, not 'fp9'"),
+        ("tokenizer", False, "takes a value, not false"),
+    ],
+)
+def test_a_value_that_the_engines_own_parser_refuses_is_refused(flag: str, value: Any, problem: str) -> None:
+    assert problems(TYPED, flags={flag: value}) == {f"arms[0].flags.{flag}": problem}
+    assert problems(TYPED, config={flag: value}) == {f"arms[0].config.{flag}": problem}
+    assert dict(flag_problems("engine_flags", {flag: value}, TYPED)) == {f"engine_flags.{flag}": problem}
+
+
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}])
+def test_a_list_or_a_table_is_no_single_value(value: Any) -> None:
+    assert (
+        "is a whole number"
+        in problems(TYPED, config={"tensor-parallel-size": value})["arms[0].config.tensor-parallel-size"]
+    )
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"enforce_eager": False, "max_model_len": "8k", "tensor_parallel_size": 2},
+        {"max_model_len": -1, "gpu_memory_utilization": 0.9, "kv_cache_dtype": "FP8-E5M2"},
+        {"max_model_len": "auto", "tensor_parallel_size": "2", "gpu_memory_utilization": 1, "tokenizer": "owner/name"},
+        {"gpu_memory_utilization": "1e-1", "max_model_len": "None", "cudagraph-capture-sizes": "1"},
+    ],
+)
+def test_a_value_that_the_parser_takes_passes(flags: dict[str, Any]) -> None:
+    assert problems(TYPED, flags=flags) == {}
+    assert problems(TYPED, config=flags) == {}
+
+
+def test_values_of_an_engine_that_says_no_types_are_not_checked() -> None:
+    assert problems(flags={"max_model_len": "abc", "enforce_eager": "yes"}) == {}
+
+
+@pytest.mark.parametrize("version", ["0.14.1", "0.28.0"])
+def test_a_real_vllm_says_what_its_flags_take(version: str) -> None:
+    captured = json.loads((Path(__file__).with_name("captured") / f"vllm-{version}.json").read_text())
+    flags, types = set(captured["flags"]), captured["types"]
+    assert set(types) <= flags
+    expected = {
+        "enforce-eager": "switch",
+        "no-enforce-eager": "switch",
+        "max-model-len": "size",
+        "tensor-parallel-size": "integer",
+        "gpu-memory-utilization": "number",
+        "tokenizer": "value",
+        "hf-overrides": "value",
+    }
+    assert {flag: types[flag] for flag in expected} == expected
+    assert {"auto", "bfloat16"} <= set(types["dtype"])
+    assert "cudagraph-capture-sizes" not in types

@@ -19,7 +19,9 @@ EAGLE3 = {"method": "eagle3", "num_speculative_tokens": 3}
 
 def of_arm(folder: Path, **arm: object) -> str:
     built = study(arms=[PLAIN | arm])
-    return " ".join(arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch"))
+    return " ".join(
+        arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch", takes=lambda _: True)
+    )
 
 
 @pytest.fixture

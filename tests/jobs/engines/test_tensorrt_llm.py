@@ -22,7 +22,9 @@ DRAFT = {"method": "draft_model", "num_speculative_tokens": 3}
 def written(folder: Path, **arm: object) -> tuple[list[str], dict[str, Any]]:
     """The words of the command, and what its YAML file says."""
     built = study(arms=[PLAIN | arm])
-    words = list(arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch"))
+    words = list(
+        arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch", takes=lambda _: True)
+    )
     return words, yaml.safe_load(Path(words[words.index("--extra_llm_api_options") + 1]).read_text())
 
 

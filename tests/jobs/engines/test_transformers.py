@@ -12,7 +12,9 @@ from warehouse.settings import Settings
 
 def of_arm(folder: Path, **arm: object) -> str:
     built = study(arms=[PLAIN | arm], engine_flags={"dtype": "float32"})
-    return " ".join(arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch"))
+    return " ".join(
+        arguments(Settings(home=folder).models_dir, built, built.arms[0], 8000, folder / "launch", takes=lambda _: True)
+    )
 
 
 def test_a_draft_model_is_the_assistant(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from jobs.engines.vllm import arguments, effective_config
 from lab.errors import UserError
 from tests.lab.studies import study
 from warehouse.settings import Settings
-from workers.engine_runtime.launch import error_excerpt
+from workers.engine_runtime.start_failure import error_excerpt
 
 LOG = """\
 INFO 11-21 04:28:00 [utils.py:233] non-default args: {'model_tag': '/m', 'port': 1, 'max_model_len': 512}
@@ -44,7 +44,11 @@ def test_a_key_of_a_flags_table_is_spelled_as_it_is_written(tmp_path: Path) -> N
 
 def of_arm(tmp_path: Path, arm: dict[str, object], **changes: object) -> list[str]:
     built = study(arms=[arm | {"baseline": True, "name": "a"}], **changes)
-    return list(arguments(Settings(home=tmp_path).models_dir, built, built.arms[0], 8000, tmp_path / "launch"))
+    return list(
+        arguments(
+            Settings(home=tmp_path).models_dir, built, built.arms[0], 8000, tmp_path / "launch", takes=lambda _: True
+        )
+    )
 
 
 def test_flags_become_options_and_an_arm_overrides_its_study(tmp_path: Path) -> None:

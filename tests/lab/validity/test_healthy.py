@@ -49,7 +49,8 @@ def test_what_is_unknown_is_unjudged_and_does_not_pass_in_silence() -> None:
     assert verdict.valid
     assert {skipped.check for skipped in verdict.skipped} == {
         "server_token_count", "server_prompt_count", "counter_reset", "acceptance_adds_up", "few_rounds",
-        "steps_without_draft", "request_acceptance_agrees", "preemptions", "warm_prefix_cache",
+        "steps_without_draft", "request_acceptance_agrees", "acceptance_only_of_the_run",
+        "preemptions", "warm_prefix_cache",
         "compilation_in_window", "sampling_overridden",
         "settings_changed_by_speculation", "client_lag", "client_busy", "late_sends", "server_shared", "gpu_throttled",
         "gpu_clock_fell", "gpu_shared",

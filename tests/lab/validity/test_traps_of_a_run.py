@@ -352,6 +352,21 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         lambda: drafted().with_requests(rounds_drafted=(3,), rounds_accepted=(1,), rounds_count=(9,)),
     ),
     (
+        "acceptance_only_of_the_run",
+        "note",
+        (
+            "Acceptance is that of the whole run, from the server's counters: of each request and category it is "
+            "unknown."
+        ),
+        lambda: drafted().with_requests(spec_drafts=None, spec_draft_tokens=None, spec_accepted_tokens=None),
+    ),
+    (
+        "acceptance_only_of_the_run",
+        "note",
+        "Acceptance is that of the whole run, from the server's counters: by position it is unknown.",
+        lambda: drafted().with_counters(num_accepted_tokens_per_position=None),
+    ),
+    (
         "steps_without_draft",
         "warning",
         (

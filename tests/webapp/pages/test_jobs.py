@@ -177,7 +177,7 @@ def ended_run(arm: str, repeat: int, tok_per_s: float | None, **changes: Any) ->
         "is_valid": True,
         "output_tok_per_s": tok_per_s,
         "ttft_p50_ms": 41.66,
-        "error": None if tok_per_s else "the engine ended:\nValueError: no",
+        "error": None if tok_per_s else "ValueError: no\nthe engine ended with exit status 1",
     }
     return values | changes
 

@@ -120,6 +120,6 @@ async def test_a_launch_starts_its_engine_as_that_user_with_a_key_of_its_own(hom
     engines.write_text(f'[vllm]\nkind = "vllm"\ncommand = ["/bin/sh", "-c", "{says}"]\n')
     settings = Settings(home=home, engines_file=engines, engine_user="nobody")
     measured, log = study(target=str(home / "models/target")), home / "logs/engines/job.log"
-    said = f"the engine ended with exit status 0:\n{USER.uid}\n{len(new_key()) + 1}$"
+    said = f"the engine ended with exit status 0; its log ends:\n{USER.uid}\n{len(new_key()) + 1}$"
     with pytest.raises((EngineError, SettingsError), match=said if os.geteuid() == 0 else "only a worker of root"):
         await start_engine(settings, measured, measured.arms[0], log, lambda _command, _process: None)

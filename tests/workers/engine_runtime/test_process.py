@@ -16,8 +16,8 @@ import pytest
 
 from tests.workers.homes import REPOSITORY, until
 from workers.engine_runtime import guard, process
-from workers.engine_runtime.launch import error_excerpt
 from workers.engine_runtime.process import EngineProcess, end_leftovers, marked
+from workers.engine_runtime.start_failure import error_excerpt
 
 #: A family: a child in a session of its own, with a child of its own; all deaf to TERM. Says when all are there.
 FAMILY = """

@@ -152,3 +152,31 @@ async def test_a_server_that_is_gone_says_nothing_and_may_come_back(unused_tcp_p
 async def test_an_answer_that_does_not_come_in_time_is_not_waited_for(silent_server: str) -> None:
     async with aiohttp.ClientSession() as session:
         assert await Gauges(session, silent_server, (VLLM,)).read() == GaugeReading()
+
+
+def test_metrics_are_read_under_the_names_that_older_releases_had() -> None:
+    page = """\
+vllm:generation_tokens_total 64
+vllm:gpu_prefix_cache_queries_total{engine="0"} 100
+vllm:gpu_prefix_cache_hits_total{engine="0"} 40
+vllm:num_requests_running 2
+vllm:gpu_cache_usage_perc 0.25
+"""
+    counters = parse_counters(page)
+    assert (counters.prefix_cache_queries, counters.prefix_cache_hits) == (100, 40)
+    assert parse_gauges(page) == GaugeReading(engine_running=2, kv_cache_usage=0.25)
+
+
+def test_todays_names_win_over_former_ones_beside_them() -> None:
+    """So releases 0.9.2 to 0.11 publish them."""
+    page = """\
+vllm:gpu_prefix_cache_queries_total 1
+vllm:gpu_prefix_cache_hits_total 1
+vllm:prefix_cache_queries_total 100
+vllm:prefix_cache_hits_total 40
+vllm:gpu_cache_usage_perc 0.9
+vllm:kv_cache_usage_perc 0.25
+"""
+    counters = parse_counters(page)
+    assert (counters.prefix_cache_queries, counters.prefix_cache_hits) == (100, 40)
+    assert parse_gauges(page).kv_cache_usage == 0.25

@@ -79,7 +79,7 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
             "workload": row["workload"],
             "load": row["pattern"],
             "repeat": int(row["repeat"]) + 1,
-            "error": str(row["error"]).splitlines()[-1] if row["error"] and pd.notna(row["error"]) else None,
+            "error": str(row["error"]).splitlines()[0] if row["error"] and pd.notna(row["error"]) else None,
         }
         for row, ratio in zip(ordered.to_dict("records"), ratios, strict=True)
     ]

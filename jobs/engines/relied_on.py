@@ -1,0 +1,229 @@
+"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it.
+
+`python -m jobs.engines.relied_on` writes the list into docs/engines.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+#: The oldest version of each kind whose code was looked through. An engine of unknown version is taken for it.
+OLDEST = {"vllm": "0.8.5", "sglang": "0.4.1"}
+_RELEASE = re.compile(r"\d+(?:\.\d+)+")
+BEGIN, END = "<!-- relied on: begin -->", "<!-- relied on: end -->"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
+
+What = Literal["flag", "request field", "answer field", "variable", "route", "metric", "log line", "module"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """One thing of an engine that is used unasked.
+
+    `since` is the first version that has it, None if that was not tried. `needed` flags are passed to every version,
+    because nothing replaces them.
+    """
+
+    kind: str
+    what: What
+    name: str
+    since: str | None
+    without: str
+    needed: bool = False
+
+
+_NO_START = "it cannot be started"
+USES: tuple[Use, ...] = (
+    Use("vllm", "flag", "host", "0.8.5", _NO_START, needed=True),
+    Use("vllm", "flag", "port", "0.8.5", _NO_START, needed=True),
+    Use("vllm", "flag", "served-model-name", "0.8.5", _NO_START, needed=True),
+    Use("vllm", "flag", "speculative-config", "0.8.5", "an arm with speculation is refused", needed=True),
+    Use(
+        "vllm",
+        "flag",
+        "generation-config",
+        "0.8.5",
+        "not passed: what a request leaves out (top_k, a penalty) is the engine's own",
+    ),
+    Use(
+        "vllm",
+        "flag",
+        "per-request-spec-decode-metrics",
+        "0.29.0",
+        "not passed: acceptance comes from the counters; that of each request, and of categories, is unknown",
+    ),
+    Use("vllm", "request field", "ignore_eos", "0.8.5", "answers end where the model ends them: `output_length`"),
+    Use("vllm", "request field", "stream_options.include_usage", "0.8.5", "requests fail: tokens cannot be counted"),
+    Use(
+        "vllm",
+        "request field",
+        "stream_options.continuous_usage_stats",
+        "0.8.5",
+        "left out where it is refused; tokens of each chunk are unknown",
+    ),
+    Use(
+        "vllm",
+        "request field",
+        "return_token_ids",
+        "0.10.2",
+        "ignored, or left out where it is refused; outputs are compared by their text",
+    ),
+    Use("vllm", "answer field", "metrics.speculative_decoding", "0.29.0", "the acceptance of each request is unknown"),
+    Use("vllm", "variable", "VLLM_SERVER_DEV_MODE", "0.8.5", "no `/reset_prefix_cache`"),
+    Use("vllm", "variable", "VLLM_NO_USAGE_STATS", "0.8.5", "ignored"),
+    Use("vllm", "variable", "VLLM_CPU_KVCACHE_SPACE", "0.8.5", "ignored"),
+    Use("vllm", "variable", "VLLM_CPU_OMP_THREADS_BIND", "0.8.5", "ignored"),
+    Use("vllm", "variable", "SPT_NOENV", "0.10.1", "not needed: processes keep their titles"),
+    Use("vllm", "variable", "HF_HUB_OFFLINE", "0.8.5", "the hub is asked for local folders, too"),
+    Use(
+        "vllm",
+        "module",
+        "uvicorn.config",
+        "0.8.5",
+        "the engine asks for no key: the worker's log says who can reach it",
+    ),
+    Use("vllm", "log line", "Initializing a V1 LLM engine (...) with config", "0.8.5", "`configuration_unknown`"),
+    Use("vllm", "log line", "non-default args", "0.9.0", "the arguments are those of the command"),
+    Use("vllm", "route", "/health", "0.8.5", "it is never ready"),
+    Use("vllm", "route", "/version", "0.8.5", "the version is that of the installed package"),
+    Use("vllm", "route", "/reset_prefix_cache", "0.8.5", "the cache stays warm: `warm_prefix_cache`"),
+    Use("vllm", "metric", "vllm:spec_decode_num_drafts_total", "0.8.5", "acceptance is unknown"),
+    Use("vllm", "metric", "vllm:spec_decode_num_accepted_tokens_total", "0.8.5", "acceptance is unknown"),
+    Use(
+        "vllm",
+        "metric",
+        "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+        "0.8.5",
+        "acceptance by position is unknown",
+    ),
+    Use(
+        "vllm",
+        "metric",
+        "vllm:prefix_cache_queries_total",
+        "0.9.2",
+        "`vllm:gpu_prefix_cache_queries_total` is read, in 0.8.5 in blocks instead of tokens",
+    ),
+    Use(
+        "vllm",
+        "metric",
+        "vllm:prefix_cache_hits_total",
+        "0.9.2",
+        "`vllm:gpu_prefix_cache_hits_total` is read, in 0.8.5 in blocks instead of tokens",
+    ),
+    Use("vllm", "metric", "vllm:kv_cache_usage_perc", "0.9.2", "`vllm:gpu_cache_usage_perc` is read"),
+    Use("vllm", "metric", "vllm:num_preemptions_total", "0.8.5", "preemptions are unknown"),
+    Use("sglang", "flag", "model-path", "0.4.1", _NO_START, needed=True),
+    Use("sglang", "flag", "host", "0.4.1", _NO_START, needed=True),
+    Use("sglang", "flag", "port", "0.4.1", _NO_START, needed=True),
+    Use("sglang", "flag", "served-model-name", "0.4.1", _NO_START, needed=True),
+    Use("sglang", "flag", "speculative-algorithm", "0.4.2", "an arm with speculation does not start", needed=True),
+    Use("sglang", "flag", "enable-metrics", "0.4.1", "not passed: all counters are unknown"),
+    Use("sglang", "request field", "return_spec_tokens_details", "0.5.19", "ignored; accepted tokens are unknown"),
+    Use(
+        "sglang",
+        "request field",
+        "stream_options.continuous_usage_stats",
+        "0.5.5",
+        "ignored, or left out where it is refused; tokens of each chunk are unknown",
+    ),
+    Use("sglang", "answer field", "sglext.spec_tokens_details", "0.5.19", "accepted tokens are unknown"),
+    Use(
+        "sglang",
+        "module",
+        "uvicorn.config",
+        "0.4.1",
+        "the engine asks for no key: the worker's log says who can reach it",
+    ),
+    Use("sglang", "log line", "server_args=ServerArgs(...)", "0.4.1", "`configuration_unknown`"),
+    Use("sglang", "route", "/health", "0.4.1", "it is never ready"),
+    Use("sglang", "route", "/flush_cache", "0.4.1", "the cache stays warm: `warm_prefix_cache`"),
+    Use("sglang", "route", "/server_info", "0.5.6", "`/get_server_info` is asked"),
+    Use("sglang", "metric", "sglang:spec_verify_calls_total", "0.5.13", "rounds of the whole run are unknown"),
+    Use("sglang", "metric", "sglang:cached_tokens_total", "0.4.4", "hits of the prefix cache are unknown"),
+    Use("sglang", "metric", "sglang:num_retracted_requests_total", "0.5.8", "preemptions are unknown"),
+    Use("tensorrt_llm", "flag", "host", None, _NO_START, needed=True),
+    Use("tensorrt_llm", "flag", "port", None, _NO_START, needed=True),
+    Use("tensorrt_llm", "flag", "extra_llm_api_options", None, _NO_START, needed=True),
+    Use("tensorrt_llm", "flag", "backend", None, _NO_START, needed=True),
+    Use(
+        "tensorrt_llm",
+        "module",
+        "uvicorn.config",
+        None,
+        "the engine asks for no key: the worker's log says who can reach it",
+    ),
+    Use("tensorrt_llm", "route", "/v1/models", None, "it is not measured: the name it serves is unknown"),
+    Use("tensorrt_llm", "route", "/prometheus/metrics", None, "all counters are unknown"),
+    Use("tensorrt_llm", "metric", "trtllm_spec_decode_accepted_tokens_total", None, "acceptance is unknown"),
+    Use("endpoint", "request field", "ignore_eos", None, "set `ignore_eos = false` in the workload"),
+    Use(
+        "endpoint",
+        "request field",
+        "stream_options.continuous_usage_stats",
+        None,
+        "left out where it is refused; tokens of each chunk are unknown",
+    ),
+    Use("endpoint", "route", "/metrics", None, "all counters are unknown"),
+    Use("endpoint", "route", "/reset_prefix_cache", None, "the cache stays warm: `warm_prefix_cache`"),
+    Use("endpoint", "route", "/version", None, "the version is unknown"),
+)
+
+
+def flags_of(kind: str) -> dict[str, Use]:
+    """Return the flags that are passed to this kind of engine unasked."""
+    return {use.name: use for use in USES if use.kind == kind and use.what == "flag"}
+
+
+def takes(kind: str, flag: str, flags: Collection[str] | None, version: str | None) -> bool:
+    """Return whether a flag that no study asked for may be passed to an engine: by the engine's own list of `flags`,
+    or else by its version. An engine that neither is known of is taken for the oldest one.
+    """
+    use = flags_of(kind).get(flag)
+    if use is None or use.needed:
+        return True
+    if flags is not None:
+        return flag in flags
+    return use.since is None or _release(version, kind) >= _numbers(use.since)
+
+
+def _release(version: str | None, kind: str) -> tuple[int, ...]:
+    """The numbers of a version such as 0.14.1, v0.12.0 or 0.32.0+cpu; those of the oldest where it has none."""
+    found = _RELEASE.search(version or "")
+    return _numbers(found[0] if found else OLDEST.get(kind, "0"))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def table() -> str:
+    """Return the list as a table of Markdown."""
+    rows = ["| engine | what | name | since | without it |", "|---|---|---|---|---|"]
+    rows += [
+        f"| {use.kind} | {use.what} | `{'--' * (use.what == 'flag')}{use.name}` | {_since(use)} | {use.without} |"
+        for use in USES
+    ]
+    return "\n".join(rows)
+
+
+def _since(use: Use) -> str:
+    if use.since is None:
+        return "not tried"
+    return f"{use.since} or earlier" if use.since == OLDEST.get(use.kind) else use.since
+
+
+def updated(document: str) -> str:
+    """Return the document with the table as it follows from the code. Raises ValueError if its marks are missing."""
+    before, _, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"docs/engines.md has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(updated(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,289 @@
+"""Explains from its log why an engine did not start or ended: the cause first, and where the advice on it stands.
+
+Says too whether the other arms of a study would fail alike.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from lab.storable import storable
+from lab.study import Arm, Study
+
+TROUBLESHOOTING = "docs/troubleshooting.md"
+_MAX_LINES = 15
+_MAX_CHARS = 500
+_EXPLAINING_LINES = 3
+_FROM_OUTSIDE = (signal.SIGILL, signal.SIGBUS, signal.SIGKILL, signal.SIGSEGV)
+_READ_BYTES = 1 << 19  # from the end, where the last error is
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+#: What stands before an engine's own words: vLLM's `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `, SGLang's
+#: `[2026-11-21 04:00:00 TP0] `, TensorRT-LLM's `[11/21/2026-04:00:00] [TRT-LLM] [E] `.
+_MARKS = re.compile(
+    r"^(?P<process>(?:\([^()]*\bpid=\d+[^()]*\) ?)*)"
+    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \S+ \[[^\]]*\] ?"
+    r"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] "
+    r"|\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] \[TRT-LLM\] (?:\[RANK \d+\] ?)?\[(?P<letter>[A-Z])\] ?)?"
+)
+_HARMLESS = ("DEBUG", "INFO", "WARNING", "V", "I", "W")
+_TRACEBACK = "Traceback (most recent call last):"
+#: What Python prints of an exception that nobody raised further.
+_IGNORED = ("Exception ignored in", "--- Logging error ---")
+_CAUSED = "The above exception was the direct cause of the following exception:"
+_WHILE_HANDLED = "During handling of the above exception, another exception occurred:"
+_EXCEPTION = re.compile(r"^(?!INFO|WARNING|ERROR|DEBUG)(?P<type>[A-Za-z_][\w.<>]*)(?:: ?(?P<message>.*))?$")
+#: `torch.OutOfMemoryError: ...`, argparse's `vllm serve: error: ...`, and ends without a traceback.
+_TELLING = re.compile(
+    r"^(?:[\w.]*(?:Error|Exception|Interrupt|Failure)\b(?::|$)|(?:[\w ./-]+: )?error: |docker: |terminate called )"
+    r"|[Ss]egmentation|[Kk]illed"
+)
+#: Exceptions that only report that another process, or a step inside, has failed.
+_WRAPPER = re.compile(
+    r"root cause|initialization failed|failed to start|engine process failed|EngineDeadError"
+    r"|see the error messages? above|died (?:during|unexpectedly)"
+    r"|(?:worker|scheduler|process|proc\(s\)).{0,40} (?:is|has|was) (?:dead|died|terminated)"
+    r"|ChildFailedError|ProcessRaisedException|ProcessExitedException|^(?:SystemExit|KeyboardInterrupt|CancelledError)\b"
+    r"|^(?:EOFError|BrokenPipeError|ConnectionResetError)\b|Executor worker|Executor failed|ExceptionGroup",
+    re.IGNORECASE,
+)
+#: How the engine's parent reports the signal that ended one of its processes.
+_CHILD_SIGNAL = re.compile(r"(?:Failed core proc\(s\): \{[^}]*: |Exit code: |exitcode[=:] ?)-(?P<signal>\d+)")
+#: The same without the signal.
+_CHILD_GONE = re.compile(r"Worker proc \S+ died unexpectedly|scheduler is dead")
+#: pydantic appends what it was given, which repeats the command line.
+_PYDANTIC_END = re.compile(r" \[type=\w+, input_value=.*$|^For further information.*$")
+#: How engines report a model that the hub does not have, does not give away, or cannot be asked for.
+_NO_MODEL = re.compile(
+    r"gated|Repository ?Not ?Found|RepoError|not a valid model identifier|is not a local folder|Entry ?Not ?Found"
+    r"|couldn't connect|OfflineMode|offline mode|\b40[134] Client Error|does not appear to have a file named config"
+    r"|Repo id must be|Invalid repository ID|Unrecognized model in",
+    re.IGNORECASE,
+)
+#: The rows of docs/troubleshooting.md by their anchors, and what an engine writes that they are about; the first fits.
+ROWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (anchor, re.compile(words, re.IGNORECASE))
+    for anchor, words in (
+        ("killed", r"killed by signal 9\b|no memory is left"),
+        ("engine-flags", r"unrecognized arguments|: error: argument|ignored explicit argument"),
+        ("no-access", r"\bgated\b|40[13] Client Error|is restricted"),
+        (
+            "hub-unreachable",
+            r"couldn't connect|OfflineMode|offline mode|outgoing traffic has been disabled|ConnectError",
+        ),
+        ("no-model", _NO_MODEL.pattern),
+        ("gpu-held", r"Free memory on device"),
+        ("kv-cache", r"KV cache memory|No available memory for the cache blocks|out of memory|Not enough memory"),
+        ("port", r"address already in use|Errno 98\b|Errno 48\b"),
+        ("auxiliary-layers", r"shape '\[-1, \d+\]' is invalid"),
+        ("engine-import", r"ModuleNotFoundError|ImportError|cannot open shared object|killed by signal 4\b"),
+        ("speculation-refused", r"SpeculativeConfig|spec(?:ulative)? decod\w+ is not supported"),
+        ("engine-settings", r"ValidationError"),
+        ("slow-start", r"not ready within"),
+    )
+)
+
+
+class _Line(NamedTuple):
+    process: str  # what a process of several puts before its lines
+    text: str
+    harmless: bool  # below an error, by the engine's own log
+
+
+@dataclass
+class _Exception:
+    """The end of a traceback; `caused_by` is the exception that it was raised from."""
+
+    lines: list[str]
+    position: int  # in the log
+    caused_by: _Exception | None = None
+    while_handling: _Exception | None = None
+
+    @property
+    def sentence(self) -> str:
+        """`ValueError: no such thing`, without the module, with what pydantic explains below it."""
+        match = _EXCEPTION.match(self.lines[0])
+        if match is None:  # cannot be: it is what a traceback ends with
+            return self.lines[0]
+        said = [_PYDANTIC_END.sub("", line.strip()).strip() for line in (match["message"] or "", *self.lines[1:])]
+        said = [line.removeprefix("Value error, ").removeprefix("Assertion failed, ") for line in said if line]
+        parts = 1
+        if said and "validation error" in said[0]:  # then the field, unless it is the whole, and what is wrong with it
+            parts = 2 if self.lines[1:2] and self.lines[1].startswith(" ") else 3
+        return ": ".join((match["type"].rpartition(".")[2], *said[:parts]))
+
+    @property
+    def is_wrapper(self) -> bool:
+        return _WRAPPER.search(self.sentence) is not None
+
+    def root(self) -> _Exception:
+        """The first of its chain that was raised from no other. One that was raised while another was handled stands
+        for itself, unless it only says that something failed.
+        """
+        before = self.caused_by or (self.while_handling if self.is_wrapper else None)
+        return self if before is None else before.root()
+
+
+def explained(how: str, log: Path, *, status: int | None = None) -> str:
+    """Return why an engine ended, its cause in the first line; then `how` it ended, and further errors of its log.
+
+    `status` is its exit status, 128 + its number for a signal. `how` stands first if the log names no cause.
+    """
+    lines = _end(log)
+    found = signal_of(status) or _cause(lines)
+    errors = _excerpt(lines)
+    if found is None:
+        return f"{how}; {_advice(how, errors)}its log ends:\n{errors}"
+    rest = [line for line in errors.splitlines() if line not in found]
+    return "\n".join((found, f"{how}; {_advice(found, errors)}".rstrip("; "), *rest))
+
+
+def signal_of(status: int | None) -> str | None:
+    """Return the sentence for an exit status that stands for a signal from outside or a crash; None for another."""
+    return None if status is None or status - 128 not in _FROM_OUTSIDE else _killed("the engine", status - 128)
+
+
+def _killed(what: str, number: int) -> str:
+    try:
+        name = f" ({signal.Signals(number).name})"
+    except ValueError:
+        name = ""
+    likely = ", most likely because the host or its container had no memory left" if number == signal.SIGKILL else ""
+    return f"{what} was killed by signal {number}{name}{likely}"
+
+
+def cause(log: Path) -> str | None:
+    """Return the first exception in the log that wraps no other, in one line; None if the log has no error."""
+    return _cause(_end(log))
+
+
+def _cause(read: Sequence[_Line]) -> str | None:
+    lines = list(_raised(read))
+    exceptions = sorted((each.root() for each in _exceptions(lines)), key=lambda each: each.position)
+    own = next((each for each in exceptions if not each.is_wrapper), None)
+    if own is not None:
+        return _cut(own.sentence)
+    if killed := next((match for line in lines if (match := _CHILD_SIGNAL.search(line.text))), None):
+        return _killed("a process of the engine", int(killed["signal"]))
+    if gone := next((match for line in lines if (match := _CHILD_GONE.search(line.text))), None):
+        return f"{gone[0]}: without an error of its own, as a process that is killed because no memory is left"
+    telling = (line.text.strip() for line in lines if not line.harmless and _TELLING.search(line.text))
+    return next((_cut(text.removeprefix("error: ")) for text in telling if not _WRAPPER.search(text)), None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
+
+
+def _raised(lines: Sequence[_Line]) -> Iterator[_Line]:
+    """Leave out exceptions that Python reports and that nobody raised further."""
+    is_ignored = False
+    for line in lines:
+        is_ignored = is_ignored or line.text.startswith(_IGNORED)
+        if not is_ignored:
+            yield line
+        elif _EXCEPTION.match(line.text) and not line.text.startswith((*_IGNORED, _TRACEBACK)):
+            is_ignored = False
+
+
+def _exceptions(lines: Sequence[_Line]) -> Iterator[_Exception]:
+    """Yield the last exception of each chain of tracebacks; those of different processes may be mixed."""
+    for process in dict.fromkeys(line.process for line in lines):
+        mine = [(position, line) for position, line in enumerate(lines) if line.process == process]
+        yield from _of_process(mine)
+
+
+def _of_process(lines: Sequence[tuple[int, _Line]]) -> Iterator[_Exception]:
+    last: _Exception | None = None
+    state, link = "outside", ""
+    for position, (_, text, harmless) in lines:
+        stripped = text.strip()
+        if harmless:
+            continue
+        if stripped.endswith(_TRACEBACK):
+            if last is not None and not link:
+                yield last
+                last = None
+            state = "stack"
+        elif state == "stack" and _EXCEPTION.match(text):
+            last = _Exception([stripped], position, *((last, None) if link == _CAUSED else (None, last)))
+            state, link = "message", ""
+        elif stripped in (_CAUSED, _WHILE_HANDLED):
+            state, link = "outside", stripped
+        elif state == "message" and last is not None and stripped and len(last.lines) < _EXPLAINING_LINES:
+            last.lines.append(text.rstrip())
+    if last is not None:
+        yield last
+
+
+def error_excerpt(log: Path) -> str:
+    """Return the errors in the log with their explanations, each once and in order; without any, its last lines."""
+    return _excerpt(_end(log))
+
+
+def _excerpt(read: Sequence[_Line]) -> str:
+    lines = [line.text for line in read]
+    errors = list(dict.fromkeys(line[:_MAX_CHARS] for line in _error_lines(lines)))
+    return "\n".join((errors or [line[:_MAX_CHARS] for line in lines if line.strip()])[-_MAX_LINES:])
+
+
+def _error_lines(lines: list[str]) -> Iterator[str]:
+    """Yield the line of each error, and the indented lines below it (pydantic's explanation)."""
+    explaining = False
+    for line in lines:
+        if _TELLING.search(line):
+            explaining = True
+            yield line.rstrip()
+        elif (
+            explaining and line.startswith("  ") and not line.lstrip().startswith(("File ", "For further information"))
+        ):
+            yield line.rstrip()
+        else:
+            explaining = False
+
+
+def _end(log: Path) -> list[_Line]:
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - _READ_BYTES))
+        return [_line(text) for text in storable(file.read().decode(errors="replace")).splitlines()]
+
+
+def _line(text: str) -> _Line:
+    plain = _COLOUR.sub("", text)
+    if (match := _MARKS.match(plain)) is None:  # never: the pattern matches nothing at all, too
+        return _Line("", plain, harmless=False)
+    level = match["level"] or match["letter"]
+    return _Line(match["process"].strip(), plain[match.end() :], harmless=level in _HARMLESS)
+
+
+def row(*texts: str) -> str | None:
+    """Return the anchor of the first row of docs/troubleshooting.md that is about one of the texts, the first first."""
+    return next((anchor for text in texts for anchor, words in ROWS if words.search(text)), None)
+
+
+def _advice(*texts: str) -> str:
+    anchor = row(*texts)
+    return "" if anchor is None else f"what to do: {TROUBLESHOOTING}#{anchor}; "
+
+
+def for_every_arm(study: Study, arm: Arm, why: str) -> bool:
+    """Return whether the arms that are left would fail as this one did, which is `why` its engine did not start.
+
+    So it is if the engine reports that it cannot get the target, or if the arm has nothing of its own, neither
+    speculation nor settings, and all arms have its engine. A running server says nothing about another one.
+    """
+    if arm.server is not None:
+        return False
+    is_plain = not (arm.speculation or arm.flags or arm.config or arm.environment)
+    if _NO_MODEL.search(why) and (is_plain or study.target in why):
+        return all(other.server is None for other in study.arms)
+    return is_plain and all(other.engine == arm.engine for other in study.arms)
+
+
+def sentence(arm: Arm, why: str) -> str:
+    """Say in the first line the cause, which is the first line of `why`; then all of it."""
+    return f"no engine of this study can start; that of arm {arm.name!r} failed: {why}"
