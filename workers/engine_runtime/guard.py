@@ -1,9 +1,9 @@
 """The parent process of every engine: whatever happens to the worker, no process of the engine is left behind.
 
 The worker runs this file with how long the engine's log may become, the numbers of the user that it runs as (empty: the
-worker's), and the engine's command; and holds the other end of our standard input. A number
-on it orders us to stop the engine with so many seconds of grace. End of file means that the worker is gone, even by
-kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
+worker's), the folder of its temporary files, and the engine's command; and holds the other end of our standard input. A
+number on it orders us to stop the engine with so many seconds of grace. End of file means that the worker is gone, even
+by kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,8 +27,9 @@ _LOG_EVERY_S = 5.0
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def main(most_log_bytes: int, ids: str, command: list[str]) -> int:
-    """Run the engine until it ends or must stop; then end everything it started. Return its exit status.
+def main(most_log_bytes: int, ids: str, temporary: str, command: list[str]) -> int:
+    """Run the engine until it ends or must stop; then end everything it started, and remove its temporary files. Return
+    its exit status.
 
     `ids`: `uid:gid:group,group`, or empty. The guard itself stays the worker's, so that no engine can end it.
     """
@@ -42,6 +44,7 @@ def main(most_log_bytes: int, ids: str, command: list[str]) -> int:
     )
     status, grace_s = _until_over(engine.pid, woken, most_log_bytes)
     _end_all(engine.pid, grace_s)
+    shutil.rmtree(temporary, ignore_errors=True)
     engine.returncode = 0  # or its destructor would warn: it cannot know that we collected it
     return status
 
@@ -165,4 +168,4 @@ def _prctl(option: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

@@ -98,7 +98,7 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            (sys.executable, "-I", "-S", guard.__file__, str(most_log_bytes), _ids(user), *command),
+            (sys.executable, "-I", "-S", guard.__file__, str(most_log_bytes), _ids(user), str(temporary), *command),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -130,9 +130,12 @@ def worker(folder: Path, family: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 def test_kill_9_of_the_worker_ends_the_family(tmp_path: Path, family: tuple[str, ...]) -> None:
     owner = worker(tmp_path, family)
+    temporary = [Path(json.loads(mark.read_text())["temporary"]) for mark in (tmp_path / "marks").iterdir()]
+    assert all(folder.is_dir() for folder in temporary)
     owner.kill()
     owner.wait()
     until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=120)
+    assert not any(folder.exists() for folder in temporary), "nor are its temporary files"
 
 
 def test_what_outlives_worker_and_guard_is_ended_by_the_next_worker(tmp_path: Path, family: tuple[str, ...]) -> None:
