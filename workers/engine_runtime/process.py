@@ -33,7 +33,7 @@ _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 _INSIST_S = 5.0
 #: An engine that has written more is stopped: it would fill the disk.
 MOST_LOG_BYTES = 4 * 2**30
-#: Bytes of the system's temporary folder: a socket's path has 107 at most, of which ours take 28 and an engine's 42.
+#: Bytes of the folder of temporary folders: a socket's path has 107 at most, of which ours take 28 and an engine's 42.
 _LONGEST_TEMPORARY = 36
 
 
@@ -158,7 +158,7 @@ def _write_mark(marks: Path) -> tuple[Path, Path]:
     """Return the mark's file, and the temporary folder that it names."""
     marks.mkdir(parents=True, exist_ok=True)
     mark_file = marks / f"{uuid.uuid4().hex}.json"
-    temporary = _near(tempfile.gettempdir()) / f"drafthouse-{mark_file.stem[:16]}"
+    temporary = _short(marks.parent.absolute()) / f"drafthouse-{mark_file.stem[:16]}"
     owner = {"host": platform.node(), "pid": os.getpid(), "created_s": psutil.Process().create_time()}
     owner |= {"temporary": str(temporary)}
     writing = mark_file.with_suffix(".writing")
@@ -166,9 +166,11 @@ def _write_mark(marks: Path) -> tuple[Path, Path]:
     return writing.rename(mark_file), temporary
 
 
-def _near(folder: str) -> Path:
-    """Return the folder; or /tmp, if sockets in it would have longer paths than the kernel takes."""
-    return Path(folder if len(os.fsencode(folder)) <= _LONGEST_TEMPORARY else "/tmp")  # noqa: S108 - what is made there has a random name
+def _short(home: Path) -> Path:
+    """Return the home; or the system's temporary folder, if sockets in the home had longer paths than the kernel takes."""
+    folders = (home, Path(tempfile.gettempdir()))
+    short = (folder for folder in folders if len(os.fsencode(folder)) <= _LONGEST_TEMPORARY)
+    return next(short, Path("/tmp"))  # noqa: S108 - what is made there has a random name
 
 
 def _kill_marked(mark: str) -> None:
