@@ -47,7 +47,7 @@ def bounds(
 
     `decimals`: as many, in place of those that the interval deserves. `of_ratio` as `is_too_wide` takes it.
     """
-    if value is None or not (_is_known(low) and _is_known(high)):
+    if value is None or low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return ""
     if is_too_wide(value, low, high, of_ratio=of_ratio):
         return _TOO_WIDE
@@ -102,7 +102,3 @@ def _decimals(value: float, low: float | None, high: float | None) -> int:
     while decimals < _MOST_DECIMALS and any(round(bound, decimals) == 1 != bound for bound in (low, high)):
         decimals += 1
     return min(decimals, _MOST_DECIMALS)
-
-
-def _is_known(bound: float | None) -> bool:
-    return bound is not None and math.isfinite(bound)

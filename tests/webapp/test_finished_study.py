@@ -148,7 +148,7 @@ def test_what_is_measured_later_changes_nothing_that_a_finished_study_says(
     assert everything_shown(settings, open_page, "asked") == shown
 
 
-def test_a_study_under_way_is_judged_by_what_had_ended_before_it_began(settings: Settings) -> None:
+def test_a_study_under_way_is_judged_by_what_ended_before_it(settings: Settings) -> None:
     measure(settings, "earlier", EARLIER)
     measure(settings, "asked", BEGAN, repeats=range(1))
     measure(settings, "beside", BEGAN + timedelta(minutes=1), scatter=0.9)

@@ -85,7 +85,7 @@ def test_pages_cards_and_tables_show_no_interval_that_says_nothing(lab: Lab, ope
         assert "[unknown]" in text, page
 
 
-def test_charts_and_exported_files_draw_no_interval_that_says_nothing(lab: Lab) -> None:
+def test_charts_draw_no_interval_that_says_nothing(lab: Lab) -> None:
     every = [FIGURES[page]({"job": (lab.job_id,)}, "light") for page in ("results", "compare", "cost")]
     every.append(FIGURES["explore"]({"job": (lab.job_id,), "metric": ("Speed-up",), "mark": ("Line",)}, "light"))
     drawn = [figure for figures in every for figure in figures if figure.key != "throughput"]  # which draws none

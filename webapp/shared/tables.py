@@ -57,7 +57,8 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
         "To baseline [95 %]",
         format=_RATIO,
         width=150,
-        help="Arm over baseline, geometric mean of the repeats' ratios, with the interval that the verdict stands on",
+        help="Arm over baseline, geometric mean of the repeats' ratios, with the interval that the verdict stands on; "
+        "unknown: it reaches beyond ten times the ratio, or below a tenth of it",
     ),
     "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 1; in SQL from 0"),
     "repeats": partial(_number, "Repeats", format="%d", width="small"),

@@ -116,7 +116,7 @@ def make_arg_parser(parser):
 """
 
 
-def test_what_an_engine_prints_while_it_is_imported_does_not_hide_its_answer(tmp_path: Path) -> None:
+def test_what_an_engine_prints_does_not_hide_its_answer(tmp_path: Path) -> None:
     install(tmp_path / "env")
     for module in ("vllm.utils", "vllm.config", "vllm.entrypoints.openai.cli_args"):
         file = tmp_path.joinpath("loud", *module.split(".")).with_suffix(".py")

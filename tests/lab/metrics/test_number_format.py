@@ -80,7 +80,7 @@ def test_an_interval_is_too_wide_whichever_way_round_its_ratio_is(value: float, 
     assert wide is is_saving_too_wide(1 - value, 1 - value * up, 1 - value * down, whole=1.0)
 
 
-def test_a_number_that_is_no_ratio_is_unknown_where_its_ends_are_ten_times_as_far_from_zero() -> None:
+def test_an_interval_of_no_ratio_is_judged_by_its_distance_from_zero() -> None:
     assert number_format.bounds(8.5, -2.1, 19.0, of_ratio=False) == "[-2.10, 19.00]"
     assert number_format.bounds(8.5, -70.0, 87.0, of_ratio=False) == "[unknown]"
     assert number_format.bounds(-8.5, -90.0, 73.0, of_ratio=False) == "[unknown]"

@@ -94,7 +94,7 @@ def _with_written_ends(table: pd.DataFrame, *, of_ratio: pd.Series | bool) -> pd
     columns = [marked[name] for name in ("y", "low", "high", "of_ratio")]
     intervals = [(*ends, bool(ratio)) for *ends, ratio in zip(*columns, strict=True)]
     texts = [f"{number(y)} {bounds(y, low, high, of_ratio=ratio)}".rstrip() for y, low, high, ratio in intervals]
-    is_wide = [is_too_wide(y, low, high, of_ratio=ratio) for y, low, high, ratio in intervals]
+    is_wide = np.array([is_too_wide(y, low, high, of_ratio=ratio) for y, low, high, ratio in intervals], dtype=np.bool_)
     return table.assign(y_written=texts, **{end: table[end].mask(is_wide) for end in ("low", "high")})
 
 
