@@ -167,7 +167,7 @@ def _write_mark(marks: Path) -> tuple[Path, Path]:
 
 
 def _short(home: Path) -> Path:
-    """Return the home; or the system's temporary folder, if sockets in the home had longer paths than the kernel takes."""
+    """Return the home; or the system's temporary folder, if sockets in the home had too long paths for the kernel."""
     folders = (home, Path(tempfile.gettempdir()))
     short = (folder for folder in folders if len(os.fsencode(folder)) <= _LONGEST_TEMPORARY)
     return next(short, Path("/tmp"))  # noqa: S108 - what is made there has a random name
