@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from cli.follow import all_runs_published, follow
 from jobs import queue
-from jobs.worker_registry import record_waiting, register_worker
+from jobs.worker_registry import record_waiting, register_worker, store_engines
 from lab.study.parsing import study_to_toml
 from lab.study.plan import plan
 from tests.actors import ADMIN
@@ -167,6 +168,28 @@ def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: py
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[:2] == ["queued", "gpu01 waits: GPU 0 is used by python (process 17 of ada)"]
     assert lines[1].startswith("queued  waiting for a worker")
+
+
+def test_a_waiting_job_whose_engine_no_worker_has_says_so_in_the_list(tmp_path: Path) -> None:
+    settings = make_home(tmp_path)
+    waiting = study()
+    queue.submit(settings, waiting, actor=ADMIN)
+    engine = app_engine(settings.app_database_url)
+    register_worker(engine, "w", host="gpu01", hardware="NVIDIA H200", gpus=1, is_dead=lambda _worker: False)
+    store_engines(engine, "w", [])
+    engine.dispose()
+    assert "  no worker has the engine 'vllm'" in lines_of(settings, waiting.name)
+
+
+def test_an_app_database_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    settings = make_home(tmp_path)
+    engine = app_engine(settings.app_database_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))
+    engine.dispose()
+    answer = new_home(settings.home).ask("jobs")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "drafthouse: the app database does not answer: no such table: jobs\n"
 
 
 def test_a_bar_ends_at_its_total_when_runs_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,8 +29,8 @@ from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import REQUESTS_FILE, find_bundles
 from warehouse.ingest import bundle_rows
 from warehouse.ingest.bundle_rows import add_bundles, batches
-from warehouse.ingest.master import connect_master
-from warehouse.ingest.service import ingest_all
+from warehouse.ingest.master import connect_master, only_ingester
+from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
 from warehouse.settings import Settings
 
 
@@ -183,6 +183,22 @@ def test_bundles_are_ingested_while_the_app_database_is_away(settings: Settings)
     write_run(settings.bundles)
     ingest_all(settings)
     assert ask(settings, "select run_id from runs") == [("run-1",)]
+
+
+def test_bundles_are_ingested_though_a_newer_drafthouse_has_migrated_the_app_database(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = app_engine(settings.app_database_url)
+    with only_ingester(settings.home), open_ingester(settings, app) as ingester:
+        with app.begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = 'app_9999'"))
+        for number in range(2):
+            write_run(settings.bundles, run_id=f"run-{number}")
+            ingest_once(ingester)
+    app.dispose()
+    assert ask(settings, "select count(*) from runs") == [(2,)]
+    (said,) = [record.message for record in caplog.records if "newer Drafthouse" in record.message]
+    assert said.endswith("Bundles are ingested, but jobs in the warehouse are not up to date")
 
 
 def test_a_broken_bundle_is_recorded_and_does_not_stop_the_others(settings: Settings) -> None:

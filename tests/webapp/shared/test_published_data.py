@@ -9,9 +9,10 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 import streamlit as st
 
-from lab.errors import UserError
+from lab.errors import RevisionError, UserError
 from tests.migrated import copy_migrated
 from warehouse.settings import Settings
 from webapp.shared import published_data
@@ -26,6 +27,15 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(published_data, "settings", lambda: settings)
     yield settings.warehouse_file
     st.cache_resource.clear()
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_database_that_a_newer_drafthouse_migrates_under_open_pages_is_refused() -> None:
+    with published_data.engine().begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'app_9999'"))
+    published_data._refuse_newer.clear()  # as after ten seconds
+    with pytest.raises(RevisionError, match="written by a newer Drafthouse"):
+        published_data.engine()
 
 
 @pytest.mark.usefixtures("warehouse")
