@@ -20,8 +20,8 @@ from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
 from benchmarks.sharing import slots
 from benchmarks.storing import bundles, imports, ingest
+from host.settings import Settings, load_settings
 from lab.errors import DrafthouseError
-from warehouse.settings import Settings, load_settings
 
 logger = logging.getLogger(__name__)
 #: Measures and prints, given the settings and how often; raises DrafthouseError for what the user can mend.

@@ -31,6 +31,8 @@ from benchmarks.rate import beside_server
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.pages import served
 from benchmarks.table import Row, show
+from host import quiet
+from host.settings import ENVIRONMENT_PREFIX, Settings
 from jobs.access.local import local_actor
 from jobs.engines.models import check_model
 from jobs.queue import job, submit
@@ -39,11 +41,9 @@ from lab.metrics.latency import tpot_ms, ttft_ms
 from lab.study import Arm, Load, Server, Study, Workload
 from services.verifying.processes import serving
 from services.verifying.rival import TARGET
-from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.migrate import migrate
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 from workers.worker import Worker
 
 LOAD, WORKLOAD = Load(max_concurrency=4, num_prompts=32), Workload(output_tokens=64)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
+from host.settings import Settings
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
@@ -23,7 +24,6 @@ from lab.study import Arm, Load, Study, Workload
 from services.verifying.our_client import Figures
 from services.verifying.processes import counted, serving, vllm_environment, vllm_program
 from services.verifying.rival import TARGET, bench_arguments, rival_figures, write_dataset
-from warehouse.settings import Settings
 
 WORKLOAD, LOAD = Workload(output_tokens=64), Load(max_concurrency=4, num_prompts=32)
 #: No prefix cache, because both clients repeat the same prompts. float32, because processors without native bfloat16

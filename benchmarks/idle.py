@@ -20,11 +20,11 @@ from benchmarks.processes import ingesting, own_home
 from benchmarks.publish import rests, until, written
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill
 from benchmarks.table import Row, show
+from host.settings import Settings
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs, studies
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 BUNDLES = 50_000
 AIM_MS = 5.0

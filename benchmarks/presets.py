@@ -11,6 +11,7 @@ import time
 
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
+from host.settings import Settings
 from jobs.access.local import local_actor
 from jobs.presets import load_preset, preset_names
 from jobs.queue import job, submit
@@ -20,7 +21,6 @@ from lab.study import Study
 from lab.study.plan import plan
 from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
-from warehouse.settings import Settings
 from workers.worker import Worker
 
 

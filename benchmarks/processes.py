@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
+from host.settings import ENVIRONMENT_PREFIX, Settings
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from benchmarks.client import LOAD, STUDY, WORKLOAD
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
+from host.settings import Settings
 from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
@@ -36,7 +37,6 @@ from services.verifying.our_client import Figures, figures
 from services.verifying.rival import TARGET
 from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import Process, RunningEngine, start_engine
 from workers.heartbeat import Heartbeat
 from workers.job_progress import JobStatus

@@ -19,11 +19,11 @@ import psutil
 from benchmarks.processes import ingesting, own_home
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, made_run
 from benchmarks.table import Row, show
+from host.settings import Settings
 from lab.errors import EngineError
 from warehouse.bundles.run_bundle import fsync, write_bundle
 from warehouse.ingest.row_groups import RUNS_A_GROUP
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 GIGABYTES = (0.1, 1.0)
 _BYTES_A_REQUEST = 880  # of the published file

@@ -23,12 +23,12 @@ from typing import TypeVar
 from benchmarks.client import STUDY
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
+from host.settings import Settings
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
 from services.verifying.our_client import Figures
 from services.verifying.processes import counted, vllm_environment, vllm_program
 from services.verifying.rival import TARGET, bench_arguments, rival_figures, write_dataset
-from warehouse.settings import Settings
 
 T = TypeVar("T")
 AIM_LAG_MS, AIM_GAP_MS = 5.0, 1.0

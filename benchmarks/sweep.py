@@ -21,6 +21,7 @@ from pathlib import Path
 from benchmarks.client import FLAGS
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
+from host.settings import Settings
 from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_log
@@ -34,7 +35,6 @@ from services.verifying.processes import counted, vllm_environment, vllm_program
 from services.verifying.rival import TARGET, bench_arguments, write_dataset
 from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import engine_command
 from workers.worker import Worker
 

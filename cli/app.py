@@ -17,8 +17,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from host.private_files import write_for_nobody_else
 from lab.errors import UserError
-from warehouse.private_files import write_for_nobody_else
 
 
 class Verb(NamedTuple):
@@ -155,8 +155,8 @@ class LazyGroup(TyperGroup):
 
 def _announced(verb: str) -> AbstractContextManager[None]:
     """Announce the verb on this machine. Settings that cannot be used are the verb's own business."""
-    from warehouse.quiet import command  # noqa: PLC0415 - `drafthouse --help` does without
-    from warehouse.settings import load_settings  # noqa: PLC0415 - likewise
+    from host.quiet import command  # noqa: PLC0415 - `drafthouse --help` does without
+    from host.settings import load_settings  # noqa: PLC0415 - likewise
 
     try:
         return command(load_settings().home, f"drafthouse {verb}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from host.settings import Settings, load_settings
 from warehouse.migrate import ensure_migrated
-from warehouse.settings import Settings, load_settings
 
 
 def ready_settings() -> Settings:

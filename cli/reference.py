@@ -8,8 +8,8 @@ from pathlib import Path
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from cli.app import OF_THE_MACHINE, SERVER, VERBS, load
+from host.settings import ENVIRONMENT_PREFIX, Settings
 from lab.validity import table
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 #: A verb's full name, such as `datasets add`, and its command.
 Verb = tuple[str, TyperCommand | TyperGroup]

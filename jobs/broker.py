@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
+from host.settings import Settings
 from lab.errors import UserError
-from warehouse.settings import Settings
 
 #: The only Celery task. It takes no arguments: everything about a job is in the job table.
 WAKE_TASK = "workers.wake"

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from host.settings import Settings
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
 from jobs.queue import job
@@ -20,7 +21,6 @@ from lab.study.session_length import session_length
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import seen_as_of
-from warehouse.settings import Settings
 
 if TYPE_CHECKING:
     from lab.planning.components import Components

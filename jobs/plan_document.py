@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from host.settings import Settings
 from jobs.forecast import forecast_study, forecast_verdicts
 from jobs.submission import missing_here
 from lab.estimate import Estimate
 from lab.study import Study
-from warehouse.settings import Settings
 
 if TYPE_CHECKING:
     from lab.planning.prospects import Prospects

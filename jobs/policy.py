@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, ValidationError, field_validator
 
+from host.settings import Settings
 from jobs.datasets.registry import dataset_path
 from jobs.engines.flags import dashed
 from jobs.engines.kinds import KINDS
@@ -32,7 +33,6 @@ from lab.errors import SettingsError
 from lab.study import Arm, Frozen, Study
 from lab.study.arm import METHODS
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 Problem = tuple[str, str]
 POLICY_FILE = "policy.toml"

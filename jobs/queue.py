@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from host.settings import Settings
 from jobs.broker import wake
 from jobs.table import (
     ACTIVE,
@@ -37,7 +38,6 @@ from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
-from warehouse.settings import Settings
 
 #: Jobs of one user that may wait at once: every page with the queue shows all of it. An administrator may have more.
 MOST_WAITING = 200

@@ -7,6 +7,7 @@ import itertools
 import unicodedata
 from collections.abc import Callable, Iterator
 
+from host.settings import Settings
 from jobs import open_files, policy
 from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
@@ -26,7 +27,6 @@ from lab.errors import StudyError, UserError
 from lab.study import Arm, Study, Workload
 from lab.study.tune import drafts
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 
 def check_study(settings: Settings, study: Study, role: Role = Role.ADMINISTRATOR) -> Study:

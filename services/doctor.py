@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from host.private_files import open_to_others
+from host.settings import Settings
 from jobs import queue
 from jobs.access import accounts
 from jobs.blocks import jobs_at_work
@@ -25,9 +27,7 @@ from lab.errors import UserError
 from services import valkey
 from services.supervisor import is_up, page_answers
 from warehouse.app_db.engine import app_engine
-from warehouse.private_files import open_to_others
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 from webapp.access.hosts import is_loopback, refuse_open_page
 from webapp.access.oidc import refuse_incomplete
 from workers.engine_runtime.engine_user import engine_user

@@ -8,12 +8,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from host.settings import Settings
 from jobs.worker_registry import WorkerInfo
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
-from warehouse.settings import Settings
 
 #: What is compared, and its name for people.
 METRICS = {"output_tok_per_s": "output throughput", "tpot_p50_ms": "TPOT, median"}

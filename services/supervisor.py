@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+from host.settings import Settings
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
 from warehouse.migrate import make_home, migrate
-from warehouse.settings import Settings
 from webapp.access import oidc, start_token
 from webapp.access.hosts import refuse_open_page, refuse_taken_port
 from workers.slots import slots_here

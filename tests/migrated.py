@@ -11,8 +11,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from host.settings import Settings
 from warehouse.migrate import migrate
-from warehouse.settings import Settings
 
 
 def scratch_folder() -> Path:

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from host.private_files import protect_home
+from host.settings import Settings
 from lab.errors import UserError
-from warehouse.private_files import protect_home
-from warehouse.settings import Settings
 
 #: The exact command that errors about a missing or older database name.
 MIGRATE_COMMAND = "drafthouse migrate"

@@ -6,10 +6,10 @@ import gc
 import os
 import sys
 
+from host.private_files import write_for_nobody_else
+from host.process_memory import limit_memory
+from host.settings import Settings, load_settings
 from lab.errors import UserError
-from warehouse.private_files import write_for_nobody_else
-from warehouse.process_memory import limit_memory
-from warehouse.settings import Settings, load_settings
 from webapp.access import oidc, start_token
 from webapp.access.headers import frame_origins
 from webapp.access.hosts import hosts_of, refuse_open_page, refuse_taken_port, trusted_proxies

@@ -12,13 +12,13 @@ from typing import Any
 
 from celery import Celery, signals
 
+from host.private_files import write_for_nobody_else
+from host.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
+from host.settings import load_settings
 from jobs import open_files
 from jobs.broker import WAKE_TASK, broker_url
 from lab.errors import UserError
 from warehouse.app_db.engine import DATABASE_ERRORS
-from warehouse.private_files import write_for_nobody_else
-from warehouse.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
-from warehouse.settings import load_settings
 from workers.slots import take_slot
 from workers.worker import Worker
 

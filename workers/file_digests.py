@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from host.settings import Settings
 from jobs.datasets.listing import dataset_digest
 from jobs.engines.models import local_folder
 from lab.study import Study
 from lab.study.cell_ids import Contents
-from warehouse.settings import Settings
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 _CHUNK_BYTES = 1 << 22

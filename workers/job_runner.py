@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 
+from host.settings import Settings
 from jobs import open_files
 from jobs.blocks import IsDead, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
@@ -21,7 +22,6 @@ from lab.errors import CancelledError, DrafthouseError, StudyError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
-from warehouse.settings import Settings
 from workers.file_digests import study_contents
 from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_progress import JobStatus

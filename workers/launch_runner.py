@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from host import quiet
 from jobs.access.accounts import role_now
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
@@ -21,7 +22,6 @@ from lab.errors import EngineError, StudyError, UserError
 from lab.quality.code_answers import UNIT_TESTS
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
-from warehouse import quiet
 from workers.engine_runtime import start_failure
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.room import largest_bytes, refuse_without_room, while_there_is_room

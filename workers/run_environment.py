@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psutil
 
+from host.settings import Settings
 from jobs.engines.hardware import hardware_name, processors
 from jobs.engines.models import local_folder, model_path
 from jobs.engines.profiles import whole_environment
 from lab.metrics.records import Circumstances
 from lab.study import Arm, Study
 from lab.study.cell_ids import Contents
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.probes.nvml import EngineGpus, driver_version
 from workers.slots import slot_record

@@ -17,15 +17,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from host import quiet
+from host.disk_space import refuse_full_disk
+from host.settings import Settings
 from jobs.table import Job
 from lab.errors import BundleError, DrafthouseError, UserError
-from lab.metrics.records import RunRecord
+from lab.metrics.records import RunRecord, WorkBeside
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
-from warehouse import quiet
 from warehouse.bundles.run_bundle import bundle_folder, is_whole, read_run, write_bundle
-from warehouse.disk_room import refuse_full_disk
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
 from workers.os_errors import named_os_errors, what_failed
@@ -204,7 +204,7 @@ class Recorder:
         me = announced_as(self.settings, self.job)
         record = self._record(launch, run, engine, measured.error, measured).model_copy(
             update={
-                "beside": None if began_s is None or ended_s is None else quiet.beside(home, began_s, ended_s, me),
+                "beside": None if began_s is None or ended_s is None else _beside(home, began_s, ended_s, me),
                 "duration_s": measured.duration_s,
                 "ended_early": measured.ended_early,
                 "warmup_requests": measured.warmup_requests,
@@ -286,6 +286,10 @@ def _await_files(folder: Path) -> None:
     give_up_s = time.monotonic() + _FILES_COME_WITHIN_S
     while not is_whole(folder) and time.monotonic() < give_up_s:
         time.sleep(_LOOK_EVERY_S)
+
+
+def _beside(home: Path, began_s: float, ended_s: float, job: str) -> tuple[WorkBeside, ...]:
+    return tuple(WorkBeside.model_validate(ran._asdict()) for ran in quiet.beside(home, began_s, ended_s, job))
 
 
 def _has_failed(folder: Path) -> bool:

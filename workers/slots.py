@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from host.settings import Settings
 from jobs.engines import hardware
 from jobs.engines.hardware import HostGpu
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Study
-from warehouse.settings import Settings
 from workers.division import Slot, divide
 from workers.probes.topology import topology
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from host import quiet
 from lab.metrics.records import RequestRecord
-from warehouse import quiet
 from warehouse.sandbox.code_runner import scores_by_tests
 
 _PATIENCE_S, _LOOK_EVERY_S = 60.0, 0.1

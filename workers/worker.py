@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from host import quiet
+from host.settings import Settings
 from jobs.blocks import shared_jobs
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
@@ -26,9 +28,7 @@ from jobs.needed_engines import EnginesHere
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
 from lab.errors import RevisionError, UserError
-from warehouse import quiet
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
-from warehouse.settings import Settings
 from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops

@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from host.settings import Settings
 from lab.capacity.result import Capacity
 from tests.lab.capacity.queues import QUEUES, Queue
 from tests.lab.capacity.searches import capacity_of, outcomes_of, searching
 from tests.workers.real_searches import search
-from warehouse.settings import Settings
 
 #: Searches of each simulated queue, their repeats, and searches of real servers.
 SEARCHES, _REPEATS, _REAL = 50, 2, 10

@@ -18,11 +18,11 @@ from scipy import stats
 
 from benchmarks.deciding import power_picture
 from benchmarks.deciding.power_picture import Bar
+from host.settings import Settings
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import verdicts
 from tests.lab.comparison.simulations.tables_of_cells import Table, simulated
-from warehouse.settings import Settings
 
 TABLES = 200
 _WORLD, _SEED = "a third", 20261122

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.deciding.power import RULES, cells_called, tables_of
-from warehouse.settings import Settings
+from host.settings import Settings
 
 TABLES = 60
 CELLS, _WANTED, _SEED = 12, 0.80, 20261122

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from host.settings import Settings
 from lab.comparison.verdict import MARGIN
 from lab.tuning.race import Limits, next_round
 from lab.tuning.result import choice
 from lab.tuning.setting import Setting, TunedRun
 from lab.tuning.standing import standings
 from tests.lab.tuning.worlds import SPACE, World
-from warehouse.settings import Settings
 
 WORLDS = 500
 #: The full grid that the tuner may take half the runs of: as many repeats as a verdict needs.

@@ -24,6 +24,7 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.processes import own_home
+from host.settings import Settings
 from lab.metrics.histogram import GROWTH
 from lab.metrics.measure import measure
 from lab.metrics.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
@@ -36,7 +37,6 @@ from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import METRIC_COLUMNS
-from warehouse.settings import Settings
 
 ARMS, CONCURRENCIES, REPEATS = 4, (1, 4, 16, 64, 256), 5
 RUNS_A_JOB = ARMS * len(CONCURRENCIES) * REPEATS

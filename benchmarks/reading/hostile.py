@@ -28,12 +28,12 @@ from benchmarks.reading.filling import Size, fill
 from benchmarks.reading.pages import serving
 from benchmarks.reading.visitors import new_session, open_page, visitor
 from benchmarks.table import Row, show
+from host.settings import ENVIRONMENT_PREFIX, Settings
 from jobs.access import accounts, sessions, tokens
 from lab.access import Actor, Role
 from lab.errors import EngineError
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 AIM_S = 2.0
 _PATIENCE_S = 300.0

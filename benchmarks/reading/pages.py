@@ -31,9 +31,9 @@ from benchmarks.reading.chromium import FLAGS, program
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.visitors import all_at_once, new_session, open_page, staying, visitor
 from benchmarks.table import Row, show
-from jobs.ports import free_port
+from host.ports import free_port
+from host.settings import ENVIRONMENT_PREFIX, Settings
 from lab.errors import EngineError
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 AIM_CHART_S, AIM_VISITORS_S, AIM_VISITOR_MB = 0.5, 1.2, 5.0
 AT_ONCE, STAYING = 20, 40

@@ -16,6 +16,7 @@ import duckdb
 from benchmarks.reading import slices
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.table import Row, show
+from host.settings import Settings
 from lab.advice import Advice, advise
 from lab.metrics import histogram
 from warehouse.queries import cell_queries, published
@@ -28,7 +29,6 @@ from warehouse.queries.comparing.headlines import headlines
 from warehouse.queries.comparing.ratio_tables import arm_tables
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
-from warehouse.settings import Settings
 
 AIM_MS = 200.0
 _PRICE_USD_PER_HOUR = 2.0

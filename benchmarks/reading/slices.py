@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Row, show
+from host.settings import Settings
 from lab.errors import DrafthouseError
 from lab.metrics import histogram
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import frame
-from warehouse.settings import Settings
 
 #: The values of the slice, by (arm, concurrency) or by (arm,).
 Answer = dict[tuple[object, ...], tuple[float, ...]]

@@ -17,8 +17,8 @@ import aiohttp
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from host.priority import lower_own_session
 from lab.errors import EngineError
-from warehouse.priority import lower_own_session
 
 #: Timeout of one page.
 _PATIENCE_S = 300.0

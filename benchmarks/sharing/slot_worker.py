@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from warehouse.settings import load_settings
+from host.settings import load_settings
 from workers.slots import take_slot
 from workers.worker import Worker
 

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from benchmarks.processes import own_home
 from benchmarks.rate import beside_server
 from benchmarks.table import Row, show
+from host.settings import ENVIRONMENT_PREFIX, Settings
 from jobs.access.local import local_actor
 from jobs.engines.models import check_model
 from jobs.queue import job, submit
@@ -36,7 +37,6 @@ from services.verifying.rival import TARGET
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.migrate import migrate
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 SLOTS, BLOCKS = 3, 6
 LOAD, WORKLOAD = Load(max_concurrency=2, num_prompts=8), Workload(output_tokens=64)

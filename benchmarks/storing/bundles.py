@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from benchmarks.reading.filling import made_requests, made_run
 from benchmarks.storing.least import least_processor_s
 from benchmarks.table import Row, show
+from host.settings import Settings
 from lab.metrics.records import RequestRecord
 from lab.metrics.request_table import RequestTable
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.settings import Settings
 
 REQUESTS = 2000
 _REPEATS = 5

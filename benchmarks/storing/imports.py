@@ -19,10 +19,10 @@ from pathlib import Path
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import made_requests
 from benchmarks.table import Row, show
+from host.settings import ENVIRONMENT_PREFIX, Settings
 from lab.errors import DrafthouseError
 from lab.metrics.request_table import RequestTable
 from warehouse.migrate import migrate
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 REQUESTS = 14_800
 AIM_S, AIM_MIB = 4, 250

@@ -16,12 +16,12 @@ from benchmarks.processes import own_home
 from benchmarks.reading.filling import made_requests, made_run
 from benchmarks.storing.least import least_processor_s
 from benchmarks.table import Row, show
+from host.settings import Settings
 from lab.errors import EngineError
 from warehouse.bundles.run_bundle import REQUESTS_FILE, write_bundle
 from warehouse.ingest.bundle_rows import add_bundles, batches
 from warehouse.ingest.master import connect_master
 from warehouse.migrate import migrate
-from warehouse.settings import Settings
 
 REQUESTS, TOGETHER = 2000, 8
 AIM_REQUESTS_PER_S = 40_000

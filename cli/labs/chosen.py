@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cli.labs.lab import Lab
+from host.settings import load_settings
 from warehouse.migrate import ensure_migrated
-from warehouse.settings import load_settings
 
 
 def the_lab(*, ready: bool = True) -> Lab:

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import drafthouse
 from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
+from host.settings import ARCHIVE_FOLDER
 from jobs.queue import Page, SetAside
 from jobs.table import Job
 from jobs.table import Progress as JobProgress
 from lab.cost import Price
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study
-from warehouse.settings import ARCHIVE_FOLDER
 
 if TYPE_CHECKING:
     import duckdb

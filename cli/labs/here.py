@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
+from host.settings import Settings
 from jobs.access.local import local_actor
-from warehouse.settings import Settings
 
 if TYPE_CHECKING:
     import duckdb
@@ -137,9 +137,9 @@ class Here(Lab):
         *,
         as_measured: bool = False,
     ) -> Imported:
+        from host.process_memory import give_back_memory, keep_what_is_imported
         from warehouse.importers.documents import import_document
         from warehouse.importers.store import import_paths
-        from warehouse.process_memory import give_back_memory, keep_what_is_imported
 
         keep_what_is_imported()
         actor = local_actor()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from host.disk_space import refuse_full_disk
+from host.settings import Settings
 from jobs.datasets import registry
 from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.files import Stock
@@ -16,8 +18,6 @@ from lab.study import Workload
 from lab.study.model_base import Frozen
 from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine
-from warehouse.disk_room import refuse_full_disk
-from warehouse.settings import Settings
 
 
 class DatasetState(Frozen):

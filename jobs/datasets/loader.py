@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from host.settings import Settings
 from jobs.datasets import synthetic
 from jobs.datasets.catalogue import Dataset
 from jobs.datasets.files import Stock
@@ -25,7 +26,6 @@ from lab.quality.code_answers import UNIT_TESTS
 from lab.quality.scores import COMPARED
 from lab.study import Workload
 from lab.study.session_length import SessionLength, session_length
-from warehouse.settings import Settings
 
 #: Rows whose tokens are counted at once while looking for usable lengths.
 _BATCH = 256

@@ -22,13 +22,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from host.settings import Settings
 from jobs.datasets import formats
 from jobs.datasets.catalogue import CUSTOM, DATASETS, SHIPPED, Dataset
 from jobs.datasets.files import DatasetFile, Stock, read_file
 from jobs.engines.models import expanded
 from lab.errors import UserError
 from lab.study.model_base import Frozen
-from warehouse.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")

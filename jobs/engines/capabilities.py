@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
+from host.settings import Settings
 from jobs.engines.caches import cache_variables
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.kinds import KINDS, FlagType
@@ -29,7 +30,6 @@ from jobs.engines.profiles import (
 from jobs.engines.relied_on import takes
 from lab.errors import UserError
 from lab.study import Frozen
-from warehouse.settings import Settings
 
 logger = logging.getLogger(__name__)
 _SCRIPTS = Path(__file__).parent / "probe_scripts"

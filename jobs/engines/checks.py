@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from host.settings import ENVIRONMENT_PREFIX
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kinds import KINDS, Kind
@@ -18,7 +19,6 @@ from jobs.engines.relied_on import OLDEST, flags_of
 from jobs.engines.speculation.checks import option_problems
 from lab.study import Arm, Sampling, Speculation, Tune
 from lab.study.arm import METHODS
-from warehouse.settings import ENVIRONMENT_PREFIX
 
 Problem = tuple[str, str]
 _FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")

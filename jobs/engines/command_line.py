@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 
+from host.settings import Settings
 from jobs.engines import vllm
 from jobs.engines.profiles import read_profiles
 from lab.study import Arm
-from warehouse.settings import Settings
 
 
 def speculation_words(settings: Settings, arm: Arm) -> str | None:

@@ -20,11 +20,11 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
+from host.settings import Settings
 from jobs.engines.hardware import nvidia_gpus, processors
 from jobs.engines.models import local_folder
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Frozen, Study
-from warehouse.settings import Settings
 
 
 class Profile(Frozen):

@@ -8,6 +8,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from host.settings import Settings
 from jobs.datasets.loader import load_prompts
 from jobs.host_report import Finding
 from lab.errors import EngineError, UserError
@@ -18,7 +19,6 @@ from services.verifying.our_client import Figures, figures, measured
 from services.verifying.processes import counted, serving, vllm_environment, vllm_program
 from services.verifying.rival import TARGET, bench_arguments, rival_figures, write_dataset
 from services.verifying.study import MOST_DIFFERENCE
-from warehouse.settings import Settings
 
 _WHAT = "client and vllm bench serve"
 _WORKLOAD, _LOAD = Workload(output_tokens=32), Load(max_concurrency=4, num_prompts=16)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pynvml
 
+from host.settings import Settings
 from jobs.engines import hardware
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.profiles import fill_in, installed_profile
 from jobs.host_report import Finding
 from lab.errors import UserError
-from warehouse.settings import Settings
 from workers.division import Slot, Topology
 from workers.probes.nvml import Gpu, gpus, known
 from workers.probes.topology import topology

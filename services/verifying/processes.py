@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from host.settings import Settings
 from jobs.engine_logs import engine_log
 from jobs.engines.caches import cache_variables
 from jobs.engines.profiles import fill_in, installed_profile, profile_environment, whole_environment
 from lab.errors import EngineError
 from lab.study import Arm, Study
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import Process, start_engine
 
 _BENCH_PACKAGES = ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0")

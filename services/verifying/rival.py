@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from host.settings import Settings
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import model_path
 from services.verifying.our_client import Figures
-from warehouse.settings import Settings
 
 TARGET = "reference"
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pandas as pd
 
+from host.settings import Settings
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.profiles import ENDPOINT
 from jobs.host_report import Finding, HostReport, write_report
@@ -17,7 +18,6 @@ from services.verifying.agreement import agreement
 from services.verifying.study import judged
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import frame, results
-from warehouse.settings import Settings
 
 _PUBLISHED_WITHIN_S, _LOOK_EVERY_S = 30.0, 0.5
 _INVALID = """

@@ -10,13 +10,13 @@ import pytest
 from benchmarks.__main__ import measure_all
 from benchmarks.sweep import STUDY, arm_parameters
 from benchmarks.table import Row, show
+from host.settings import Settings
 from lab.errors import EngineError
 from services.verifying.our_client import figures, measured
 from services.verifying.rival import write_dataset
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.builders import prompts
 from tests.workers.load.openai_server import serve
-from warehouse.settings import Settings
 
 
 def test_the_ratio_is_the_median_of_the_pairs() -> None:

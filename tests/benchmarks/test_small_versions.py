@@ -17,11 +17,11 @@ from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
 from benchmarks.sharing import slots
+from host.settings import Settings
 from lab.study import Load, Workload
 from services.verifying.processes import vllm_environment
 from services.verifying.rival import write_dataset
 from tests.workers.homes import Home, link_reference_models, new_home
-from warehouse.settings import Settings
 
 pytestmark = pytest.mark.engine
 

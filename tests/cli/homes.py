@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from cli import app
-from jobs.ports import free_port
+from host.ports import free_port
 
 REPOSITORY = Path(__file__).parent.parent.parent
 DRAFTHOUSE = Path(sys.executable).parent / "drafthouse"

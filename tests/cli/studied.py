@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+from host.settings import Settings
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 #: Each arm's paces beside a healthy step's, one a repeat, and the rounds that its requests take.
 ARMS: dict[str, tuple[tuple[float, ...], dict[str, int] | None]] = {

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from cli.app import VERBS, load
+from host import quiet
 from tests.cli.homes import REPOSITORY, Home
-from warehouse import quiet
 
 #: Each of them costs a tenth of a second or more.
 HEAVY = {"aiohttp", "alembic", "altair", "celery", "duckdb", "huggingface_hub", "numpy", "pandas", "pyarrow"}

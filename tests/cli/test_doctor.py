@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs import leases
 from jobs.access import accounts
 from jobs.host_report import Finding
@@ -22,7 +23,6 @@ from tests.warehouse.runs import write_run
 from tests.workers.homes import Home
 from warehouse.app_db.schema import jobs
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from workers.slots import slots_here
 
 

@@ -18,8 +18,8 @@ import pytest
 from cli import follow, progress
 from cli.app import PANELS, VERBS
 from cli.labs.elsewhere import Elsewhere, _extract_folder
+from host.ports import free_port
 from jobs import leases, queue
-from jobs.ports import free_port
 from jobs.presets import load_preset
 from lab.access import Role
 from lab.errors import UserError

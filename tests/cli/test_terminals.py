@@ -19,6 +19,7 @@ from rich.console import Console
 
 from cli import app, follow
 from cli.output import print_entries, print_error, print_json, print_literally, print_table, print_text, printable
+from host.settings import Settings
 from jobs import queue
 from jobs.submission import check_study
 from jobs.table import Job
@@ -34,7 +35,6 @@ from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs
 from warehouse.bundles.run_bundle import LOG_FILE, write_bundle
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 EVIL = "\x1b]0;owned\x07\x1b]52;c;cm0gLXJmIC8=\x07\x1b[31mRED\x9b31m\x08\u202eevil\x7f\u2066\ud83d"
 #: What can come into the warehouse: the border has mended its halves of characters.

@@ -16,12 +16,12 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 import drafthouse
+from host.settings import Settings
 from jobs.access import accounts, tokens
 from lab.access import Role
 from tests.actors import ADMIN
 from tests.webapp.homes import make_home
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 from webapp.access.gate import Gate
 from webapp.access.guard import Guard
 from webapp.api.app import PREFIX, api

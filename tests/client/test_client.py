@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 import drafthouse
+from host.ports import free_port
 from jobs import queue
-from jobs.ports import free_port
 from lab.access import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN

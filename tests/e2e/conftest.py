@@ -18,6 +18,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from benchmarks.presets import measure
+from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.presets import load_preset
 from lab.study import Workload
@@ -27,7 +28,6 @@ from tests.jobs.datasets.rows import write_rows
 from tests.workers import homes
 from tests.workers.engine_runtime.stand_ins import worked
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
-from warehouse.settings import Settings
 
 #: A shared machine may stand still for a minute.
 PATIENCE_MS = 100_000

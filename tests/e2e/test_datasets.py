@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from host.settings import Settings
 from jobs.datasets.loader import load_prompts
 from lab.metrics.records import RequestRecord
 from lab.study import Workload
@@ -11,7 +12,6 @@ from tests.e2e.conftest import PROMPTS, SMALL_TARGET, WORKLOADS
 from tests.warehouse.runs import records
 from tests.workers.homes import Home
 from warehouse.bundles.run_bundle import Bundle
-from warehouse.settings import Settings
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from host.settings import load_settings
 from jobs.leases import claim, finish, heartbeat
 from tests import processes
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import load_settings
 
 _PATIENCE_S, _LEASE_S = 180.0, 30.0
 

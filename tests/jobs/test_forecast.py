@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from host.settings import Settings
 from jobs import forecast
 from jobs.engines.hardware import hardware_name
 from jobs.forecast import forecast_study
@@ -20,7 +21,6 @@ from tests.warehouse.runs import BASELINE_ARM, circumstances, request, write_run
 from tests.workers.homes import Home
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 
 def small(**changes: Any) -> Study:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs import policy, queue
 from jobs.access import accounts
 from jobs.access.local import local_actor
@@ -23,7 +24,6 @@ from tests.actors import ADMIN
 from tests.jobs.engines.test_capabilities import H200, report
 from tests.workers.homes import Home
 from warehouse.app_db.schema import jobs as jobs_table
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import engine_command
 
 PLAIN: dict[str, Any] = {"name": "plain", "baseline": True}

@@ -16,6 +16,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from host.settings import Settings
 from jobs import leases, queue
 from jobs.access import accounts, sessions
 from jobs.leases import LeaseLost
@@ -32,7 +33,6 @@ from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.migrate import migrate
 from warehouse.schema import revisions
-from warehouse.settings import Settings
 
 
 @pytest.fixture(scope="module")

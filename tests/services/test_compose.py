@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from cli.app import VERBS
+from host.settings import ENVIRONMENT_PREFIX, Settings
 from tests.cli.homes import REPOSITORY
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 from webapp.access.hosts import refuse_open_page, trusted_proxies
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))

@@ -11,10 +11,10 @@ import psutil
 import pytest
 import redis
 
+from host.settings import Settings
 from services import valkey
 from services.process import Process
 from tests.services.waiting import eventually
-from warehouse.settings import Settings
 
 
 @pytest.fixture

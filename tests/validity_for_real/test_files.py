@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.validity import Severity
 from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.importers.sample_files import DETAILED
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 #: What was changed in a copy of the file.
 EDITED: dict[str, dict[str, Any]] = {

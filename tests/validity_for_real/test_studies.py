@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs import queue
 from jobs.datasets.registry import add
 from lab.validity import Severity
@@ -21,7 +22,6 @@ from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import Home, new_home
 from warehouse.ingest.service import ingest_all
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
 from workers.worker import Worker
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]

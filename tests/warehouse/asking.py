@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from host.settings import Settings
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 
 def ask(settings: Settings, sql: str) -> list[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.settings import Settings
+from host.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from host.settings import Settings
 from lab.metrics.records import (
     Circumstances,
     ClientHealth,
@@ -18,7 +19,6 @@ from lab.metrics.records import (
 from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.settings import Settings
 
 DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 BASELINE_ARM, DRAFT_ARM = Arm(name="no draft"), Arm(name="draft", speculation=DRAFT)

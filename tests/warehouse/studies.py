@@ -6,11 +6,11 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
+from host.settings import Settings
 from lab.metrics.records import RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Load, Speculation, Workload
 from tests.lab.validity import healthy
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.settings import Settings
 
 REQUESTS, TOKENS = 48, healthy.TOKENS
 #: Verification rounds of a request of TOKENS output tokens, by category. Without a draft there are TOKENS rounds.

@@ -22,6 +22,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from host.settings import Settings
 from lab.errors import UserError
 from tests import processes
 from warehouse.app_db.engine import app_engine
@@ -30,7 +31,6 @@ from warehouse.migrate import ensure_migrated, make_home, migrate
 from warehouse.queries.connect import open_warehouse
 from warehouse.schema import revisions
 from warehouse.schema.tables import WAREHOUSE
-from warehouse.settings import Settings
 
 _REQUESTS = 10_000  # their upgrade takes as long as the rest of the command
 
@@ -46,7 +46,7 @@ _FIRST_USE = """
 import sys
 from pathlib import Path
 from warehouse.migrate import ensure_migrated
-from warehouse.settings import Settings
+from host.settings import Settings
 ensure_migrated(Settings(home=Path(sys.argv[1])))
 print("alembic" in sys.modules, "duckdb" in sys.modules)
 """

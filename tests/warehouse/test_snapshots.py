@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import UnknownNameError, UserError
 from warehouse import snapshots as module
 from warehouse.ingest import publication
 from warehouse.ingest.publication import Master
-from warehouse.settings import Settings
 from warehouse.snapshots import Snapshots
 
 

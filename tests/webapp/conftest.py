@@ -16,13 +16,13 @@ from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 from streamlit.util import calc_hash
 
+from host.settings import Settings
 from jobs.presets import load_preset
 from lab.study import Study
 from tests.lab.studies import study
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study, measured_only_to_be_read
 from tests.webapp.three_arms import ARMS
-from warehouse.settings import Settings
 from webapp.access.gate import gate
 from webapp.pages.submit import form_options
 from webapp.server import first_paint, state_lookups

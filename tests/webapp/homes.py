@@ -8,6 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from host.settings import Settings
 from jobs import leases, queue, worker_registry
 from jobs.engines.capabilities import Capabilities
 from jobs.table import Progress, State
@@ -16,7 +17,6 @@ from tests.actors import ADMIN
 from tests.migrated import copy_migrated
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs
-from warehouse.settings import Settings
 
 #: The check at submission asks whether the engine's program is there; nothing here ever starts it.
 ENGINES = '[vllm]\nkind = "vllm"\ncommand = ["true"]\n'

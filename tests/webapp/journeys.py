@@ -20,6 +20,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from host.settings import Settings
 from services.supervisor import ingester_command
 from tests.chromium import chromium
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY
@@ -35,7 +36,6 @@ from tests.webapp.measured import measure_study
 from tests.webapp.served import served
 from tests.webapp.three_arms import three_arms
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 WIDTHS_PX = (1280, 800, 390)
 SAMPLE = REPOSITORY / "tests/warehouse/importers/samples/vllm-bench"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from host.settings import Settings
 from lab.metrics.records import RequestRecord
 from lab.schedule import Outcome, Step, schedule_of
 from lab.study import Study
@@ -21,7 +22,6 @@ from tests.warehouse.runs import TELEMETRY, circumstances, counters, request, ru
 from tests.webapp.homes import claimed_job, finish, make_home
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from workers.outcomes import read_outcome
 
 #: Milliseconds a token of one stream without speculation takes, by concurrency.

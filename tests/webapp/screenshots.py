@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page
 
+from host.settings import load_settings
 from tests.chromium import chromium
 from tests.webapp.served import served
-from warehouse.settings import load_settings
 
 WIDTHS_PX = (1280, 1920)
 _HEIGHT_PX, _MOST_HEIGHT_PX = 1000, 3200

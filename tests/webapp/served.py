@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from jobs.ports import free_port
+from host.ports import free_port
 from tests.cli.homes import REPOSITORY
 
 #: Until the page answers; imports alone take seconds on a busy machine.

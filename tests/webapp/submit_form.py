@@ -7,13 +7,13 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from jobs import queue
 from jobs.table import Job
 from lab.study import Study
 from lab.study.parsing import study_from_toml
 from tests.webapp.page_text import ran
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 
 def field(app: AppTest, kind: str, column: str) -> Any:

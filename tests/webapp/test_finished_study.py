@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from host.settings import Settings
 from lab.metrics.records import Identity
 from tests.actors import ADMIN
 from tests.cli.homes import new_home
@@ -25,7 +26,6 @@ from warehouse.queries.comparing.comparisons import agreements, compare_study
 from warehouse.queries.comparing.documents import answer_document, comparison_document
 from warehouse.queries.comparing.ratio_tables import arm_means, arm_tables
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 ARMS = {"plain": 1.0, "drafted": 0.8, "same": 1.0}
 EARLIER, BEGAN = datetime(2026, 11, 20, 9, tzinfo=UTC), datetime(2026, 11, 21, 9, tzinfo=UTC)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.metrics import number_format
 from lab.study.plan import plan
 from tests.actors import ADMIN
@@ -21,7 +22,6 @@ from tests.webapp.measured import write_run
 from tests.webapp.page_text import words
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 OUTPUT_COST = "per_million_output_tokens"
 BY_HAND = """

@@ -12,6 +12,7 @@ import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from lab.metrics.number_format import bounds
 from lab.study.plan import plan
 from tests.cli.homes import new_home
@@ -22,7 +23,6 @@ from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import words
 from tests.webapp.three_arms import ARMS
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from webapp.pages.compare.tables import MEAN
 from webapp.pages.dashboards.render_pins import FIGURES
 

@@ -9,9 +9,9 @@ import asyncio
 import sys
 from unittest import mock
 
+from host.settings import load_settings
 from jobs import queue
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import load_settings
 from workers import worker
 from workers.heartbeat import Heartbeat
 

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
+from host.settings import Settings
 from jobs import queue
 from jobs.engines.profiles import MARK
 from jobs.table import Job
@@ -30,7 +31,6 @@ from tests.actors import ADMIN
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from workers.outcomes import read_outcome
 from workers.worker import Worker
 

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from host.process_memory import EXIT_STATUS
 from jobs import leases, queue
 from jobs.table import FINISHED, Progress
 from lab.schedule import End, schedule_of
@@ -18,7 +19,6 @@ from tests import processes
 from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, REPOSITORY, Home, celery_worker, outcomes, until, worker_environment
 from tests.workers.valkey import Broker
-from warehouse.process_memory import EXIT_STATUS
 from workers.engine_runtime.process import end_leftovers
 from workers.worker import Worker, is_dead
 

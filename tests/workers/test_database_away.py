@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from host.settings import Settings
 from jobs import queue
 from jobs.table import FINISHED
 from tests.actors import ADMIN
@@ -18,7 +19,6 @@ from tests.postgresql import Server, running_server
 from tests.workers.homes import Home, celery_worker, new_home, until
 from tests.workers.valkey import Broker
 from warehouse.migrate import migrate
-from warehouse.settings import Settings
 
 pytestmark = pytest.mark.engine
 LOADS = [{"max_concurrency": 1, "num_prompts": 4}]

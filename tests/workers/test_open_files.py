@@ -21,7 +21,7 @@ open_files.raise_limit()
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 WORKS = """
-from warehouse.settings import load_settings
+from host.settings import load_settings
 from workers.worker import Worker
 Worker(load_settings()).work()
 """
@@ -31,7 +31,7 @@ from pathlib import Path
 from jobs import queue
 from lab.study.parsing import study_from_toml
 from tests.actors import ADMIN
-from warehouse.settings import load_settings
+from host.settings import load_settings
 queue.submit(load_settings(), study_from_toml(Path(sys.argv[1]).read_text()), actor=ADMIN)
 """
 MANY = [{"max_concurrency": 300, "num_prompts": 300}]

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from host import quiet
 from tests.warehouse.asking import ask
 from tests.workers.homes import PATIENCE_S, Home
-from warehouse import quiet
 from warehouse.bundles.run_bundle import find_bundles
 from warehouse.ingest import service
 from workers import launch_runner

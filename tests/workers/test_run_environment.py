@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.settings import Settings
+from host.settings import Settings
 from workers.run_environment import hub_revision
 
 COMMIT, OTHER = "a1" * 20, "b2" * 20

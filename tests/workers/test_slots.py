@@ -36,7 +36,7 @@ import json, os
 from jobs.engines.hardware import hardware_name, processors
 from jobs.engines.profiles import whole_environment, Profile
 from pathlib import Path
-from warehouse.settings import Settings
+from host.settings import Settings
 from workers.slots import take_slot
 take_slot(Settings())
 engine = whole_environment(Path(), Profile(kind="vllm", command=("x",)), {})

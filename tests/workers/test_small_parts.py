@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from host.settings import Settings
 from jobs import leases, queue
 from jobs.engines.capabilities import Capabilities
 from jobs.leases import LeaseLost
@@ -21,7 +22,6 @@ from tests import processes
 from tests.actors import ADMIN
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
-from warehouse.settings import Settings
 from workers import worker as worker_module
 from workers.engine_runtime.process import end_leftovers
 from workers.file_digests import weights_digest

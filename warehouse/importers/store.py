@@ -9,6 +9,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from host.disk_space import refuse_full_disk
+from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
+from host.settings import Settings
 from lab import access
 from lab.access import Actor, Change, Role
 from lab.errors import AccessError, ForeignFileError
@@ -17,15 +20,12 @@ from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import app_engine, reading
 from warehouse.bundles.imported_bundle import ImportedBundle, imported_places, record_of, write_imported
 from warehouse.bundles.restore import is_export, restore_as_measured, restore_bundles
-from warehouse.disk_room import refuse_full_disk
 from warehouse.importers.detect import FORMATS, format_of
 from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, printable, read_paths
 from warehouse.importers.json_reader import Document, documents
 from warehouse.importers.kinds import begins_like_json, kind_of
 from warehouse.importers.model import ImportedRun
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
-from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
-from warehouse.settings import Settings
 
 AUTO = "auto"
 #: Gets what an import does next, and the share of its work that is done, 0 to 1.

@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from lab.errors import BundleError
 from lab.metrics.groups import groups
 from lab.metrics.latency import samples_ms
@@ -26,7 +27,6 @@ from warehouse.bundles.run_bundle import REQUESTS_FILE, TELEMETRY_FILE, read_bun
 from warehouse.ingest import imported_rows
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
-from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, prompt_latencies, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 
+from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.validity import StudyRun, judge_study
@@ -14,7 +15,6 @@ from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, re
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
 from warehouse.ingest.imported_evidence import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
-from warehouse.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from warehouse.queries.results import COMPARED
 from warehouse.queries.rows import Row, dicts, records_of
 from warehouse.schema.column import from_dicts, rows

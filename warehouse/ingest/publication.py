@@ -38,6 +38,7 @@ from pathlib import Path
 import duckdb
 import psutil
 
+from host.private_files import share_with_group
 from lab.errors import RevisionError, UserError
 from warehouse.bundles.run_bundle import fsync
 from warehouse.ingest.catch_up import DivergedError, catch_up
@@ -50,7 +51,6 @@ from warehouse.ingest.master import (
     published_revision,
 )
 from warehouse.ingest.row_groups import count_runs, merge_groups
-from warehouse.private_files import share_with_group
 from warehouse.schema import revisions
 
 #: A master up to this size is copied at each publication: that takes a tenth of a second.

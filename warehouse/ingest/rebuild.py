@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from host.settings import Settings
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, fsync
 from warehouse.ingest.app_tables import read_app_tables, replicate_app_tables
@@ -19,7 +20,6 @@ from warehouse.ingest.master import (
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
 from warehouse.ingest.row_groups import RUNS_A_GROUP
-from warehouse.settings import Settings
 
 
 def rebuild(settings: Settings) -> None:

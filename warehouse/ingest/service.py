@@ -19,8 +19,11 @@ from pathlib import Path
 import duckdb
 import sqlalchemy as sa
 
+from host import quiet
+from host.private_files import write_for_nobody_else
+from host.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
+from host.settings import Settings, load_settings
 from lab.errors import RevisionError, UserError
-from warehouse import quiet
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
 from warehouse.bundles.removed import removed_folder, removed_jobs
 from warehouse.bundles.run_bundle import RUN_FILE
@@ -35,9 +38,6 @@ from warehouse.ingest.master import (
 from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
-from warehouse.private_files import write_for_nobody_else
-from warehouse.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
-from warehouse.settings import Settings, load_settings
 
 #: Bundles are ingested for at most this long before the master is published.
 BUDGET_S = 2.0

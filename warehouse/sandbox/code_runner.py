@@ -21,7 +21,7 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 #: It imports from this installation and the standard library alone.
 _CHILD = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from warehouse import priority; priority.lower_own_session(); "
+    "import sys; sys.path.insert(0, sys.argv[1]); from host import priority; priority.lower_own_session(); "
     "from warehouse.own_output import own_output; output = own_output(); "
     "from warehouse.sandbox import code_child; sys.exit(code_child.main(int(sys.argv[2]), output))"
 )

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from host import quiet
+from host.settings import Settings
 from lab.access import Actor, Change, may_any
 from lab.errors import QueryError, UserError
-from warehouse import quiet
 from warehouse.migrate import MIGRATE_COMMAND
 from warehouse.queries.point_in_time import attaching
-from warehouse.settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ _CHILD = (
     "from warehouse.sandbox import child; sys.exit(child.main(output))"
 )
 #: The same at the lowest priority, imports included.
-_YIELDING_CHILD = _CHILD.replace("from", "from warehouse import priority; priority.lower_own_session(); from", 1)
+_YIELDING_CHILD = _CHILD.replace("from", "from host import priority; priority.lower_own_session(); from", 1)
 
 
 @dataclass(frozen=True)

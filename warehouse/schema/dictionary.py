@@ -7,9 +7,9 @@ from pathlib import Path
 
 import duckdb
 
+from host.settings import Settings
 from warehouse.ingest.publication import migrate_master
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "data_dictionary.md"
 _HEAD = """# Data dictionary

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import duckdb
 
+from host.settings import ARCHIVE_FOLDER
 from warehouse.schema.column import Column, column
 from warehouse.schema.request_columns import IN_MICROSECONDS, REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import METRIC_COLUMNS, RUN_ID, RUN_STARTED_AT, VERDICT_COLUMNS, WAREHOUSE
-from warehouse.settings import ARCHIVE_FOLDER
 
 _RUN = {column.name: column for column in RUN_COLUMNS}
 #: Columns of `runs` that the wide view leaves out, because they are long or rarely needed.

@@ -12,12 +12,12 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from host.process_memory import limit_bytes
+from host.settings import Settings, load_settings
 from jobs.access import sessions, tokens
 from jobs.access.local import local_actor
 from lab.access import Actor
 from warehouse.app_db.engine import app_engine
-from warehouse.process_memory import limit_bytes
-from warehouse.settings import Settings, load_settings
 from webapp.access import start_token
 from webapp.access.account import Account
 from webapp.access.page_sessions import PAGE_SESSIONS

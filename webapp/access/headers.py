@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from warehouse.settings import Settings
+from host.settings import Settings
 
 Headers = list[tuple[bytes, bytes]]
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)

@@ -11,8 +11,8 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from host.settings import Settings
 from lab.errors import SettingsError, UserError
-from warehouse.settings import Settings
 
 #: This machine's names for itself.
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")

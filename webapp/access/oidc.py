@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from host.settings import Settings
 from lab.access import Role
 from lab.errors import AccessError, SettingsError
-from warehouse.settings import Settings
 from webapp.access.hosts import is_loopback
 
 BACK = "/login/oidc/back"

@@ -6,8 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
+from host.settings import Settings
 from lab.errors import UserError
-from warehouse.settings import Settings
 
 #: What a visitor reads when there is no token to compare theirs with.
 GONE = "this lab's token cannot be read, so nobody can come in: whoever runs the lab has to start the page again"

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
+from host.settings import Settings
 from lab.access import Actor
-from warehouse.settings import Settings
 from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 
 

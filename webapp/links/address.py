@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warehouse.settings import Settings
+from host.settings import Settings
 from webapp.access.guard import SHARED
 
 #: The same page for those who have signed in, for their printer.

@@ -14,8 +14,8 @@ from collections.abc import Collection, Sequence
 
 import psutil
 
+from host.settings import load_settings
 from lab.errors import SettingsError
-from warehouse.settings import load_settings
 
 SCRIPT_LOCK, FIRST_PAINT, INDEX_HTML = "script_lock", "first_paint", "index_html"
 TCP_NODELAY, SWITCH_INTERVAL, GC_FREEZE = "tcp_nodelay", "switch_interval", "gc_freeze"

@@ -20,6 +20,8 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
+from host import quiet
+from host.settings import Settings, load_settings
 from jobs import queue
 from jobs.forecast import forecast_study, forecast_verdicts
 from lab.comparison.agreement import Agreement
@@ -27,7 +29,6 @@ from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
 from lab.planning.prospects import Prospects
 from lab.study import Study
-from warehouse import quiet
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, refuse_newer_database
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
@@ -35,7 +36,6 @@ from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
-from warehouse.settings import Settings, load_settings
 from webapp.charts.theme import Mode
 
 P = ParamSpec("P")

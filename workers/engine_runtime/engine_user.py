@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from host.settings import Settings
 from jobs.engines.caches import cache_variables
 from lab.errors import SettingsError
-from warehouse.settings import Settings
 
 #: Under the home: what engines cache there, theirs alone.
 CACHE_FOLDER = "engine-home"

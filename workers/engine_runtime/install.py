@@ -25,9 +25,9 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from host.settings import load_settings
 from jobs.engines.hardware import nvidia_gpus
 from lab.errors import UserError
-from warehouse.settings import load_settings
 
 VLLM_VERSION = "0.32.0"
 _LOCKS = Path(__file__).parent / "locks"

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from host.ports import free_port
+from host.settings import Settings, secret
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import capabilities, installed_version
 from jobs.engines.kinds import KINDS, Kind
@@ -21,11 +23,9 @@ from jobs.engines.profiles import (
     without_secrets,
 )
 from jobs.policy import launch_problems
-from jobs.ports import free_port
 from lab.errors import EngineError, StudyError, UserError
 from lab.storable import storable
 from lab.study import Arm, Study
-from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
 from workers.engine_runtime.engine_key import answers_anybody, key_folder, new_key, with_key
 from workers.engine_runtime.engine_user import engine_user, environment_for, let_through, user_caches

@@ -11,8 +11,8 @@ import drafthouse
 from cli.arguments import AsJson
 from cli.labs.elsewhere import fetching_bar, refusals
 from cli.output import print_json, print_text
+from host.settings import load_settings
 from lab.errors import UserError
-from warehouse.settings import load_settings
 
 Url = Annotated[str | None, typer.Argument(help="Address of the lab; by default DRAFTHOUSE_SERVER.")]
 To = Annotated[Path, typer.Option(help="The file that is written, or replaced in one step.")]

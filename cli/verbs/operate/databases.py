@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cli.home import ready_settings
 from cli.output import print_text
+from host.settings import load_settings
 from warehouse.ingest.rebuild import rebuild as rebuild_warehouse
 from warehouse.migrate import migrate as migrate_home
-from warehouse.settings import load_settings
 
 
 def migrate() -> None:

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from cli.arguments import AsJson
 from cli.output import print_json, print_table
+from host.settings import load_settings
 from services.doctor import examine
-from warehouse.settings import load_settings
 
 
 def doctor(*, as_json: AsJson = False) -> None:

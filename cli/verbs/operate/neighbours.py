@@ -13,6 +13,7 @@ from cli.follow import follow
 from cli.home import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
+from host.settings import Settings
 from jobs.access.local import local_actor
 from jobs.queue import submit
 from jobs.worker_registry import list_workers
@@ -21,7 +22,6 @@ from lab.metrics.number_format import ratio
 from lab.study import Study
 from services.neighbours import FILE, METRICS, Neighbours, Round, compared, conditions, slots_up
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 
 def neighbours(

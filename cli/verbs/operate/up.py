@@ -16,6 +16,7 @@ import typer
 from cli.follow import all_runs_published, follow, results_url
 from cli.home import ready_settings
 from cli.output import print_text
+from host.settings import Settings, load_settings
 from jobs.access.local import local_actor
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import nvidia_gpus
@@ -28,7 +29,6 @@ from services import supervisor
 from services.supervisor import stopped_by_signal
 from warehouse.migrate import make_home
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings, load_settings
 from webapp.access import start_token
 
 _TEND_EVERY_S = 0.25

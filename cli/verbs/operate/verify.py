@@ -11,6 +11,7 @@ import typer
 from cli.arguments import AsJson
 from cli.follow import follow
 from cli.output import print_json, print_table, print_text
+from host.settings import Settings, load_settings
 from jobs.access.local import local_actor
 from jobs.engines.capabilities import all_capabilities
 from jobs.host_report import HostReport
@@ -19,7 +20,6 @@ from lab.errors import UserError
 from services import supervisor
 from services.supervisor import is_up, stopped_by_signal
 from services.verifying.rival import TARGET
-from warehouse.settings import Settings, load_settings
 
 
 def verify(

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.deciding import capacity, until_decided
 from benchmarks.deciding.until_decided import Plan
+from host.settings import Settings
 from tests.lab.capacity.queues import QUEUES
-from warehouse.settings import Settings
 
 
 def test_a_study_until_decided_is_held_against_its_fixed_plan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.deciding.power import PLANS, RULES, Calls, run, simulate
+from host.settings import Settings
 from tests.lab.comparison.simulations.tables_of_cells import Table
-from warehouse.settings import Settings
 
 
 def calls(rule: str, baseline: list[list[float]], candidate: list[list[float]]) -> Calls:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.deciding.tuner import GRID_RUNS, METHODS, grid, run, simulate, tuned
+from host.settings import Settings
 from tests.lab.tuning.worlds import SPACE, World
-from warehouse.settings import Settings
 
 
 def test_the_tuner_chooses_within_two_percent_with_half_of_the_grid_and_one_run_of_everything_does_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.reading import hostile
 from benchmarks.reading.filling import Size, fill
-from warehouse.settings import Settings
+from host.settings import Settings
 
 
 # the hostile ones are cut off in the middle of what they do

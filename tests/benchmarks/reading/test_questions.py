@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.reading import questions, slices
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill
+from host.settings import Settings
 from lab.errors import DrafthouseError
 from tests.warehouse.asking import ask, contents
-from warehouse.settings import Settings
 
 TINY = Size(jobs=1, requests_per_run=20)
 

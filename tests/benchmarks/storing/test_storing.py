@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.storing import bundles, imports, ingest
+from host.settings import Settings
 from warehouse.importers.files import ForeignFile
 from warehouse.importers.store import read_runs
-from warehouse.settings import Settings
 
 
 def test_part_bundles_writes_the_same_requests_on_both_sides(

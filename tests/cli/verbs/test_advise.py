@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.advice import prediction
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
 from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 
 def advice_of(home: Home, *arguments: str) -> list[dict[str, Any]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from host.settings import Settings
 from tests.cli.homes import new_home
 from tests.migrated import copy_migrated
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import request, write_run
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 
 def test_it_shows_what_is_old_and_moves_it_only_when_that_is_confirmed(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.metrics.records import Identity
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 PLACES = 4
 

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from cli.follow import all_runs_published, follow
+from host.settings import Settings
 from jobs import queue
 from jobs.worker_registry import record_waiting, register_worker, store_engines
 from lab.study.parsing import study_to_toml
@@ -22,7 +23,6 @@ from tests.webapp.homes import add_ended_jobs, environment, failed_job, finish, 
 from tests.webapp.measured import measure_study, write_run
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 
 def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.presets import load_preset
 from tests.cli.homes import Home, new_home
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
-from warehouse.settings import Settings
 
 SOURCE = "friday-night-2025-12"
 

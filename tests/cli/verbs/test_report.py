@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from host.settings import Settings
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
 from tests.warehouse.queries.comparing.session_study import ingest_sessions
 from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.access import accounts, sessions
 from tests.cli.homes import new_home
 from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 
 def test_a_user_is_added_chooses_a_password_changes_role_and_is_disabled(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
+from host.settings import Settings
 from jobs.access import accounts, sessions, shared_links, tokens
 from jobs.access.shared_links import Kind
 from lab.access import Actor, Role
 from tests.actors import ADMIN
 from tests.workers.homes import Home
 from warehouse.app_db.schema import users
-from warehouse.settings import Settings
 
 BOB = Actor("bob", Role.SUBMITTER)
 AFTER = timedelta(days=30)

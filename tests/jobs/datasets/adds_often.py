@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from host.settings import load_settings
 from jobs.datasets.listing import add_dataset
 from tests.actors import ADMIN
-from warehouse.settings import load_settings
 
 if __name__ == "__main__":
     for _ in range(5):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.datasets.tokenizer import TargetTokenizer, target_tokenizer
 from tests.jobs.datasets.rows import write_rows
 from tests.migrated import copy_migrated
-from warehouse.settings import Settings
 
 TOKENIZER = Path(__file__).parents[3] / "models" / "target" / "tokenizer.json"
 

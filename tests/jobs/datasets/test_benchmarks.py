@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs.datasets.catalogue import DATASETS
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
@@ -17,7 +18,6 @@ from lab.errors import UserError
 from lab.study import Sampling, Sessions, Workload
 from tests.jobs.datasets.rows import write_rows
 from warehouse.sandbox.code_runner import scores_by_tests
-from warehouse.settings import Settings
 from workers.load.client import Endpoint, RequestParams, request_body
 
 CALL = {"name": "area", "parameters": {"type": "dict", "properties": {"side": {"type": "integer"}}}}

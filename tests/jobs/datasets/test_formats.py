@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs.datasets.formats import custom_row
 from jobs.datasets.listing import add_dataset
 from jobs.datasets.loader import load_prompts
@@ -16,7 +17,6 @@ from jobs.datasets.tokenizer import TargetTokenizer
 from lab.errors import UserError
 from lab.study import Workload
 from tests.actors import ADMIN
-from warehouse.settings import Settings
 
 
 def prompts(settings: Settings, dataset: str, count: int, **fields: Any) -> tuple[Prompt, ...]:

@@ -13,7 +13,7 @@ from tests.jobs.datasets.conftest import TOKENIZER
 REVISION = "0" * 40
 COUNT = """
 from lab.errors import UserError
-from warehouse.settings import Settings
+from host.settings import Settings
 from jobs.datasets.tokenizer import target_tokenizer
 try:
     print(target_tokenizer(Settings().models_dir, "owner/model").count(["Hello world"]))

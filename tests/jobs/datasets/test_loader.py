@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from host.settings import Settings
 from jobs.datasets.listing import dataset_digest
 from jobs.datasets.loader import check_workload, load_prompts
 from jobs.datasets.prompt import Message, Prompt, warm_up_prompts
 from lab.errors import UserError
 from lab.study import Workload
 from tests.jobs.datasets.rows import write_rows
-from warehouse.settings import Settings
 
 SAMPLES = (
     *("story", "summarisation", "summarisation_sample", "sharegpt_sample", "spec_bench_sample"),

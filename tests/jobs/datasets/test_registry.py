@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs.datasets import registry
 from jobs.datasets.listing import add_dataset, dataset_digest, list_datasets
 from jobs.datasets.loader import check_workload, load_prompts
@@ -19,7 +20,6 @@ from lab.study import Workload
 from tests import processes
 from tests.actors import ADMIN
 from tests.jobs.datasets.rows import write_rows
-from warehouse.settings import Settings
 
 
 def own_file(folder: Path, count: int = 3) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs.datasets.loader import check_workload, load_prompts
 from jobs.datasets.prompt import Message, Prompt, Turn, next_turn
 from jobs.datasets.registry import add
@@ -17,7 +18,6 @@ from lab.errors import UserError
 from lab.study import Sessions, Workload
 from lab.study.workload import NO_TEXT
 from tests.jobs.datasets.rows import write_rows
-from warehouse.settings import Settings
 
 
 def said(*contents: str) -> list[dict[str, Any]]:

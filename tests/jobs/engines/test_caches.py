@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.engines.caches import cache_variables
 from jobs.engines.capabilities import installed_version
 from jobs.engines.profiles import Profile
 from lab.errors import EngineError, SettingsError
 from tests.lab.studies import study
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import start_engine
 
 OTHER = os.geteuid() + 1

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, all_capabilities, capabilities
 from jobs.submission import check_study
 from jobs.worker_registry import known_engines, register_worker, store_engines
 from lab.errors import StudyError, UserError
 from tests.workers.engine_runtime.stand_ins import PLAIN
 from tests.workers.homes import Home
-from warehouse.settings import Settings
 
 ANSWER = {"flags": ["max-model-len", "seed"], "methods": ["ngram", "eagle3"]}
 PYTHON = """#!/bin/sh

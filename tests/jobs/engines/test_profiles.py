@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings, load_settings, secret
 from jobs.engines.hardware import nvidia_gpus, processors
 from jobs.engines.profiles import (
     Profile,
@@ -20,7 +21,6 @@ from jobs.engines.profiles import (
 from lab.errors import SettingsError, UserError
 from tests.lab.studies import study
 from tests.workers.homes import REPOSITORY
-from warehouse.settings import Settings, load_settings, secret
 
 KEY = "sk-very-secret"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import arm_problems
 from jobs.engines.kinds import KINDS
@@ -15,7 +16,6 @@ from jobs.engines.metric_names import SGLANG, VLLM, Metrics
 from jobs.engines.relied_on import DOCUMENT, OLDEST, USES, flags_of, updated
 from tests.jobs.engines.test_capabilities import host, install, table
 from tests.lab.studies import study
-from warehouse.settings import Settings
 
 CAPTURED = Path(__file__).with_name("captured")
 OF_REQUESTS = "per-request-spec-decode-metrics"

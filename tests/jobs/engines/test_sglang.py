@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.engines.sglang import arguments, effective_config
 from lab.errors import StudyError
 from tests.lab.studies import study
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import PLAIN, add_draft, add_stand_in, bundles, grown, worked
 from tests.workers.homes import Home
-from warehouse.settings import Settings
 
 EAGLE3 = {"method": "eagle3", "num_speculative_tokens": 3}
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
+from host.settings import Settings
 from jobs.engines.tensorrt_llm import arguments
 from lab.errors import StudyError
 from tests.lab.studies import study
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import PLAIN, add_draft, add_stand_in, bundles, grown, worked
 from tests.workers.homes import Home
-from warehouse.settings import Settings
 
 DRAFT = {"method": "draft_model", "num_speculative_tokens": 3}
 

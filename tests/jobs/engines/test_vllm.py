@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.engines.vllm import arguments, effective_config
 from lab.errors import UserError
 from tests.lab.studies import study
-from warehouse.settings import Settings
 from workers.engine_runtime.start_failure import error_excerpt
 
 LOG = """\

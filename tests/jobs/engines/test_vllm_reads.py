@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from jobs.engines.profiles import Profile, whole_environment
 from jobs.policy import policy_file, setting_problems
 from lab.access import Role
 from lab.study import Study
 from tests.workers.homes import Home
-from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, engine_command
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from host.settings import Settings
 from jobs.engines.capabilities import Capabilities
 from services.verifying import builds
 from services.verifying.builds import Build, across, build_of, judged, numa_nodes, runs
 from tests.workers.conftest import library  # noqa: F401 - a fixture
 from tests.workers.probes.stand_in_nvml import EightGpus, Install
-from warehouse.settings import Settings
 from workers.division import Slot, Topology
 
 H200 = {"NVIDIA H200": (9, 0)}

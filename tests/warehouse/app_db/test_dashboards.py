@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
+from host.settings import Settings
 from lab.errors import UserError
 from tests.actors import ADMIN
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import PinnedFigure
-from warehouse.settings import Settings
 
 MOMENT = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
 SPEEDUP = PinnedFigure("results", {"job": ("j",)}, "speedup")

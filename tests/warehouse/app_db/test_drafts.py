@@ -6,13 +6,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from host.settings import Settings
 from tests.actors import ADMIN, VIEWER
 from tests.migrated import copy_migrated
 from warehouse.app_db import drafts, saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.saved_views import MAX_STATE_LENGTH
 from warehouse.app_db.schema import saved_views as table
-from warehouse.settings import Settings
 
 
 def test_a_draft_is_overwritten_refused_if_too_long_and_deleted_when_old(tmp_path: Path) -> None:

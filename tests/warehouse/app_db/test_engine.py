@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from host.settings import Settings
 from lab.errors import RevisionError, SettingsError, UserError
 from tests.warehouse.app_jobs import NOW, add_job
 from warehouse.app_db.engine import app_engine, reading, refuse_newer_database
 from warehouse.app_db.schema import job_events, jobs
 from warehouse.migrate import migrate
-from warehouse.settings import Settings
 
 
 def test_an_app_database_never_set_up_names_the_command(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from host.settings import Settings
 from lab.cost import Owned, Price, price_on
 from lab.errors import UserError
 from tests.actors import ADMIN
 from tests.migrated import copy_migrated
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 RENTED = Price(hardware="H200", valid_from=date(2026, 1, 1), currency="USD", source="a list", rented_per_hour=3.5)
 BOUGHT = RENTED.model_copy(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from host.settings import Settings
 from lab.errors import AccessError
 from tests.actors import SUBMITTER, VIEWER
 from tests.migrated import copy_migrated
@@ -18,7 +19,6 @@ from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import PinnedFigure
 from warehouse.app_db.saved_views import KEPT_FOR, MAX_STATE_LENGTH, MOST_BYTES_PER_DAY
 from warehouse.app_db.schema import saved_views as table
-from warehouse.settings import Settings
 
 STATE = {"sql": "select '; drop table jobs'", "drawn": None}
 VISITORS = 8

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from host.settings import Settings
 from lab.access import Actor
 from lab.errors import AccessError, BundleError, ForeignFileError, QueryError, UserError
 from tests.actors import ADMIN, OTHER_SUBMITTER
@@ -35,7 +36,6 @@ from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 ORIGINALS = [SAMPLES / "vllm-bench" / f"spec-{name}-c4.json" for name in ("code-append", "random", "somefail")]
 COMMAND = replace(ADMIN, via="command")

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
+from host.settings import Settings
 from lab.errors import BundleError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine, WorkBeside
 from lab.study import Arm, Load, Sessions, Slo, Speculation, Trial, Workload
@@ -19,7 +20,6 @@ from warehouse.bundles.imported_bundle import read_imported, write_imported
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles, read_bundle, read_log, read_run
 from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, STORED_RUNS
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 NEWEST = READABLE_FORMAT_VERSIONS[-1]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.study import Load
 from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, request, write_run
 from warehouse.bundles.export import export
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 
 @pytest.fixture(scope="module")

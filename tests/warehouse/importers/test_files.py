@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from host.settings import Settings
 from lab.errors import ForeignFileError
 from tests.actors import ADMIN
 from tests.warehouse.importers.sample_files import DETAILED
 from warehouse.importers import files, store
 from warehouse.importers.files import ForeignFile, read_paths
 from warehouse.importers.store import import_paths
-from warehouse.settings import Settings
 
 _CHANGED = "it changed while it was imported: import it again"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import AccessError, BundleError, ForeignFileError, UserError
 from lab.validity import CHECKS
 from tests.actors import ADMIN, VIEWER
@@ -29,7 +30,6 @@ from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.slices import DIMENSIONS
-from warehouse.settings import Settings
 
 
 def imported(settings: Settings, *paths: Path, **labels: str) -> Import:

@@ -24,13 +24,13 @@ from typing import Any
 import duckdb
 
 import warehouse
+from host.settings import Settings
 from tests.warehouse.runs import failed_request, request, write_run
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest import publication, row_groups
 from warehouse.ingest.master import only_ingester
 from warehouse.ingest.opened import OPENED_FILE
 from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
-from warehouse.settings import Settings
 
 #: Moments of death lie in this share of the time that an ingestion takes, so that nearly all come before its end.
 MOMENTS_SHARE = 0.8

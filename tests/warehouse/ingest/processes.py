@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from host.settings import Settings
 from tests import processes
-from warehouse.settings import Settings
 
 
 @contextlib.contextmanager

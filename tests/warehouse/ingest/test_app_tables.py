@@ -9,12 +9,12 @@ import duckdb
 import pytest
 import sqlalchemy as sa
 
+from host.settings import Settings
 from tests.warehouse.app_jobs import NOW, add_job
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs, studies
 from warehouse.ingest.app_tables import ALL_STUDIES_EVERY_S, AppReader, read_app_tables, replicate_app_tables
 from warehouse.ingest.master import connect_master
-from warehouse.settings import Settings
 
 
 @pytest.fixture

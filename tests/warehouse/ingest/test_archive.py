@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from host.settings import Settings
 from lab.errors import DrafthouseError, QueryError, UserError
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import failed_request, request, write_run
@@ -22,7 +23,6 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of
 from warehouse.queries.results import whole_requests
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
 
 JULY, AUGUST, SEPTEMBER = (datetime(2026, month, 9, 12, tzinfo=UTC) for month in (7, 8, 9))
 BEFORE = datetime(2026, 9, 1, tzinfo=UTC)

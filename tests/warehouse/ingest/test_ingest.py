@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
+from host.settings import Settings
 from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import (
@@ -31,7 +32,6 @@ from warehouse.ingest import bundle_rows
 from warehouse.ingest.bundle_rows import add_bundles, batches
 from warehouse.ingest.master import connect_master, only_ingester
 from warehouse.ingest.service import ingest_all, ingest_once, open_ingester
-from warehouse.settings import Settings
 
 
 def test_a_run_is_in_the_view_with_its_environment_and_metrics(settings: Settings) -> None:

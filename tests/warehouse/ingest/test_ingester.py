@@ -14,11 +14,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from host.settings import Settings
 from lab.errors import UserError
 from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import request, write_run
 from warehouse.ingest import service
-from warehouse.settings import Settings
 
 pytestmark = pytest.mark.engine
 

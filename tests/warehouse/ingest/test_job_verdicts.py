@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from host.settings import Settings
 from lab.metrics.records import RunRecord
 from lab.study import Load
 from tests.warehouse.runs import BASELINE_ARM, request, write_run
@@ -17,7 +18,6 @@ from warehouse.ingest import job_verdicts
 from warehouse.ingest.bundle_rows import add_bundles
 from warehouse.ingest.job_verdicts import SeenRuns, judge_jobs
 from warehouse.ingest.master import connect_master
-from warehouse.settings import Settings
 
 
 def add(connection: duckdb.DuckDBPyConnection, settings: Settings, run_id: str, **changes: Any) -> None:

@@ -9,13 +9,13 @@ import time
 import duckdb
 import pytest
 
+from host.settings import Settings
 from tests import processes
 from tests.warehouse.asking import ask
 from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import failed_request, request, write_run
 from warehouse.ingest.opened import OPENED_FILE
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 pytestmark = pytest.mark.engine
 

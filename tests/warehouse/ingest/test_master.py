@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from host.settings import Settings
 from lab.errors import UserError
 from warehouse.ingest.master import connect_master, insert, only_ingester, published_revision, transaction
 from warehouse.schema import revisions
-from warehouse.settings import Settings
 
 
 def test_a_home_has_one_ingester_and_another_is_told_its_number(settings: Settings) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from tests.warehouse.asking import ask
 from tests.warehouse.exports import many_times
 from tests.warehouse.ingest.processes import ingester, until
@@ -15,7 +16,6 @@ from tests.warehouse.runs import write_run
 from warehouse.bundles.run_bundle import REQUESTS_FILE
 from warehouse.ingest.opened import OPENED_FILE, Opened
 from warehouse.ingest.rebuild import rebuild
-from warehouse.settings import Settings
 
 
 def run_ids(settings: Settings) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from host.settings import Settings
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import request, write_run
 from warehouse.ingest import catch_up, publication, row_groups
@@ -24,7 +25,6 @@ from warehouse.ingest.publication import Master, is_open_nowhere, remove_leftove
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 _COUNTED = "select count(*), count(distinct run_id), sum(len(chunk_s)) from requests"
 #: Opens the published file, says so, and copies it when it reads where to.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import UserError
 from tests.warehouse.asking import contents
 from tests.warehouse.runs import failed_request, request, write_run
 from warehouse.ingest.master import only_ingester
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 
 def test_a_warehouse_rebuilt_from_bundles_alone_is_equal(settings: Settings) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
+from host.settings import Settings
 from warehouse.ingest import row_groups
 from warehouse.ingest.master import connect_master
 from warehouse.ingest.row_groups import merge_groups
-from warehouse.settings import Settings
 
 _VERDICT = "INSERT INTO verdicts SELECT 'run ' || ?, true, [], []"
 _HISTOGRAM = "INSERT INTO histograms SELECT 'run ' || ?, 'ttft', range, 1 FROM range(?)"

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from host.settings import Settings
 from lab.errors import BundleError
 from lab.metrics.measure import measure
 from lab.metrics.records import RunRecord
@@ -25,7 +26,6 @@ from warehouse.ingest.app_tables import ALL_STUDIES_EVERY_S
 from warehouse.ingest.bundle_rows import add_bundles, record_rejection
 from warehouse.ingest.master import only_ingester
 from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, ingest_once, open_ingester
-from warehouse.settings import Settings
 
 
 @pytest.fixture

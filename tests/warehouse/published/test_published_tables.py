@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from host.settings import Settings
 from lab.metrics.catalogue import METRICS
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import write_run
@@ -14,7 +15,6 @@ from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
 from warehouse.published import book
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 
 def test_every_figure_is_there_as_it_was_printed(settings: Settings) -> None:

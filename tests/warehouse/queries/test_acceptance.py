@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from scipy import stats
 
+from host.settings import Settings
 from lab.errors import QueryError
 from lab.metrics.records import ServerCounters
 from lab.study import Workload
@@ -18,7 +19,6 @@ from tests.warehouse.studies import POSITIONS, REQUESTS, ROUNDS, TOKENS, RunSpec
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 DRAFTED = RunSpec("drafted", 0, rounds=ROUNDS)
 #: Each request takes 0, 1 or 2 rounds more than its kind of text.

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from host.settings import Settings
 from lab.errors import RevisionError, UserError
 from tests.lab.studies import study, study_dict
 from tests.webapp.homes import make_home
@@ -19,7 +20,6 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.sandbox.runner import run_sql
 from warehouse.schema.tables import WAREHOUSE
-from warehouse.settings import Settings
 
 #: The second launch begins a minute after the first, whose runs take seconds.
 BETWEEN = START + timedelta(seconds=59)

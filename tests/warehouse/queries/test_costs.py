@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from lab.cost import Price
 from lab.errors import QueryError
 from lab.study import Slo
@@ -24,7 +25,6 @@ from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.paired_runs import CellKey
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, cheapest, meets_slo, slo_of, study_costs
-from warehouse.settings import Settings
 
 _RATES = """
     SELECT arm, pattern, avg(output_tok_per_s), avg(total_tok_per_s), avg(request_per_s)

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from host.settings import Settings
 from lab.metrics.records import TelemetrySample
 from lab.study import Load, Workload
 from tests.warehouse.runs import counters, request, run_record, write_at_rate
@@ -15,7 +16,6 @@ from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import results as queries
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 #: The server's counters after a run of 60 tokens, and after one of 50.
 FIRST_COUNTERS: dict[str, Any] = {

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
+from host.settings import Settings
 from lab.cost import Price
 from lab.errors import QueryError
 from lab.metrics.histogram import cumulative, quantile
@@ -31,7 +32,6 @@ from warehouse.ingest.service import ingest_all
 from warehouse.queries import free_percentiles, slices
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.slices import DIMENSIONS, VALIDITIES, Filters
-from warehouse.settings import Settings
 
 NGRAM = Arm(name="n-gram", speculation=Speculation(method="ngram", num_speculative_tokens=5))
 PLACES = [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from lab.access import Actor
 from lab.errors import QueryError
 from tests.actors import ADMIN, SUBMITTER, VIEWER
@@ -15,7 +16,6 @@ from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.point_in_time import as_of
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
 
 SUBJECT = "it's \"quoted\" \\u0041 \x00 é 漢 😀'); DROP TABLE runs; --"
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from host.settings import Settings
 from lab.errors import QueryError
 from tests.cli.homes import REPOSITORY
 from tests.warehouse.ingest.processes import until
 from tests.warehouse.sandbox.walled import Walled, answering
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
 
 _MEMORY = "ran out of memory \\(more than 64 MiB\\): select less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
 _STOPPED = "stopped after 1 s: select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
@@ -131,7 +131,7 @@ _WHO_IS_KILLED = """
 import sys
 from pathlib import Path
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
+from host.settings import Settings
 run_sql(Settings(home=Path(sys.argv[1]), sql_timeout_s=3600), "select sleep_ms(3600000)")
 """
 

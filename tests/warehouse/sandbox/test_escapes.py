@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from tests.cli.homes import REPOSITORY
 from tests.warehouse.sandbox.walled import Walled
-from warehouse.settings import Settings
 
 _ONLY_READ = r"the warehouse is read-only here: [\w ]+ is not allowed; SELECT"
 _DISABLED = "file system operations are disabled by configuration"

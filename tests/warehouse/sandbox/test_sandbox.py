@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import QueryError, UserError
 from tests.warehouse.runs import write_run
 from warehouse.ingest.service import ingest_all
 from warehouse.sandbox import runner
 from warehouse.sandbox.runner import as_frame, run_sql
-from warehouse.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from pathlib import Path
 import duckdb
 import psutil
 
+from host.settings import Settings
 from lab.errors import QueryError
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
 
 SECRET = "correct horse battery staple"
 OTHER_SECRET = "a row of another database"

@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 
+from host.settings import Settings
 from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
 from warehouse.schema import request_columns, revisions
 from warehouse.schema.tables import WAREHOUSE
-from warehouse.settings import Settings
 
 _LISTED = "select * from prompt_latencies join prompt_lists using (prompts_id) order by run_id"
 

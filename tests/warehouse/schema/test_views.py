@@ -5,11 +5,11 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from host.settings import Settings
 from tests.warehouse.asking import ask
 from warehouse.ingest.master import connect_master
 from warehouse.queries.connect import open_warehouse
 from warehouse.schema import dictionary, views
-from warehouse.settings import Settings
 
 RESULTS = """
 run_id cell_key job_id study_id study_name hardware host engine engine_version target arm is_baseline method draft_model

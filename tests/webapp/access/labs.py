@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import aiohttp
 import sqlalchemy as sa
 
+from host.settings import Settings
 from jobs.access import accounts
 from lab.access import Role
 from tests.actors import ADMIN
 from tests.webapp.homes import environment, make_home
 from tests.webapp.served import served
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 PASSWORD = "correct horse battery"
 

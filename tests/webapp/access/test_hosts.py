@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import SettingsError
-from warehouse.settings import Settings
 from webapp.access.hosts import hosts_of, refuse_open_page
 
 HERE = Settings()

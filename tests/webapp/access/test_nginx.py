@@ -19,8 +19,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from host.ports import free_port
 from jobs.access import accounts
-from jobs.ports import free_port
 from lab.access import Role
 from tests.actors import ADMIN
 from tests.cli.homes import REPOSITORY

@@ -24,14 +24,14 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
+from host.ports import free_port
+from host.settings import Settings
 from jobs.access import accounts, sessions
-from jobs.ports import free_port
 from lab.access import Actor, Role
 from lab.errors import AccessError, SettingsError
 from tests.actors import ADMIN
 from tests.webapp.access.labs import Lab, lab_served
 from warehouse.app_db import audit
-from warehouse.settings import Settings
 from webapp.access import oidc
 
 ALICE = {"sub": "alice", "email": "Alice@lab.example", "email_verified": True}

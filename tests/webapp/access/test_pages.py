@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.runtime.context import ContextProxy
 
+from host.settings import Settings
 from jobs import queue
 from jobs.access import accounts, sessions
 from lab.access import Role
@@ -14,7 +15,6 @@ from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.homes import failed_job
 from tests.webapp.page_text import words
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 PAGES = ("home", "submit", "jobs", "cost", "external_results", "dashboards", "sql")
 #: Labels of buttons that change something, and the least role to which they are offered here.

@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 import pytest
 
+from host.settings import Settings
 from jobs.access import sessions
 from lab.errors import SettingsError
 from tests.webapp.access.labs import Lab, lab_served
 from warehouse.app_db import audit
-from warehouse.settings import Settings
 from webapp.access.hosts import trusted_proxies
 
 PROXY, BEHIND = "127.0.0.2", "127.0.0.3"

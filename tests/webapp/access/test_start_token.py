@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import UserError
 from tests.webapp.access.labs import Lab, lab_served
-from warehouse.settings import Settings
 from webapp.access import start_token
 
 

@@ -11,8 +11,8 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from host.settings import Settings
 from lab.access import Actor, Role
-from warehouse.settings import Settings
 from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.access.guard import Guard
 from webapp.api.app import PREFIX, api

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.engines import capabilities
 from tests.migrated import copy_migrated
 from tests.warehouse.runs import write_run
 from tests.webapp.api.inside import inside
-from warehouse.settings import Settings
 from workers.engine_runtime import engine_key
 
 

@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
+from host.settings import Settings
 from lab.access import Actor, Role
 from lab.errors import BusyError
 from tests.actors import ADMIN
@@ -16,7 +17,6 @@ from tests.lab.studies import study
 from tests.webapp.api.inside import inside
 from tests.webapp.homes import make_home
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.api import watching
 from webapp.api.app import api

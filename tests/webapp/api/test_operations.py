@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
+from host.settings import Settings
 from jobs import queue
 from tests.actors import ADMIN
 from tests.lab.studies import study
@@ -17,7 +18,6 @@ from tests.webapp.measured import measure_study
 from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 VIEWER, SUBMITTER = {ROLE: "viewer"}, {ROLE: "submitter"}
 PRICE = {"hardware": "H200", "source": "a list", "rented_per_hour": 3.6, "valid_from": "2026-01-01"}

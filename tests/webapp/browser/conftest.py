@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from host.settings import Settings
 from jobs import queue
 from jobs.table import Job
 from tests.chromium import chromium
 from tests.webapp.homes import environment, make_home
 from tests.webapp.served import served
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 #: A shared machine may stand still for a minute.
 PATIENCE_MS = 100_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import ran
-from warehouse.settings import Settings
 
 
 def addresses(app: AppTest) -> list[str]:

@@ -12,6 +12,7 @@ from argon2 import PasswordHasher
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from jobs.access import accounts, passwords, sessions, shared_links, tokens
 from jobs.access.shared_links import Kind
 from lab.access import Actor, Role
@@ -20,7 +21,6 @@ from tests.actors import ADMIN, SUBMITTER, VIEWER
 from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.page_text import ran, words
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 
 PASSWORD, NEW = "correct horse battery", "a better battery"
 SignIn = Callable[[Actor], None]

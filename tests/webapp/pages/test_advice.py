@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
+from host.settings import Settings
 from lab.advice import advise
 from lab.errors import UserError
 from lab.metrics.number_format import times
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import words
-from warehouse.settings import Settings
 from webapp.pages.advice import figures, page, tables
 from webapp.pages.advice.data import StudyAdvice, study_advice
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from host.settings import Settings
 from tests.warehouse.trials import CARRIED, write_search
 from tests.webapp.conftest import OpenPage, using_home
 from tests.webapp.homes import make_home
 from tests.webapp.page_text import words
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from host.settings import Settings
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
@@ -13,7 +14,6 @@ from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import ARMS, OTHERWISE
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from webapp.pages.compare import figures
 
 

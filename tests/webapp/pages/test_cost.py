@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from host.settings import Settings
 from lab.cost import Price
 from lab.errors import UserError
 from tests.actors import ADMIN
@@ -25,7 +26,6 @@ from warehouse.app_db.price_book import Entry
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.paired_runs import CellKey
-from warehouse.settings import Settings
 from webapp.charts import cost
 from webapp.pages.cost import price_book as page_book
 from webapp.pages.cost import selection, tables

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from lab.errors import UserError
 from lab.metrics.number_format import ratio
 from tests.actors import ADMIN
@@ -18,7 +19,6 @@ from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import three_arms
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from webapp.pages.explore import figures
 from webapp.pages.explore.page import run_config, run_table, why_nothing
 from webapp.pages.explore.selection import MARKS, parse

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from jobs.presets import load_preset
 from tests.actors import OTHER_SUBMITTER
 from tests.warehouse.asking import ask
@@ -17,7 +18,6 @@ from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from webapp.pages.external_results import data, page
 from webapp.shared import published_data, study_bar, url_params
 from webapp.shared.text import literal

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from streamlit.runtime.context import ContextProxy
 
+from host.settings import Settings
 from jobs.access import accounts, sessions
 from lab.access import Role
 from tests.actors import ADMIN
 from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.page_text import words
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 from webapp.access.gate import gate
 from webapp.server.asgi import page_routes
 

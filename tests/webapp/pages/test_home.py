@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pandas as pd
 
+from host.settings import Settings
 from jobs import queue
 from jobs.host_report import Finding, HostReport, write_report
 from jobs.table import Job
@@ -16,7 +17,6 @@ from tests.webapp.homes import failed_job, running_job, tell_worker
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, words
 from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
 from webapp.pages.home import page, tables
 from webapp.shared.cards import Card
 

@@ -10,6 +10,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from jobs import queue
 from jobs.engines.capabilities import Capabilities
 from jobs.table import Job
@@ -24,7 +25,6 @@ from tests.webapp.page_text import click, ran, words
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from webapp.pages.jobs import detail, runs, sections, workers
 from webapp.pages.jobs.queue_controls import in_queue_order, queue_sentence
 

@@ -9,6 +9,7 @@ import pytest
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from jobs import queue
 from jobs.access import accounts, sessions
 from lab.access import Actor, Role
@@ -22,7 +23,6 @@ from tests.webapp.page_text import words
 from warehouse.app_db import dashboards, pins, price_book, saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import price_from
-from warehouse.settings import Settings
 from webapp.server.asgi import page_routes
 
 PAGES = sorted(route.path.removeprefix("/") for route in page_routes())

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 
+from host.settings import Settings
 from jobs import queue
 from lab.study.plan import plan
 from tests.actors import ADMIN
@@ -27,7 +28,6 @@ from warehouse.bundles.run_bundle import RUN_FILE, find_bundles
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.ratio_tables import arm_means
-from warehouse.settings import Settings
 from webapp.pages.results import tables
 from webapp.shared.cards import Card
 from webapp.shared.verdicts import arm_cards

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from lab.metrics.catalogue import SAMPLED
 from tests.actors import ADMIN
 from tests.lab.studies import study
@@ -17,7 +18,6 @@ from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.page_text import words
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 from webapp.charts import timeline
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from lab.errors import QueryError
 from tests.actors import ADMIN, VIEWER
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
@@ -18,7 +19,6 @@ from warehouse.app_db import saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.sandbox import places
 from warehouse.sandbox.runner import SqlResult, run_sql
-from warehouse.settings import Settings
 from webapp.charts.custom import ChartSpec
 from webapp.charts.custom_columns import drawable
 from webapp.charts.theme import INKS

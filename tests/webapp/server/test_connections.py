@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from jobs.ports import free_port
+from host.ports import free_port
 from tests.cli.homes import REPOSITORY
 from webapp.server import connections
 from webapp.server.connections import Connection

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import UserError
 from tests.cli.homes import REPOSITORY
 from tests.webapp.homes import environment
-from warehouse.settings import Settings
 from webapp.__main__ import streamlit_options
 from webapp.access.hosts import refuse_taken_port
 

@@ -14,9 +14,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from host.settings import Settings
 from lab.errors import SettingsError
 from tests.cli.homes import REPOSITORY
-from warehouse.settings import Settings
 from webapp.server import asgi, first_paint, script_lock, workarounds
 
 VARIABLE = "DRAFTHOUSE_WEB_WORKAROUNDS"

@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 import streamlit as st
 
+from host.settings import Settings
 from lab.errors import RevisionError, UserError
 from tests.migrated import copy_migrated
-from warehouse.settings import Settings
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication, cached_figures, published_query
 

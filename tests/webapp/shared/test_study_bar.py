@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from host.settings import Settings
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
-from warehouse.settings import Settings
 
 
 def test_the_newest_study_with_valid_runs_is_shown_and_a_newer_one_that_failed_is_named_with_its_reason(

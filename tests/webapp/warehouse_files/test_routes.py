@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from jobs.access import accounts, tokens
 from lab.access import Role
 from tests.actors import ADMIN
@@ -26,7 +27,6 @@ from warehouse import snapshots
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest import publication
 from warehouse.ingest.publication import Master
-from warehouse.settings import Settings
 
 PUBLISHES = 100
 #: DuckDB with its extension httpfs, which exists as a package for this version only: `make install-test` installs it.

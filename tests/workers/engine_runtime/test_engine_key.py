@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from host.ports import free_port
 from jobs.engines.profiles import KEY
-from jobs.ports import free_port
 from workers.engine_runtime.engine_key import FILE, answers_anybody, key_folder, new_key, with_key
 from workers.load.client import Endpoint
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import EngineError, SettingsError
 from tests.lab.studies import study
 from tests.workers.homes import until
-from warehouse.settings import Settings
 from workers.engine_runtime import process
 from workers.engine_runtime.engine_key import new_key
 from workers.engine_runtime.engine_user import EngineUser, engine_user, environment_for, let_through, user_caches

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import aiohttp
 
-from jobs.ports import free_port
+from host.ports import free_port
 from tests.cli.homes import REPOSITORY
 
 ENGINE_PYTHON = Path(os.environ.get("DRAFTHOUSE_ENGINES_DIR", REPOSITORY / ".engines")) / "vllm" / "bin" / "python"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from host.settings import load_settings
 from jobs.engines.speculation import vllm
 from lab.study.arm import METHODS
 from tests.workers.homes import REPOSITORY
-from warehouse.settings import load_settings
 
 pytestmark = pytest.mark.engine
 #: Methods of vLLM that draft nothing, or nothing of ours: it stores hidden states, or runs a class of the user's.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from host.settings import Settings
 from lab.metrics.records import RequestRecord
 from lab.study import Load, Sessions, Workload
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, request, write_run
 from warehouse.ingest.service import ingest_all
-from warehouse.settings import Settings
 
 WORKLOAD = Workload(category="code", output_tokens=16, sessions=Sessions())
 #: Seconds of three tokens after the first, by concurrency and turn: the draft pays alone, and later in a session.

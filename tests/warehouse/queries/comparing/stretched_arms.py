@@ -6,10 +6,10 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+from host.settings import Settings
 from lab.metrics.records import RequestRecord
 from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.settings import Settings
 
 
 def stretched(request: RequestRecord, factor: float) -> RequestRecord:

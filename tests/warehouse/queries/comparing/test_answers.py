@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from host.settings import Settings
 from lab.advice.answer_text import sentences
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.answers import provenance, study_answer
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 SLOWER, FASTER, ALIKE = (1.9, 1.91, 1.89), (1.1, 1.104, 1.098), (1.3, 1.304, 1.298)
 

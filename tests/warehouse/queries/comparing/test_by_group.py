@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from host.settings import Settings
 from lab.comparison.effect import Interval
 from lab.comparison.surface import foretold_sentences, sentence
 from lab.errors import QueryError
@@ -21,7 +22,6 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.queries.matrix import acceptance_matrix, acceptance_of_arms, beside_golden
 from warehouse.queries.slices import Filters
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
 from webapp.pages.sql.state import EXAMPLES
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from host.settings import Settings
 from lab.errors import QueryError
 from tests.warehouse.asking import ask
 from tests.warehouse.trials import CARRIED, write_search
@@ -13,7 +14,6 @@ from warehouse.queries.comparing.carried_loads import carried_loads
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
-from warehouse.settings import Settings
 
 
 @pytest.fixture(scope="module")

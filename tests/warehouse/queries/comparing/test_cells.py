@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from host.settings import Settings
 from lab.errors import QueryError
 from lab.study import Workload
 from tests.warehouse.runs import write_at_rate
@@ -16,7 +17,6 @@ from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import COMPARABLE
-from warehouse.settings import Settings
 
 
 def cells(settings: Settings, metric: str = "output_tok_per_s") -> pd.DataFrame:

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from cli.verbs.analyse.compare import _same, exit_status
+from host.settings import Settings
 from lab.advice import advise
 from lab.comparison.agreement import Agreement
 from lab.comparison.controls import Control
@@ -29,7 +30,6 @@ from warehouse.queries.comparing.cells import cell_values
 from warehouse.queries.comparing.comparisons import agreements, break_evens, compare_study, controls
 from warehouse.queries.comparing.ratio_tables import arm_tables
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
 SLOWER = {"plain": (1.0, 1.01, 0.995), "drafted": (0.5, 0.51, 0.497), "same": (1.001, 1.009, 0.996)}

@@ -5,6 +5,7 @@ from datetime import date
 
 import pytest
 
+from host.settings import Settings
 from lab.cost import Price
 from lab.metrics.records import Identity
 from tests.actors import ADMIN
@@ -18,7 +19,6 @@ from warehouse.queries.comparing.headlines import Headline, headlines
 from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
-from warehouse.settings import Settings
 
 
 def headlines_of(settings: Settings) -> list[Headline]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from host.settings import Settings
 from jobs.forecast import forecast_verdicts
 from lab.planning.components import Components
 from lab.study.parsing import study_from_dict
@@ -15,7 +16,6 @@ from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.past_ratios import past_components
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 STARTS, RUNS = 3, 2
 #: By how much a start of the candidate's engine is slower than usual, and each run on it.

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from tests.actors import ADMIN
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.homes import make_home
@@ -20,7 +21,6 @@ from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
-from warehouse.settings import Settings
 from webapp.charts.custom import ChartSpec
 from webapp.pages.dashboards import pin_dialog, render_pins, variables
 from webapp.shared import published_data

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from host.settings import Settings
 from jobs import queue
 from jobs.presets import load_preset
 from lab.study import Sessions, Study
@@ -30,7 +31,6 @@ from tests.webapp.submit_form import (
     submitted_jobs,
     unfold,
 )
-from warehouse.settings import Settings
 from webapp.pages.submit import advanced, arms, datasets, form_options, loads, workloads
 from webapp.pages.submit.start import Start
 from webapp.shared.url_params import EDITS, page_file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from host.settings import Settings
 from jobs.presets import load_preset
 from lab.study import Study
 from lab.study.parsing import study_to_toml
@@ -9,7 +10,6 @@ from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.page_text import click, ran, words
 from tests.webapp.submit_form import edit_as, field, set_name, shown_study, submitted_jobs, toml, unfold
-from warehouse.settings import Settings
 from webapp.shared.url_params import EDITS
 
 

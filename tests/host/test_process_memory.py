@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.process_memory import EXIT_STATUS
+from host.process_memory import EXIT_STATUS
 
 _TRIES = """
 import time
 from pathlib import Path
-from warehouse.process_memory import limit_memory
+from host.process_memory import limit_memory
 
 limit_memory(200, measures={measures})
 print(Path("/proc/self/oom_score_adj").read_text().strip(), flush=True)
@@ -38,7 +38,7 @@ def test_more_than_the_limit_ends_the_process_and_the_kernel_would_end_it_before
 
 _SPARES = """
 import gc
-from warehouse.process_memory import do_without_pandas, keep_what_is_imported
+from host.process_memory import do_without_pandas, keep_what_is_imported
 do_without_pandas()
 keep_what_is_imported()
 import pyarrow
@@ -55,7 +55,7 @@ def test_arrow_works_in_a_process_that_does_without_pandas_and_what_was_imported
 
 _IMPORTS = """
 import cli.verbs.exchange.import_results
-from warehouse.process_memory import allocate_like_the_system
+from host.process_memory import allocate_like_the_system
 allocate_like_the_system()
 import pyarrow
 print(pyarrow.default_memory_pool().backend_name)

@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from sqlalchemy import make_url
 
+from host.settings import Settings, load_settings
 from lab.errors import SettingsError
-from warehouse.settings import Settings, load_settings
 
 
 @pytest.fixture(autouse=True)

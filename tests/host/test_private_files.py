@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from host.private_files import open_to_others
+from host.settings import Settings
 from lab.errors import SettingsError
 from services import doctor
 from tests.warehouse.runs import write_run
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
-from warehouse.private_files import open_to_others
-from warehouse.settings import Settings
 
 
 def mode(path: Path) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import ports
-from jobs.ports import free_port
+from host import ports
+from host.ports import free_port
 from tests.cli.homes import REPOSITORY
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -50,7 +50,7 @@ def test_a_port_on_which_something_listens_is_not_picked(only: int) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing is kept there")
 def test_a_port_is_picked_once_until_whoever_picked_it_has_ended(only: int) -> None:
-    picks = f"import jobs.ports as p; p._PORTS = range({only}, {only} + 1); print(p.free_port(), flush=True); input()"
+    picks = f"import host.ports as p; p._PORTS = range({only}, {only} + 1); print(p.free_port(), flush=True); input()"
     command = (sys.executable, "-c", picks)
     with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None

@@ -15,14 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lab.metrics.records import WorkBeside
+from host import quiet
+from host.settings import Settings
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import write_run
-from warehouse import quiet
 from warehouse.ingest import service
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.sandbox.runner import run_sql
-from warehouse.settings import Settings
 
 PATIENCE_S = 120.0
 
@@ -236,8 +235,3 @@ def test_a_users_sql_has_the_lowest_priority_while_a_window_is_on_and_is_recorde
         with pytest.raises(SeenError):
             run_sql(settings.model_copy(update={"sql_timeout_s": 600.0}), "select sleep_ms(600000)", 1, stop_when_seen)
     assert [work.what for work in quiet.beside(settings.home, began_s, time.monotonic(), "")] == ["sql"]
-
-
-def test_what_is_recorded_reads_back() -> None:
-    work = WorkBeside(kind="question", what="results", seconds=0.25)
-    assert WorkBeside.model_validate_json(work.model_dump_json()) == work

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from host.disk_space import refuse_full_disk
 from jobs.datasets.listing import add_dataset
 from lab.errors import ForeignFileError, UserError
 from tests.actors import ADMIN, SUBMITTER
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.workers.homes import Home
-from warehouse.disk_room import refuse_full_disk
 from warehouse.importers.store import import_paths
 
 FULL = 2**40  # MiB: no disk has as much

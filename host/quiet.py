@@ -28,10 +28,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, TypeVar
+from typing import IO, Literal, NamedTuple, TypeVar
 
-from lab.metrics.records import WorkBeside
-from warehouse.priority import take_lowest_priority
+from host.priority import take_lowest_priority
 
 T = TypeVar("T")
 Kind = Literal["window", "job", "ingester", "ingest", "question", "command"]
@@ -55,6 +54,14 @@ class Work:
     what: str
     began_s: float
     ended_s: float | None = None
+
+
+class RanBeside(NamedTuple):
+    """What another process of ours did on the machine within a span of time; equal work is summed."""
+
+    kind: str  # of _RECORDED
+    what: str
+    seconds: float
 
 
 @contextlib.contextmanager
@@ -92,7 +99,7 @@ def under_way(home: Path, *kinds: Kind) -> list[Work]:
     return announced_work
 
 
-def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[WorkBeside, ...]:
+def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[RanBeside, ...]:
     """Return what ran on this machine between two moments besides the job itself, longest first.
 
     Only work that takes LEAST_RECORDED_S or longer; equal work is summed.
@@ -106,7 +113,7 @@ def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[Wor
         if work.kind in _RECORDED and (work.kind, work.what) != ("job", job_id) and overlap_s > 0:
             seconds[work.kind, work.what] += overlap_s
     longest = sorted(seconds.items(), key=lambda item: -item[1])
-    return tuple(WorkBeside(kind=kind, what=subject, seconds=took_s) for (kind, subject), took_s in longest)
+    return tuple(RanBeside(kind, subject, took_s) for (kind, subject), took_s in longest)
 
 
 def ask_for_round(home: Path) -> Path | None:

@@ -1,0 +1,3 @@
+"""The home of tests that need its databases."""
+
+from tests.warehouse.conftest import settings as settings
