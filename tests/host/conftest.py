@@ -1,3 +1,5 @@
 """The home of tests that need its databases."""
 
-from tests.warehouse.conftest import settings as settings
+from tests.warehouse.conftest import settings
+
+__all__ = ["settings"]
