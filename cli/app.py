@@ -77,7 +77,8 @@ PANELS: dict[str, dict[str, Verb]] = {
     },
     "Exchange results": {
         "import": Verb(
-            "exchange.import_results:import_results", "Import result files of other tools: all of them or none."
+            "exchange.import_results:import_results",
+            "Import result files of other tools: all that are named or none; of a folder, all that can be read.",
         ),
         "export": Verb(
             "exchange.export:export", "Export a study's runs to a folder or a file; the suffix chooses the format."

@@ -20,7 +20,13 @@ from cli.app import PANELS, VERBS
 from cli.labs.elsewhere import Elsewhere, _extract_folder
 from host.ports import free_port
 from jobs import leases, queue
+<<<<<<< HEAD
+=======
+from jobs.ports import free_port
+from jobs.order import reprioritise
+>>>>>>> main
 from jobs.presets import load_preset
+from jobs.table import MAX_PRIORITY
 from lab.access import Role
 from lab.errors import UserError
 from lab.study.parsing import study_to_toml
@@ -208,6 +214,7 @@ def test_who_waits_for_a_study_that_fails_is_told_its_cause(asker: Asker, monkey
     def end(job: object) -> str:
         job_id = queue.job_id_of(database, "fails")
         if queue.job(database, job_id).state == "queued":
+            reprioritise(database, job_id, MAX_PRIORITY, actor=ADMIN)
             leases.claim(database, WORKER, 3600)
             finish(settings, job_id, "failed", "ValueError: no memory\nthe engine ended with exit status 1")
         return look(job)  # type: ignore[arg-type]

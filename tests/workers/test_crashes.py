@@ -220,7 +220,7 @@ TUNING = {
         {"name": "look-up", "flags": {"token-s": 0.01}, "speculation": NGRAM},
     ],
     "loads": [{"max_concurrency": 1, "num_prompts": 4}],
-    "tune": {"drafted_tokens": [1, 3], "budget_minutes": 0.01},
+    "tune": {"drafted_tokens": [1, 3], "budget_minutes": 0.2},
 }
 SEARCH = {
     "arms": [{"name": "plain", "flags": {"slots": 2, "token-s": 0.02}}],

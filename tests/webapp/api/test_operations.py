@@ -129,9 +129,6 @@ def test_an_exported_folder_cannot_write_beside_itself(client: TestClient, setti
     for name in ("../x", "/tmp/x", "a/../../x"):
         refused = client.post("imports", files=[("exported", (name, b"x"))])
         assert (refused.status_code, "not a path inside" in refused.json()["detail"]) == (400, True)
-    for names in (("x", "x/y"), ("x/y", "x"), ("n" * 300,)):
-        refused = client.post("imports", files=[("exported", (name, b"x")) for name in names])
-        assert (refused.status_code, "cannot be written" in refused.json()["detail"]) == (400, True)
     refused = client.post("imports", files=[("exported", ("drafthouse-export.json", b"{}"))])
     assert (refused.status_code, "/tmp" in refused.json()["detail"]) == (400, False)
 
