@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
-    for block in re.findall(r"```\n(.*?)```", README, re.DOTALL)
+    for block in re.findall(r"^```\w*\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     for line in block.splitlines()
     if line.startswith(".venv/bin/") and "submit study.toml" not in line
 ]
