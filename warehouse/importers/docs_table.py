@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from warehouse.importers.detect import FORMATS, Format
@@ -37,15 +38,25 @@ def _section(name: str, format_: Format) -> Iterator[str]:
         return
     yield "| field | became | remark |"
     yield "|---|---|---|"
-    yield from map(_row, format_.fields)
+    for (became, remark), fields in itertools.groupby(format_.fields, key=_became):
+        yield f"| {', '.join(_shortened([field.path for field in fields]))} | {became} | {remark} |"
     yield from (f"| `{field}` | {became} | |" for field, became in format_.passthrough.items())
 
 
-def _row(field: Figure) -> str:
+def _became(field: Figure) -> tuple[str, str]:
+    """Return the column that the field became, and the remark on it. Neighbours with the same of both share a row."""
     becomes = f"`{field.becomes}`" if field.becomes else "left out"
     factor = f"× {field.factor:g}" if field.factor != 1.0 else ""
-    remark = "; ".join(part for part in (factor, field.words) if part)
-    return f"| `{field.path}` | {becomes} | {remark} |"
+    return becomes, "; ".join(part for part in (factor, field.words) if part)
+
+
+def _shortened(paths: Sequence[str]) -> Iterator[str]:
+    """Yield each path; of one in the same object as the path before it, only the last key."""
+    before = ""
+    for path in paths:
+        parent, _, key = path.rpartition(".")
+        yield f"`.{key}`" if parent and parent == before else f"`{path}`"
+        before = parent
 
 
 if __name__ == "__main__":
