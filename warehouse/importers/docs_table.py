@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -38,16 +39,18 @@ def _section(name: str, format_: Format) -> Iterator[str]:
         return
     yield "| field | became | remark |"
     yield "|---|---|---|"
-    for (became, remark), fields in itertools.groupby(format_.fields, key=_became):
-        yield f"| {', '.join(_shortened([field.path for field in fields]))} | {became} | {remark} |"
+    for (_, remark), group in itertools.groupby(format_.fields, key=_metric_and_remark):
+        fields = list(group)
+        became = dict.fromkeys(f"`{field.becomes}`" if field.becomes else "left out" for field in fields)
+        yield f"| {', '.join(_shortened([field.path for field in fields]))} | {', '.join(became)} | {remark} |"
     yield from (f"| `{field}` | {became} | |" for field, became in format_.passthrough.items())
 
 
-def _became(field: Figure) -> tuple[str, str]:
-    """Return the column that the field became, and the remark on it. Neighbours with the same of both share a row."""
-    becomes = f"`{field.becomes}`" if field.becomes else "left out"
+def _metric_and_remark(field: Figure) -> tuple[str, str]:
+    """Return the metric without its statistic, and the remark. Neighbours with the same of both share a row."""
     factor = f"× {field.factor:g}" if field.factor != 1.0 else ""
-    return becomes, "; ".join(part for part in (factor, field.words) if part)
+    remark = "; ".join(part for part in (factor, field.words) if part)
+    return re.sub(r"_(mean|p\d+)_ms$", "", field.becomes or ""), remark
 
 
 def _shortened(paths: Sequence[str]) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import duckdb
@@ -27,6 +29,8 @@ warehouse = duckdb.connect("var/warehouse.duckdb", read_only=True)
 warehouse.sql("SELECT arm, concurrency, output_tok_per_s FROM valid_latest_runs WHERE origin = 'measured'")
 ```
 """
+#: A latency has one column for each statistic, next to each other: they share a row.
+_STATISTIC = re.compile(r"\b(mean|\d+th percentile \(linear\)) of\b")
 #: With fewer columns in common, each of two relations is described whole.
 _WORTH_SHARING = 8
 _RELATIONS = """
@@ -34,21 +38,14 @@ _RELATIONS = """
     UNION ALL SELECT table_name, comment, 'table' FROM duckdb_tables() ORDER BY kind DESC, name
 """
 _COLUMNS = """
-    SELECT column_name, data_type, is_nullable, comment FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index
+    SELECT column_name, data_type, comment FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index
 """
 
 
 def relations(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """Return every relation, views first: name, comment, and the name, type and comment of each column."""
     described = connection.execute(_RELATIONS).fetchall()
-    return [
-        (
-            name,
-            comment,
-            [(column, kind, text) for column, kind, _, text in connection.execute(_COLUMNS, [name]).fetchall()],
-        )
-        for name, comment, _ in described
-    ]
+    return [(name, comment, connection.execute(_COLUMNS, [name]).fetchall()) for name, comment, _ in described]
 
 
 def page(connection: duckdb.DuckDBPyConnection) -> str:
@@ -56,7 +53,8 @@ def page(connection: duckdb.DuckDBPyConnection) -> str:
     described: dict[str, dict[str, str]] = {}
     sections = []
     for name, comment, kind in connection.execute(_RELATIONS).fetchall():
-        rows = dict(_rows(connection, name, kind))
+        columns = connection.execute(_COLUMNS, [name]).fetchall()
+        rows = {column: f"{data_type} | {_cell(meaning)}" for column, data_type, meaning in columns}
         earlier = max(described, key=lambda other: len(rows.items() & described[other].items()), default="")
         shared = rows.items() & described.get(earlier, {}).items()
         if len(shared) < max(_WORTH_SHARING, len(rows) / 2):  # so that the main views are described whole
@@ -64,16 +62,6 @@ def page(connection: duckdb.DuckDBPyConnection) -> str:
         sections.append(_section(f"{kind} `{name}`", comment, rows, earlier, {column for column, _ in shared}))
         described[name] = rows
     return "\n".join([_HEAD, *sections]).rstrip() + "\n"
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, name: str, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the name of each column, with its type and meaning as cells of a table.
-
-    DuckDB does not know which columns of a view can be null, so only tables mark them.
-    """
-    for column, data_type, nullable, meaning in connection.execute(_COLUMNS, [name]).fetchall():
-        never = "" if nullable or kind == "view" else " not null"
-        yield column, f"{data_type}{never} | {_cell(meaning)}"
 
 
 def _section(title: str, comment: str, rows: Mapping[str, str], earlier: str, shared: Collection[str]) -> str:
@@ -84,9 +72,12 @@ def _section(title: str, comment: str, rows: Mapping[str, str], earlier: str, sh
     elif shared:
         names = ", ".join(f"`{column}`" for column in rows if column in shared)
         lines.append(f"{len(shared)} of its {len(rows)} columns are described under `{earlier}`: {names}.\n")
-    if own := {column: row for column, row in rows.items() if column not in shared}:
+    if own := [(column, row) for column, row in rows.items() if column not in shared]:
         lines.append("| column | type | meaning |\n|---|---|---|")
-        lines += [f"| `{column}` | {row} |" for column, row in own.items()]
+        for row, columns in itertools.groupby(own, key=lambda item: _STATISTIC.sub("mean or percentile of", item[1])):
+            (first, meaning), *others = columns
+            names = ", ".join(f"`{column}`" for column in (first, *(column for column, _ in others)))
+            lines.append(f"| {names} | {row if others else meaning} |")
         lines.append("")
     return "\n".join(lines)
 
