@@ -54,7 +54,7 @@ def _section(verb: Verb) -> str:
     name, command = verb
     arguments = [parameter for parameter in command.params if isinstance(parameter, TyperArgument)]
     options = [parameter for parameter in command.params if isinstance(parameter, TyperOption)]
-    pieces = [str(argument.name).upper() for argument in arguments] + [f"[{_option(option)}]" for option in options]
+    pieces = [str(argument.name).upper() for argument in arguments] + ["[OPTIONS]"] * bool(options)
     lines = [f"## {name}\n", f"`{' '.join(('drafthouse', name, *pieces))}`\n", f"{command.help}\n"]
     lines += [f"- `{str(argument.name).upper()}`: {argument.help}" for argument in arguments if argument.help]
     lines += [f"- `{_option(option)}`: {option.help}{_default(option)}" for option in options]
@@ -66,7 +66,7 @@ def _option(option: TyperOption) -> str:
 
 
 def _default(option: TyperOption) -> str:
-    return "" if option.is_flag else f" Default: {option.default}."
+    return "" if option.is_flag or option.default is None else f" Default: {option.default}."
 
 
 def _settings() -> str:

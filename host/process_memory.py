@@ -50,7 +50,7 @@ def limit_bytes(limit_mib: int | None) -> int:
 
 
 def do_without_pandas() -> None:
-    """Let this process, which has no data frames, never import pandas: 0.2 s of a processor and 30 MB.
+    """Let this process, which has no data frames, never import pandas, which takes time and memory.
 
     PyArrow would import it at its first conversion of Python values, which may be within a measured window.
     """

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 GRAM_CHARACTERS = 16
 #: Shorter text is not judged: a list or a short refrain is not a loop.
 LEAST_CHARACTERS = 64
-#: Below this share of distinct n-grams, most of the text is repetition. See docs/comparison.md for figures.
+#: Below this share of distinct n-grams, most of the text is repetition. docs/comparison.md has figures.
 LEAST_DISTINCT_SHARE = 0.3
 #: So many texts and characters are judged together: the number of a text takes 10 of 64 bits, an n-gram's hash 53.
 _MOST_TEXTS, _TEXT_BITS = 1024, 10

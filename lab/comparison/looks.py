@@ -8,9 +8,8 @@ was paid for is the smallest level at which the walk would have crossed its boun
 doi:10.1198/016214508000000986): it is corrected for the table like any other.
 
 That is a bound, and comparisons that moderate each other's variances stay far below it. Their p values err high where
-looks are early and levels strict, because Student's t has heavier tails than what is known of their variances: without
-an effect a level of 0.5 % is reached 0 to 3 times in a thousand at the second and third repeat. And what shows nothing
-is given up and not looked at again, which makes futility binding (Pampallona & Tsiatis 1994,
+looks are early and levels strict, because Student's t has heavier tails than what is known of their variances. And what
+shows nothing is given up and not looked at again, which makes futility binding (Pampallona & Tsiatis 1994,
 doi:10.1016/0378-3758(94)90187-2). So in a table of many the levels of all looks are raised by a factor calibrated by
 simulation, the more the stricter the table's correction makes them (`raised`).
 """

@@ -126,7 +126,7 @@ Each check has a test that provokes its trap for real: small servers and clients
 other tools (`tests/validity_for_real`). Only the checks of the GPU are tested with records alone, because a CPU cannot
 provoke them. Every check is also tested to be silent on a healthy run.
 
-This page is generated from `lab/validity/`; `drafthouse checks --json` has the same.
+This page is generated from `lab/validity/`; `drafthouse checks --json` has the same, and what each check looks at.
 
 ## The known traps
 | | trap | checks | other measures |
@@ -156,7 +156,7 @@ def _section(check: Declaration) -> str:
     traps = ", ".join(map(str, check.traps))
     return f"""
 ### {check.name}
-At worst {check.severity}; {"trap" if len(check.traps) == 1 else "traps"} {traps}. Looks at {", ".join(check.looks_at)}.
+At worst {check.severity}; {"trap" if len(check.traps) == 1 else "traps"} {traps}.
 
 - **Fires:** {check.threshold}.
 - **Why:** {check.why}

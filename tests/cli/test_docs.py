@@ -14,7 +14,7 @@ from jobs.presets import load_preset
 from lab.study.parsing import study_from_toml
 from tests.cli.homes import REPOSITORY
 
-DOCUMENTS = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")))
+DOCUMENTS = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 

@@ -20,11 +20,7 @@ from cli.app import PANELS, VERBS
 from cli.labs.elsewhere import Elsewhere, _extract_folder
 from host.ports import free_port
 from jobs import leases, queue
-<<<<<<< HEAD
-=======
-from jobs.ports import free_port
 from jobs.order import reprioritise
->>>>>>> main
 from jobs.presets import load_preset
 from jobs.table import MAX_PRIORITY
 from lab.access import Role

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from warehouse.importers.detect import FORMATS, Format
@@ -37,15 +39,27 @@ def _section(name: str, format_: Format) -> Iterator[str]:
         return
     yield "| field | became | remark |"
     yield "|---|---|---|"
-    yield from map(_row, format_.fields)
+    for (_, remark), group in itertools.groupby(format_.fields, key=_metric_and_remark):
+        fields = list(group)
+        became = dict.fromkeys(f"`{field.becomes}`" if field.becomes else "left out" for field in fields)
+        yield f"| {', '.join(_shortened([field.path for field in fields]))} | {', '.join(became)} | {remark} |"
     yield from (f"| `{field}` | {became} | |" for field, became in format_.passthrough.items())
 
 
-def _row(field: Figure) -> str:
-    becomes = f"`{field.becomes}`" if field.becomes else "left out"
+def _metric_and_remark(field: Figure) -> tuple[str, str]:
+    """Return the metric without its statistic, and the remark. Neighbours with the same of both share a row."""
     factor = f"× {field.factor:g}" if field.factor != 1.0 else ""
     remark = "; ".join(part for part in (factor, field.words) if part)
-    return f"| `{field.path}` | {becomes} | {remark} |"
+    return re.sub(r"_(mean|p\d+)_ms$", "", field.becomes or ""), remark
+
+
+def _shortened(paths: Sequence[str]) -> Iterator[str]:
+    """Yield each path; of one in the same object as the path before it, only the last key."""
+    before = ""
+    for path in paths:
+        parent, _, key = path.rpartition(".")
+        yield f"`.{key}`" if parent and parent == before else f"`{path}`"
+        before = parent
 
 
 if __name__ == "__main__":

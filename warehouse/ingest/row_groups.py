@@ -1,7 +1,7 @@
 """Merging the groups that rows lie in.
 
 DuckDB stores rows in groups, and each publication adds one to each table. A query pays for every group, and a
-checkpoint writes the list of all groups of a table that grew: 2 kB for each group of requests. So the groups of several
+checkpoint writes the list of all groups of a table that grew. So the groups of several
 runs are merged into one, once; DuckDB itself would merge them again and again as they grow.
 """
 
@@ -60,7 +60,7 @@ def _merge_last(connection: duckdb.DuckDBPyConnection, runs: int) -> None:
     """Take the rows of these runs out of all tables, and put them back.
 
     A checkpoint after both would write what it notes of all groups of a table again, because those that go are not the
-    last ones then: 15 MB for ten million requests.
+    last ones then.
     """
     # Rows that no checkpoint has written yet would share a group with the merged ones, and leave a gap in it.
     connection.execute("CHECKPOINT")

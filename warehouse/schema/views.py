@@ -122,8 +122,8 @@ _AS_STORED: dict[str, str] = {}
 def describe(connection: duckdb.DuckDBPyConnection) -> None:
     """Create every view, and set the comment of every table, view and column, inside the caller's transaction.
 
-    What is as it should be already is left alone: all of it anew takes half of the time that a few runs take to ingest,
-    and 29 MB, because DuckDB has another copy of a view for each of its comments until the transaction ends.
+    What is as it should be already is left alone: DuckDB has another copy of a view in memory for each of its comments
+    until the transaction ends.
     """
     stored, comments = _stored(connection, "current_database()")
     for view in _views(connection):

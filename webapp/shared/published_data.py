@@ -163,7 +163,7 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
 
 @contextmanager
 def shared_connection() -> Iterator[None]:
-    """Within this context, all questions to one publication share a connection: opening one takes 25 ms."""
+    """Within this context, all questions to one publication share a connection, because opening one is slow."""
     connections: dict[Publication, duckdb.DuckDBPyConnection] = {}
     token = _CONNECTIONS.set(connections)
     try:

@@ -159,7 +159,7 @@ def _install_cpu(python: Path, lock: Path, version: str) -> None:
 
 def _import(python: Path, version: str) -> None:
     """Import what an engine imports, which leaves the bytecode: an engine of another user may not write it, and would
-    compile for 6 s in each of its three processes. Raises UserError where this machine cannot run this vLLM.
+    compile in each of its processes. Raises UserError where this machine cannot run this vLLM.
     """
     # isolated: no variable of ours keeps Python from writing bytecode, or names another place for it
     command = (str(python), "-I", "-c", f"import {', '.join(_SERVES)}")

@@ -1,8 +1,8 @@
-"""Streaming answers over HTTP/1.1, read at little cost: one selector watches the connections of all streams.
+"""Streaming answers over HTTP/1.1 at 3 µs a chunk before parsing, where asyncio and aiohttp spend 20 µs.
 
-asyncio and aiohttp spend 20 µs on each chunk: a callback, a future and a wake-up of its own. Here the event loop is
-woken once for all connections that have something to read. What they have is stamped and put aside, which takes 3 µs;
-it is parsed in short slices when all of it has been read, so that no chunk waits for the parsing of another.
+One selector watches the connections of all streams, and wakes the event loop once for all that have something to read.
+What they have is stamped and put aside; it is parsed in short slices when all of it has been read, so that no chunk
+waits for the parsing of another. docs/decisions/0001-own-measuring-client.md has the figures.
 """
 
 from __future__ import annotations

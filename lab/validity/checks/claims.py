@@ -123,12 +123,12 @@ CHECKS = (
         traps=(23,),
         severity="warning",
         looks_at=("output_text", "prompt_id", "sampling", "is_baseline"),
-        threshold="any greedy output that is not the baseline's for the same prompt (of the first requests of each "
-        f"run): a warning where the 95 % interval (Wilson) of the equal ones lies below {percent(SAME_SHARE)} and "
-        "below that of the baseline's repeats among themselves, else a note",
-        why="Speculation is meant to give the target's own output, but sums in another order may choose another token, "
-        "even between repeats of one arm. Fewer equal outputs than that mean that another text was timed.",
-        advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or if only this arm "
+        threshold="any greedy output that differs from the baseline's for the same prompt (of the first requests of "
+        f"each run): a warning where the 95 % interval (Wilson) of the equal share lies below {percent(SAME_SHARE)} "
+        "and below that of the baseline's own repeats, else a note",
+        why="Speculation should give the target's own output. Sums in another order may choose another token, even "
+        "between repeats of one arm; fewer equal outputs than that mean that another text was timed.",
+        advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or only this arm "
         "differs, do not trust its speed-up; look for reports about this version of the engine.",
         look=_outputs,
     ),

@@ -195,13 +195,12 @@ CHECKS = (
             "chunks_received",
             "engine_running",
         ),
-        threshold=f"invalid for {BUSY_IDLE_SAMPLES} seconds or more without any request of this run in which the GPU "
-        f"worked for {AT_WORK_PERCENT:g} % or more (two samples one after the other, because utilisation is that of "
-        f"the second before); a warning where processes other than the engine's had it open in {SHARED_SAMPLES} "
-        "seconds or more. Judged only where there were such idle seconds, or the driver reports the owners of "
-        "processes",
-        why="Another process on the GPU takes its share of every figure while it works; one that only keeps it open "
-        "takes memory, and nobody can tell afterwards whether it did no more.",
+        threshold=f"invalid where the GPU worked for {AT_WORK_PERCENT:g} % or more in {BUSY_IDLE_SAMPLES} seconds "
+        "without any request of this run (two samples one after the other, because utilisation is that of the second "
+        f"before); a warning where other processes had it open in {SHARED_SAMPLES} seconds or more. Skipped without "
+        "such idle seconds, unless the driver reports the owners of processes",
+        why="Another process takes its share of the GPU while it works. One that only has it open takes memory, and "
+        "nobody can tell afterwards whether it did more.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
         look=_shared_gpu,
     ),
@@ -223,12 +222,12 @@ CHECKS = (
         traps=(27,),
         severity="invalid",
         looks_at=("beside", "duration_s"),
-        threshold="invalid if another worker of the machine was busy while an engine without a GPU was measured, a "
-        "warning if it had one or was elsewhere; for an ingestion, a question of a page or a command that took "
-        f"0.1 s or longer a note, and a warning above {percent(BESIDE_WARNING)} of the window",
-        why="Whatever computes beside the engine and the client takes processor time, memory bandwidth and disk from "
-        "them. The ingester waits for the end of a window, unless windows of several workers follow each other "
-        "without a gap or it had begun long before; questions of pages run at the lowest priority.",
+        threshold="another worker of the machine was busy: invalid if the measured engine has no GPU, a warning if it "
+        "has one or runs elsewhere. An ingestion, a query of a page or a command took 0.1 s or longer: a note, and a "
+        f"warning above {percent(BESIDE_WARNING)} of the window",
+        why="What computes beside the engine and the client takes processor time, memory bandwidth and disk from them. "
+        "The ingester waits for the end of a window, unless windows of several workers leave no gap; queries of pages "
+        "run at the lowest priority.",
         advice="Run one worker on a machine, and ask heavy questions when nothing is measured, or on another machine.",
         look=_beside,
     ),

@@ -135,13 +135,12 @@ CHECKS = (
         severity="warning",
         looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
         needs=("arm",),
-        threshold=f"the median of a slot's runs, each over the usual one of its cell, is more than {percent(DIFFERS)} "
-        f"from 1, in {LEAST_RUNS} runs or more, and its repeat blocks differ from the others' by more than blocks of "
-        f"one slot do (Student's t, {percent(BY_CHANCE)} over all slots and figures); usual is the middle of the "
-        "medians of all slots that are alike (machine, GPUs, driver, engine, weights), of two the better. A note where "
-        "slots that are not alike measured the same study",
-        why="A GPU that is hotter, older or worse placed makes every arm slower that it measures. Arms are compared "
-        "within a block, and so on one slot, which keeps ratios fair, but absolute figures mix the slots.",
+        threshold=f"a slot's runs are, in the median of {LEAST_RUNS} or more, {percent(DIFFERS)} off what is usual for "
+        f"their cells, and by more than blocks of one slot differ (Student's t, {percent(BY_CHANCE)} over all slots "
+        "and figures). Usual is the middle of the medians of slots that are alike (machine, GPUs, driver, engine, "
+        "weights), of two the better. A note where slots that are not alike measured the same study",
+        why="A hotter, older or worse placed GPU makes every arm slower. Arms are compared on one slot, so ratios stay "
+        "fair, but absolute figures mix the slots.",
         advice="Look at clocks, temperature and neighbours of that slot's runs, and leave its GPU out (setting gpus) "
         "until it measures what the others do.",
         look=_slot_differs,

@@ -192,12 +192,11 @@ CHECKS = (
         severity="invalid",
         looks_at=("num_drafts", "num_accepted_tokens", "launch_index", "started_at", "arm", "workload", "load"),
         needs=("arm", "launch_index"),
-        threshold=f"accepted tokens a round that rise by more than {percent(RISE)} from the first to the last cell "
-        "that one engine start measured with the same prompts, and fall from no cell to the next by more than "
-        f"{percent(FALL)}, on most of its starts; not for an engine's schedule, whose tokens depend on the load",
+        threshold="on most launches of an arm, accepted tokens a round rise by more than "
+        f"{percent(RISE)} from the first to the last cell with the same prompts, and never fall by more than "
+        f"{percent(FALL)}; not for an engine's schedule, whose tokens depend on the load",
         why="A suffix tree, or an n-gram cache, keeps the answers of the whole process: the second cell drafts the "
-        "answers of the first. On one start of a real engine 3.1 accepted tokens a round became 5.5, in either order "
-        "of the loads.",
+        "answers of the first. On a real engine 3.1 accepted tokens a round became 5.5, in either order of the loads.",
         advice='Use fresh_starts = "every_cell", or switch the memory off (suffix_decoding_max_cached_requests = 0).',
         look=_remembering,
     ),
