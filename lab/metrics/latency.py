@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,16 @@ from lab.metrics.request_table import RequestTable
 Samples = NDArray[np.float64]
 #: All values of each of LATENCIES; None for one that is unknown.
 Latencies = Mapping[str, Samples | None]
+Times = TypeVar("Times", float, Floats)
 
 
 def ttft_ms(requests: RequestTable) -> Floats:
-    return _between_ms(requests.numbers("sent_s"), requests.numbers("first_token_s"))
+    return time_to_first_token_ms(requests.numbers("sent_s"), requests.numbers("first_token_s"))
+
+
+def time_to_first_token_ms(sent_s: Times, first_token_s: Times) -> Times:
+    """The definition of TTFT: of many requests, or of one while its window runs."""
+    return (first_token_s - sent_s) * 1000.0
 
 
 def ttft_from_intended_ms(requests: RequestTable) -> Floats:
