@@ -109,10 +109,11 @@ def test_an_engine_gets_caches_and_a_temporary_folder_of_its_own(
 
 def test_whoever_is_asked_for_its_version_has_such_folders_too(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, engines_file=tmp_path / "engines.toml")
-    says = 'echo "$(stat -c %a "$TMPDIR")|$TMPDIR|$TORCHINDUCTOR_CACHE_DIR"'
-    said = installed_version(settings, Profile(kind="sglang", command=("sh",), version_command=("sh", "-c", says)))
-    assert said is not None
-    mode, temporary, compiled = said.split("|")
+    said = tmp_path / "said"
+    says = f'echo "$(stat -c %a "$TMPDIR")|$TMPDIR|$TORCHINDUCTOR_CACHE_DIR" > {said}; echo 1.2.3'
+    profile = Profile(kind="sglang", command=("sh",), version_command=("sh", "-c", says))
+    assert installed_version(settings, profile) == "1.2.3"
+    mode, temporary, compiled = said.read_text().strip().split("|")
     assert mode == "700"
     assert not Path(temporary).exists()
     assert compiled.startswith(str(tmp_path))
