@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from host.settings import Settings
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
-from jobs.queue import job
+from jobs.table import get_job
 from lab.errors import UserError
 from lab.estimate import Estimate, History, LengthOf, PastRuns, estimate
 from lab.study import Study
 from lab.study.plan import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, blocks, plan
 from lab.study.reference_pair import TARGET
 from lab.study.session_length import session_length
-from warehouse.app_db.engine import app_engine
+from warehouse.app_db.engine import app_engine, reading
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import seen_as_of
 
@@ -116,7 +116,8 @@ def repeat_seconds(settings: Settings, job_id: str) -> float | None:
     """Estimate how long one more repeat of the job's study takes here; None if this host's queue does not know it."""
     database = app_engine(settings.app_database_url)
     try:
-        study = job(database, job_id).study
+        with reading(database).connect() as connection:
+            study = get_job(connection, job_id).study
     except UserError:
         return None
     finally:

@@ -23,15 +23,16 @@ from pydantic import Field, JsonValue, ValidationError, field_validator
 
 from host.settings import Settings
 from jobs.datasets.registry import dataset_path
+from jobs.engines.endpoint import ENDPOINT
 from jobs.engines.flags import dashed
 from jobs.engines.kinds import KINDS
 from jobs.engines.models import HUB_NAME, REFERENCE_MODELS, expanded, local_folder
-from jobs.engines.profiles import ENDPOINT, read_profiles
+from jobs.engines.profiles import read_profiles
 from jobs.worker_registry import known_engines
 from lab.access import Role
 from lab.errors import SettingsError
 from lab.study import Arm, Frozen, Study
-from lab.study.arm import METHODS
+from lab.study.methods import METHODS
 from warehouse.app_db.engine import app_engine
 
 Problem = tuple[str, str]

@@ -16,7 +16,8 @@ from jobs import queue
 from jobs.access import accounts
 from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
-from jobs.engines.profiles import ENDPOINT, read_profiles
+from jobs.engines.endpoint import ENDPOINT
+from jobs.engines.profiles import read_profiles
 from jobs.engines.relied_on import flags_of
 from jobs.host_report import Finding
 from jobs.policy import load_policy

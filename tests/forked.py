@@ -26,7 +26,7 @@ from typing import Any
 #: None of them reads settings while it is imported, and none is run itself.
 _PRELOADED = (
     *("celery.apps.worker", "celery.bin.celery", "kombu.transport.redis", "sqlalchemy.dialects.sqlite.pysqlite"),
-    *("aiohttp", "numpy", "psutil", "jobs.access.accounts", "jobs.datasets.catalogue", "lab.metrics.catalogue"),
+    *("aiohttp", "numpy", "psutil", "jobs.access.accounts", "jobs.datasets.catalogue"),
     *("lab.study.plan", "warehouse.bundles.stored_run", "host.process_memory", "host.quiet"),
     *("workers.engine_runtime.readiness", "workers.heartbeat", "workers.probes.occupied", "workers.slots"),
 )

@@ -18,7 +18,8 @@ from pydantic import TypeAdapter
 from host.settings import Settings
 from jobs.engines.caches import cache_variables
 from jobs.engines.hardware import nvidia_gpus
-from jobs.engines.kinds import KINDS, FlagType
+from jobs.engines.kind import FlagType
+from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import (
     Profile,
     fill_in,
@@ -32,9 +33,6 @@ from lab.errors import UserError
 from lab.study import Frozen
 
 logger = logging.getLogger(__name__)
-_SCRIPTS = Path(__file__).parent / "probe_scripts"
-#: By kind: the script that prints methods and flags, and the distribution whose Python runs it.
-_PROBES = {"vllm": (_SCRIPTS / "vllm_answers.py", "vllm")}
 _PROBE_TIMEOUT_S = 180.0
 #: Such as 0.12.0, v1.2.0rc3, 0.5.6.post2 and 0.32.0+cpu.
 _VERSION = re.compile(r"v?\d+(\.\d+)+([.-]?[a-z]+[.-]?\d+)*([+-][\w.+-]+)?")
@@ -75,7 +73,8 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
     """Return those of one engine of this host. Raises UserError if it is not installed."""
     profile = installed_profile(settings, engine)
     kind = KINDS[profile.kind]
-    known = _Answer(tuple(kind.methods), kind.flags, None, dict(kind.flag_types))
+    flags = None if kind.flags is None else tuple(kind.flags)
+    known = _Answer(kind.methods, flags, None, dict(kind.flags or {}))
     answer = _answer(settings, profile) or known
     return Capabilities(
         engine=engine,
@@ -102,9 +101,8 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
     """Return the version that the engine's Python has installed, or that its version_command prints at the end of a
     line; None if unknown.
     """
-    distribution = _PROBES[profile.kind][1] if profile.kind in _PROBES else profile.kind
     program = profile.program(settings.engines_dir)
-    if program is not None and (metadata := _installed(program, distribution)):
+    if program is not None and (metadata := _installed(program, profile.kind)):
         return metadata.name.split("-")[1]
     words = tuple(fill_in(settings, word) for word in profile.version_command)
     printed = _output(words, _environment(settings, profile)) if words else None
@@ -115,10 +113,10 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
 def _answer(settings: Settings, profile: Profile) -> _Answer | None:
     """Return what the engine itself reports; None if it cannot be queried (in a container)."""
     program = profile.program(settings.engines_dir)
-    if program is None or profile.kind not in _PROBES:
+    script = KINDS[profile.kind].probe
+    if program is None or script is None:
         return None
-    script, distribution = _PROBES[profile.kind]
-    python, installed = _python_of(program), _installed(program, distribution)
+    python, installed = _python_of(program), _installed(program, profile.kind)
     if installed is None or python is None:
         return None
     key = _key(program, installed, script)

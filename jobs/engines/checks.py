@@ -13,12 +13,13 @@ from pydantic import JsonValue
 from host.settings import ENVIRONMENT_PREFIX
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.flags import Flags, dashed
-from jobs.engines.kinds import KINDS, Kind
+from jobs.engines.kind import Kind
+from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import MARK, has_password, is_secret
 from jobs.engines.relied_on import OLDEST, flags_of
 from jobs.engines.speculation.checks import option_problems
 from lab.study import Arm, Sampling, Speculation, Tune
-from lab.study.arm import METHODS
+from lab.study.methods import METHODS
 
 Problem = tuple[str, str]
 _FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")
@@ -80,7 +81,7 @@ def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities)
             yield f"{field}.{flag}", f"Drafthouse sets this itself: {kind.own_flags[own]}"
         elif not _FLAG.fullmatch(flag):
             yield f"{field}.{flag}", f"{flag!r} is not a flag: write it without leading dashes, like max_model_len"
-        elif problem := _wrong_value(name, value, has) or _unknown_flag(name, value, kind, has):
+        elif problem := _wrong_value(name, value, has) or _unknown_flag(name, value, has):
             yield f"{field}.{flag}", problem
 
 
@@ -98,7 +99,7 @@ def own_flag(name: str, kind: Kind, *, is_known: bool) -> str | None:
     return None
 
 
-def _unknown_flag(name: str, value: JsonValue, kind: Kind, has: Capabilities) -> str | None:
+def _unknown_flag(name: str, value: JsonValue, has: Capabilities) -> str | None:
     """Return what is wrong with a flag; None if the engine has it, or its flags are unknown. Of
     `compilation-config.mode` only the part before the dot is the engine's flag.
     """
@@ -109,7 +110,8 @@ def _unknown_flag(name: str, value: JsonValue, kind: Kind, has: Capabilities) ->
         close = difflib.get_close_matches(whole, has.flags, n=1)
         hint = f": did you mean {close[0].replace('-', '_')}?" if close else f"; it has {_some(has.flags)}"
         return f"{_called(has)} has no flag --{whole}{hint}"
-    if value is False and kind.no_forms and f"no-{whole}" not in has.flags:
+    has_no_forms = any(flag.startswith("no-") for flag in has.flags)
+    if value is False and has_no_forms and f"no-{whole}" not in has.flags:
         return f"{_called(has)} has no --no-{whole}: leave the flag out instead"
     return None
 
@@ -145,9 +147,7 @@ def _config_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilitie
             yield f"{field}.config.{key}", f"Drafthouse sets this itself: {own[name]}"
         elif name in given:
             yield f"{field}.config.{key}", "a flag of the same name overrides it: keep one of the two"
-        elif not kind.config_own and (
-            problem := _wrong_value(name, value, has) or _unknown_flag(name, value, kind, has)
-        ):
+        elif not kind.config_own and (problem := _wrong_value(name, value, has) or _unknown_flag(name, value, has)):
             yield f"{field}.config.{key}", problem
 
 
@@ -176,13 +176,12 @@ def _speculation_problems(field: str, speculation: Speculation, has: Capabilitie
             )
     for bound in ("prompt_lookup_min", "prompt_lookup_max"):
         if getattr(speculation, bound) is not None and bound not in kind.lookup_bounds:
-            instead = ": set its own option of this version instead, in options" if kind.takes_options else ""
+            instead = ": set its own option of this version instead, in options" if kind.options else ""
             yield f"{field}.{bound}", f"{_called(has)} has no such bound{instead}"
-    if speculation.options and not kind.takes_options:
+    if speculation.options and not kind.options:
         yield f"{field}.options", f"{_called(has)} has no further settings: remove {', '.join(speculation.options)}"
         return
-    is_cpu_build = (has.version or "").endswith("+cpu")  # the local part that vLLM's wheels for CPUs carry
-    wrong = option_problems(kind.name, _called(has), speculation, has.speculation, is_cpu_build=is_cpu_build)
+    wrong = option_problems(kind, _called(has), speculation, has.speculation, has.version)
     yield from ((f"{field}.options.{name}", problem) for name, problem in wrong)
 
 

@@ -16,12 +16,13 @@ import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from host.settings import Settings
+from jobs.engines.endpoint import ENDPOINT
 from jobs.engines.hardware import nvidia_gpus, processors
+from jobs.engines.kinds import KINDS
 from jobs.engines.models import local_folder
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Frozen, Study
@@ -30,16 +31,23 @@ from lab.study import Arm, Frozen, Study
 class Profile(Frozen):
     """One engine of this host. `fill_in` replaces the {placeholders} in its texts."""
 
-    kind: Literal["vllm", "sglang", "tensorrt_llm", "transformers", "endpoint"]
+    kind: str
     command: tuple[str, ...] = Field(default=(), validate_default=True)
     version_command: tuple[str, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict)
     cpu_environment: dict[str, str] = Field(default_factory=dict)
 
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        if kind not in KINDS:
+            raise ValueError(f"must be one of {', '.join(KINDS)}")
+        return kind
+
     @field_validator("command")
     @classmethod
     def _is_there(cls, command: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if not command and info.data.get("kind") not in (None, "endpoint"):
+        if not command and (kind := info.data.get("kind")) is not None and KINDS[kind].is_started:
             raise ValueError("an engine needs the command that starts it")
         return command
 
@@ -51,9 +59,7 @@ class Profile(Frozen):
         return None if path is None else Path(path)
 
 
-#: Servers that are already running need no table.
-ENDPOINT = "endpoint"
-_BUILT_IN = {ENDPOINT: Profile(kind="endpoint")}
+_BUILT_IN = {ENDPOINT: Profile(kind=ENDPOINT)}
 
 
 def read_profiles(path: Path) -> dict[str, Profile]:

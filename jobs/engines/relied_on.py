@@ -1,21 +1,15 @@
-"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it.
-
-`python -m jobs.engines.relied_on` writes the list into docs/engines.md.
-"""
+"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 #: The oldest version of each kind whose code was looked through. An engine of unknown version is taken for it.
 OLDEST = {"vllm": "0.8.5", "sglang": "0.4.1"}
 _RELEASE = re.compile(r"\d+(?:\.\d+)+")
-BEGIN, END = "<!-- relied on: begin -->", "<!-- relied on: end -->"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
 
 What = Literal["flag", "request field", "answer field", "variable", "route", "metric", "log line", "module"]
 
@@ -214,16 +208,3 @@ def _since(use: Use) -> str:
     if use.since is None:
         return "not tried"
     return f"{use.since} or earlier" if use.since == OLDEST.get(use.kind) else use.since
-
-
-def updated(document: str) -> str:
-    """Return the document with the table as it follows from the code. Raises ValueError if its marks are missing."""
-    before, _, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"docs/engines.md has no {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(updated(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

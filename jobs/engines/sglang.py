@@ -1,4 +1,4 @@
-"""SGLang: its command line, and the configuration in its log."""
+"""SGLang: its command line, its metrics, and the configuration in its log."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.engines.flags import Flags, configured, dashed, merged, switches
+from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, TARGET, Kind
+from jobs.engines.metric_names import Metrics
 from jobs.engines.models import model_path
+from jobs.engines.speculation.sglang import OPTIONS
 from jobs.engines.vllm import split
 from lab.study import Arm, FlagValue, Speculation, Study
+from lab.study.methods import METHODS
 
-#: Our methods -> --speculative-algorithm.
-ALGORITHMS = {
-    "draft_model": "STANDALONE",
-    "eagle": "EAGLE",
-    "eagle3": "EAGLE3",
-    "mtp": "NEXTN",
-    "dflash": "DFLASH",
-    "dspark": "DSPARK",
-    "ngram": "NGRAM",
-}
 _ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")
+#: SGLang publishes acceptance as a gauge over its last batches, bonus token included: that has no difference over a
+#: window, so accepted tokens are None here and come from each request (trap 9).
+METRICS = Metrics(
+    counters={
+        "prompt_tokens": "sglang:prompt_tokens_total",
+        "generation_tokens": "sglang:generation_tokens_total",
+        "num_drafts": "sglang:spec_verify_calls_total",
+        "prefix_cache_queries": "sglang:prompt_tokens_total",
+        "prefix_cache_hits": "sglang:cached_tokens_total",
+        "num_preemptions": "sglang:num_retracted_requests_total",
+    },
+    gauges={
+        "requests_running": "sglang:num_running_reqs",
+        "requests_waiting": "sglang:num_queue_reqs",
+        "kv_cache_usage": "sglang:token_usage",
+    },
+)
 
 
 def arguments(
@@ -49,8 +60,11 @@ def _speculation(models_dir: Path, speculation: Speculation) -> Flags:
     list or table goes on the command line as JSON.
     """
     drafted = speculation.num_speculative_tokens
-    flags: dict[str, FlagValue] = {"algorithm": ALGORITHMS[speculation.method], "num-draft-tokens": drafted + 1}
-    if speculation.method != "ngram":
+    flags: dict[str, FlagValue] = {
+        "algorithm": METHODS[speculation.method].engines["sglang"],
+        "num-draft-tokens": drafted + 1,
+    }
+    if not METHODS[speculation.method].looks_up:
         flags |= {"num-steps": drafted, "eagle-topk": 1}
     if speculation.model is not None:
         flags["draft-model-path"] = model_path(models_dir, speculation.model)
@@ -69,3 +83,31 @@ def effective_config(log: Path) -> dict[str, str]:
                 pairs = (part.partition("=") for part in split(match["arguments"]))
                 return {name.strip(): value.strip() for name, equals, value in pairs if equals}
     return {}
+
+
+def _remembers(speculation: Speculation) -> bool:
+    """Its n-gram cache holds what the process has generated."""
+    return speculation.method == "ngram" or speculation.options.get("adaptive") is True
+
+
+KIND = Kind(
+    name="sglang",
+    arguments=arguments,
+    metrics=(METRICS,),
+    effective_config=effective_config,
+    own_flags={
+        **COMMON_OWN,
+        "model-path": TARGET,
+        "admin-api-key": LISTENS,
+        "enable-metrics": "it is always on",
+        "speculative-algorithm": SPECULATION,
+        "speculative-draft-model-path": SPECULATION,
+        "speculative-draft-model": SPECULATION,
+    },
+    options=OPTIONS,
+    remembers=_remembers,
+    gpu_flags=(("tp-size", "tp", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size", "pp")),
+    version_paths=("/server_info", "/get_server_info"),
+    reset_path="/flush_cache",
+    further={"return_spec_tokens_details": True},
+)

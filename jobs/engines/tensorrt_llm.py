@@ -1,4 +1,4 @@
-"""TensorRT-LLM: the command line of `trtllm-serve` and the YAML file beside it."""
+"""TensorRT-LLM: the command line of `trtllm-serve`, the YAML file beside it, and its metrics."""
 
 from __future__ import annotations
 
@@ -9,20 +9,32 @@ import yaml
 from pydantic import JsonValue
 
 from jobs.engines.flags import CONFIG_FILE, config_file, merged, switches, underscored
+from jobs.engines.kind import COMMON_OWN, CONFIG, SPECULATION, TARGET, Kind
+from jobs.engines.metric_names import Metrics
 from jobs.engines.models import model_path
+from jobs.engines.speculation.tensorrt_llm import OPTIONS
 from lab.study import Arm, Speculation, Study
+from lab.study.methods import METHODS
 
-#: Our methods -> decoding_type. Older releases have no type Eagle3, and in later ones `Eagle` is an alias of it.
-DECODING_TYPES = {
-    "draft_model": "DraftTarget",
-    "eagle3": "Eagle",
-    "mtp": "MTP",
-    "dflash": "DFlash",
-    "ngram": "NGram",
-    "suffix": "SA",
-}
 #: Methods that the overlapping scheduler does not support.
 _WITHOUT_OVERLAP = ("draft_model", "ngram")
+METRICS = Metrics(
+    counters={
+        "prompt_tokens": "trtllm_prompt_tokens_total",
+        "generation_tokens": "trtllm_generation_tokens_total",
+        "prefix_cache_queries": "trtllm_prompt_tokens_total",
+        "prefix_cache_hits": "trtllm_prompt_cached_tokens_total",
+    },
+    gauges={
+        "requests_running": "trtllm_num_requests_running",
+        "requests_waiting": "trtllm_num_requests_waiting",
+        "kv_cache_usage": "trtllm_kv_cache_utilization",
+    },
+    path="/prometheus/metrics",
+    position_label="token_position",
+    accepted_per_position="trtllm_spec_decode_accepted_tokens_total",
+    drafted_per_position="trtllm_spec_decode_drafted_tokens_total",
+)
 
 
 def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path, **_: object) -> tuple[str, ...]:
@@ -55,7 +67,7 @@ def effective_config(log: Path) -> dict[str, str]:
 def _speculation(models_dir: Path, speculation: Speculation) -> dict[str, JsonValue]:
     drafted = speculation.num_speculative_tokens
     config: dict[str, JsonValue] = {
-        "decoding_type": DECODING_TYPES[speculation.method],
+        "decoding_type": METHODS[speculation.method].engines["tensorrt_llm"],
         "max_draft_len": drafted,
     }
     if speculation.model is not None:
@@ -65,3 +77,25 @@ def _speculation(models_dir: Path, speculation: Speculation) -> dict[str, JsonVa
     if speculation.prompt_lookup_max is not None:
         config["max_matching_ngram_size"] = speculation.prompt_lookup_max
     return config | dict(speculation.options)
+
+
+def _remembers(speculation: Speculation) -> bool:
+    method, options = speculation.method, speculation.options
+    pooled = method == "ngram" and options.get("is_public_pool") is not False
+    return pooled or (method == "suffix" and options.get("enable_global_pool") is True)
+
+
+KIND = Kind(
+    name="tensorrt_llm",
+    arguments=arguments,
+    metrics=(METRICS,),
+    effective_config=effective_config,
+    own_flags={**COMMON_OWN, "extra-llm-api-options": CONFIG},
+    config_own={"speculative-config": SPECULATION, "model": TARGET},
+    options=OPTIONS,
+    lookup_bounds=("prompt_lookup_max",),
+    remembers=_remembers,
+    forgets="is_public_pool = false",
+    gpu_flags=(("tp-size", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size")),
+    takes_model_name=False,
+)

@@ -9,13 +9,14 @@ import ast
 import re
 from pathlib import Path
 
+from jobs.engines import vllm
 from jobs.engines.flags import Flags, merged, switches
+from jobs.engines.kind import COMMON_OWN, SPECULATION, Kind
 from jobs.engines.models import model_path
 from lab.study import Arm, Speculation, Study
 
-#: The server, a folder that Python can run, and the flags that a study may set.
+#: The server, a folder that Python can run.
 SERVER = Path(__file__).parents[2] / "workers" / "transformers_server"
-FLAGS = ("device", "dtype", "max-model-len")
 _CONFIG = re.compile(r"effective configuration: (?P<config>\{.*\})\s*$")
 
 
@@ -45,3 +46,16 @@ def effective_config(log: Path) -> dict[str, str]:
             if match := _CONFIG.search(line):
                 return {name: str(value) for name, value in ast.literal_eval(match["config"]).items()}
     return {}
+
+
+_OWN = ("assistant-model", "prompt-lookup", "num-speculative-tokens", "max-matching-ngram-size")
+KIND = Kind(
+    name="transformers",
+    arguments=arguments,
+    metrics=(vllm.METRICS,),
+    effective_config=effective_config,
+    own_flags={**COMMON_OWN, **dict.fromkeys(_OWN, SPECULATION)},
+    flags={"device": "value", "dtype": "value", "max-model-len": "integer"},
+    takes_config=False,
+    lookup_bounds=("prompt_lookup_max",),
+)

@@ -1,4 +1,4 @@
-"""vLLM: its command line, and the configuration in its log. (Requests use the OpenAI protocol, in workers.load.)"""
+"""vLLM: its command line, its metrics, and the configuration in its log. Requests are in `workers.load`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,38 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from jobs.engines.flags import configured, merged, negatable
+from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, Kind
+from jobs.engines.metric_names import Metrics
 from jobs.engines.models import model_path
+from jobs.engines.speculation.vllm import OPTIONS, conflicts
 from lab.study import Arm, FlagValue, Speculation, Study
 
 _CONFIG = re.compile(r"Initializing a V\d LLM engine \((?P<version>[^)]*)\) with config: (?P<config>.*)")
 _ARGUMENTS = re.compile(r"non-default args: (?P<arguments>\{.*\})")
 _OPENING, _CLOSING = "([{<", ")]}>"
+METRICS = Metrics(
+    counters={
+        "prompt_tokens": "vllm:prompt_tokens_total",
+        "generation_tokens": "vllm:generation_tokens_total",
+        "num_drafts": "vllm:spec_decode_num_drafts_total",
+        "num_draft_tokens": "vllm:spec_decode_num_draft_tokens_total",
+        "num_accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
+        "prefix_cache_queries": "vllm:prefix_cache_queries_total",
+        "prefix_cache_hits": "vllm:prefix_cache_hits_total",
+        "num_preemptions": "vllm:num_preemptions_total",
+    },
+    gauges={
+        "requests_running": "vllm:num_requests_running",
+        "requests_waiting": "vllm:num_requests_waiting",
+        "kv_cache_usage": "vllm:kv_cache_usage_perc",
+    },
+    accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    formerly={  # renamed in 0.9.2
+        "vllm:prefix_cache_queries_total": "vllm:gpu_prefix_cache_queries_total",
+        "vllm:prefix_cache_hits_total": "vllm:gpu_prefix_cache_hits_total",
+        "vllm:kv_cache_usage_perc": "vllm:gpu_cache_usage_perc",
+    },
+)
 
 
 def arguments(
@@ -84,3 +110,24 @@ def split(text: str) -> Iterator[str]:
                 yield text[start:place]
                 start = place + 1
     yield text[start:]
+
+
+KIND = Kind(
+    name="vllm",
+    arguments=arguments,
+    metrics=(METRICS,),
+    effective_config=effective_config,
+    probe=Path(__file__).parent / "probe_scripts" / "vllm_answers.py",
+    own_flags={
+        **COMMON_OWN,
+        "uds": LISTENS,
+        "speculative-config": SPECULATION,
+        "per-request-spec-decode-metrics": "it is always on with speculation",
+    },
+    options=OPTIONS,
+    conflicts=conflicts,
+    lookup_bounds=("prompt_lookup_min", "prompt_lookup_max"),
+    gpu_flags=(("tensor-parallel-size",), ("pipeline-parallel-size",), ("data-parallel-size",)),
+    reset_path="/reset_prefix_cache",
+    token_ids=True,
+)

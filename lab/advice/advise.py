@@ -15,7 +15,7 @@ from typing import Literal
 
 from lab.advice import prediction
 from lab.metrics.number_format import ratio
-from lab.study.arm import METHODS
+from lab.study.methods import method_of
 
 Outcome = Literal["faster", "slower", "no difference", "not enough data"]
 Basis = Literal["measured", "expected", "rule of thumb"]
@@ -242,7 +242,7 @@ def _acceptance(cell: Measured) -> Iterator[Reason]:
 
 def _memory(cell: Measured) -> Iterator[Reason]:
     """GPU memory taken by the draft, if both arms have telemetry of it."""
-    if METHODS.get(cell.method) is False:
+    if method_of(cell.method).draft_model == "refused":
         yield Reason(f"{cell.arm} drafts without a model, so it needs no memory for one", "expected", cell.run_ids)
         return
     ours, theirs = cell.own.gpu_memory_bytes, cell.baseline.gpu_memory_bytes

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from lab.study.arm import LOOKUP_METHODS
+from lab.study.methods import method_of
 
 #: A rate this close to 1 is 1: the formula divides by their difference.
 _ONE = 1 - 1e-12
@@ -164,7 +164,7 @@ def _cost(
 ) -> tuple[float | None, CostFrom | None]:
     if stated is not None:
         return stated, "stated"
-    if run.method in LOOKUP_METHODS:
+    if method_of(run.method).looks_up:
         return 0.0, "drafts are looked up"
     alike = [other for other in runs if (other.arm, other.workload) == (run.arm, run.workload)]
     least = min(other.concurrency for other in alike)

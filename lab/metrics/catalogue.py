@@ -1,14 +1,16 @@
 """Every metric declared once: of a run, of its requests and telemetry, of its cost, and of a comparison.
 
 Pages, charts, the command, exports, tables and the data dictionary read labels, units, directions and formats here.
-`lab.metrics.measure` computes the numbers. Unknown is None, never 0.
+`lab.metrics.measure` computes the numbers, `lab.metrics.latency` those of requests. Unknown is None, never 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lab.metrics import latency
 from lab.metrics.definition import Better, Metric
+from lab.metrics.latency import Latency
 
 _END, _PROMPTS, _TOKENS = ("end_s", "error"), ("prompt_tokens",), ("completion_tokens",)
 _COUNTERS = ("counters_before", "counters_after")
@@ -291,55 +293,63 @@ _STEADY_METRICS = (
     ),
 )
 #: Latencies of single requests, chunks or tokens by the beginning of their columns' names.
-LATENCIES: Mapping[str, Metric] = {
+LATENCIES: Mapping[str, Latency] = {
     metric.name: metric
     for metric in (
-        Metric(
+        Latency(
             "ttft",
             "Time to first token",
             "ms",
-            "time to first token: first_token - sent, one value per completed request that gave a token",
+            "time to first token: first_token_s - sent_s",
             ("sent_s", "first_token_s"),
             better="lower",
             short="TTFT",
+            each="completed request that gave a token",
+            compute=latency.ttft_ms,
         ),
-        Metric(
+        Latency(
             "tpot",
             "Time per output token",
             "ms",
-            "time per output token: (last chunk - first token) / (completion_tokens - 1), one value per completed "
-            "request of at least 2 tokens",
+            "time per output token: (last of chunk_s - first_token_s) / (completion_tokens - 1)",
             ("first_token_s", "chunk_s", "completion_tokens"),
             better="lower",
             short="TPOT",
+            each="completed request of at least 2 tokens",
+            compute=latency.tpot_ms,
         ),
-        Metric(
+        Latency(
             "itl",
             "Inter-token latency",
             "ms",
-            "inter-token latency: a chunk's gap divided evenly over the tokens of that chunk, one value per token",
+            "inter-token latency: a chunk's gap divided evenly over the tokens of that chunk",
             ("chunk_s", "chunk_tokens"),
             better="lower",
             short="ITL",
+            each="token",
+            compute=latency.itl_ms,
         ),
-        Metric(
+        Latency(
             "icl",
             "Inter-chunk latency",
             "ms",
-            "inter-chunk latency: the gap between two chunks, one value per gap; a chunk may hold several tokens, so "
-            "this is no token latency",
+            "inter-chunk latency: the gap between two chunks",
             ("chunk_s",),
             better="lower",
             short="ICL",
+            each="gap; a chunk may hold several tokens, so this is no token latency",
+            compute=latency.icl_ms,
         ),
-        Metric(
+        Latency(
             "e2e",
             "Request latency",
             "ms",
-            "end-to-end latency: end - sent, one value per completed request",
+            "end-to-end latency: end_s - sent_s",
             ("sent_s", "end_s"),
             better="lower",
             short="E2E",
+            each="completed request",
+            compute=latency.e2e_ms,
         ),
     )
 }
@@ -347,15 +357,15 @@ LATENCIES: Mapping[str, Metric] = {
 STATISTICS: Mapping[str, str] = {"mean": "mean", **{f"p{q}": f"{q}th percentile (linear)" for q in (50, 90, 95, 99)}}
 _LATENCY_METRICS = tuple(
     Metric(
-        f"{latency.name}_{statistic}_ms",
-        f"{latency.label} {statistic}",
-        latency.unit,
-        f"{words} of {latency.formula}",
-        latency.needs,
-        better=latency.better,
-        short=f"{latency.short} {statistic}",
+        f"{of.name}_{statistic}_ms",
+        f"{of.label} {statistic}",
+        of.unit,
+        f"{words} of {of.values}",
+        of.needs,
+        better=of.better,
+        short=f"{of.short} {statistic}",
     )
-    for latency in LATENCIES.values()
+    for of in LATENCIES.values()
     for statistic, words in STATISTICS.items()
 )
 _POWER = ("gpu_power_w",)

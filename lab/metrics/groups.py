@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from lab.metrics import latency
-from lab.metrics.measure import Value, statistics_ms, whole_sum
+from lab.metrics.catalogue import LATENCIES
+from lab.metrics.measure import Value, statistics_ms, whole_sum, without_unknown
 from lab.metrics.record_table import Floats, Mask
 from lab.metrics.records import RunRecord
 from lab.metrics.request_table import RequestTable
@@ -23,7 +23,7 @@ Grain = Literal["turn", "context", "turn and context"]
 _EACH_TURN = 8
 #: The shortest step of contexts, in tokens.
 _SHORTEST = 256
-_LATENCIES = {"ttft": latency.ttft_ms, "tpot": latency.tpot_ms, "e2e": latency.e2e_ms}
+_LATENCIES = {name: LATENCIES[name].compute for name in ("ttft", "tpot", "e2e")}
 
 
 def context_steps(requests: RequestTable) -> Floats:
@@ -80,8 +80,7 @@ def _numbers(requests: RequestTable) -> Mapping[str, Value]:
         "prompt_tokens_mean": float(requests.numbers("prompt_tokens").mean()) if len(requests) else None,
     }
     for name, latency_ms in _LATENCIES.items():
-        samples = latency_ms(requests)
-        values |= statistics_ms(name, samples[~np.isnan(samples)])
+        values |= statistics_ms(name, without_unknown(latency_ms(requests)))
     return values | _acceptance(requests)
 
 

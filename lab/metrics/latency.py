@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.metrics.definition import Metric
 from lab.metrics.record_table import Floats
 from lab.metrics.request_table import RequestTable
 
 Samples = NDArray[np.float64]
 #: All values of each of LATENCIES; None for one that is unknown.
 Latencies = Mapping[str, Samples | None]
+Times = TypeVar("Times", float, Floats)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency(Metric):
+    """A metric of single requests, chunks or tokens: a run has its mean and percentiles.
+
+    `each` says what has a value. `compute` returns the values, NaN where one is unknown; None if all are.
+    """
+
+    each: str
+    compute: Callable[[RequestTable], Floats | None]
+
+    @property
+    def values(self) -> str:
+        """The formula, and what it is computed for."""
+        return f"{self.formula}, one value per {self.each}"
 
 
 def ttft_ms(requests: RequestTable) -> Floats:
-    return _between_ms(requests.numbers("sent_s"), requests.numbers("first_token_s"))
+    return time_to_first_token_ms(requests.numbers("sent_s"), requests.numbers("first_token_s"))
+
+
+def time_to_first_token_ms(sent_s: Times, first_token_s: Times) -> Times:
+    """The definition of TTFT: of many requests, or of one while its window runs."""
+    return (first_token_s - sent_s) * 1000.0
 
 
 def ttft_from_intended_ms(requests: RequestTable) -> Floats:
@@ -71,22 +96,5 @@ def itl_ms(requests: RequestTable) -> Samples | None:
     return gaps_ms if (shared_by == 1).all() else np.repeat(gaps_ms / shared_by, shared_by)
 
 
-def samples_ms(completed: RequestTable) -> Latencies:
-    """Return all values of each of LATENCIES. None where one request's values are unknown: a part would mislead."""
-    tokens_known = bool(completed.known("completion_tokens").all())
-    return {
-        "ttft": _known(ttft_ms(completed)),
-        "tpot": _known(tpot_ms(completed)) if tokens_known else None,
-        "itl": itl_ms(completed),
-        "icl": icl_ms(completed),
-        "e2e": _known(e2e_ms(completed)),
-    }
-
-
 def _between_ms(start_s: Floats, end_s: Floats) -> Floats:
     return (end_s - start_s) * 1000.0
-
-
-def _known(values_ms: Floats) -> Samples:
-    known_ms: Samples = values_ms[~np.isnan(values_ms)]
-    return known_ms

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from lab.metrics import latency, slo
-from lab.metrics.catalogue import METRICS, STATISTICS
+from lab.metrics import slo
+from lab.metrics.catalogue import LATENCIES, METRICS, STATISTICS
 from lab.metrics.histogram import histogram
-from lab.metrics.latency import Latencies, Samples
+from lab.metrics.latency import Latencies, Samples, ttfa_ms
 from lab.metrics.percentiles import percentiles
 from lab.metrics.record_table import Floats, Mask, Ragged
 from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
@@ -83,9 +83,25 @@ def measure(
         values |= _scored(run, completed)
         values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
-        for name, samples_ms in (latency.samples_ms(completed) if latencies_ms is None else latencies_ms).items():
-            values |= statistics_ms(name, samples_ms)
+        for name, found in (samples_ms(completed) if latencies_ms is None else latencies_ms).items():
+            values |= statistics_ms(name, found)
     return values
+
+
+def samples_ms(completed: RequestTable) -> Latencies:
+    """Return all values of each of LATENCIES. None where one request's values are unknown: a part would mislead."""
+    tokens_known = bool(completed.known("completion_tokens").all())
+    return {
+        name: without_unknown(latency.compute(completed))
+        if tokens_known or "completion_tokens" not in latency.needs
+        else None
+        for name, latency in LATENCIES.items()
+    }
+
+
+def without_unknown(values_ms: Floats | None) -> Samples | None:
+    """Leave out NaN; None stays."""
+    return None if values_ms is None else values_ms[~np.isnan(values_ms)]
 
 
 def histograms(run: RunRecord, latencies_ms: Latencies) -> dict[str, dict[int, int]]:
@@ -190,7 +206,7 @@ def _reasoning(completed: RequestTable, duration_s: Value) -> dict[str, Value]:
     if reasoning is None or output is None:
         return {}
     answer = max(0, output - reasoning)
-    waits_ms = latency.ttfa_ms(completed)
+    waits_ms = ttfa_ms(completed)
     waits_ms = waits_ms[~np.isnan(waits_ms)]
     quantiles = percentiles(waits_ms, (50, 95)) if waits_ms.size else (None, None)
     return {

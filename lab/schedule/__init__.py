@@ -2,7 +2,7 @@
 
 from lab.schedule.fixed_plan import FixedPlan
 from lab.schedule.schedule import End, Outcome, Schedule, Step
-from lab.schedule.shared import Content, Share, SharedSchedule, shared_schedule
+from lab.schedule.shared import Content, Share, SharedPlan, SharedSchedule
 from lab.study import Study
 
 
@@ -21,6 +21,15 @@ def schedule_of(study: Study) -> Schedule:
 
         return CapacitySearch(study)
     return FixedPlan(study)
+
+
+def shared_schedule(study: Study) -> SharedSchedule:
+    """Return the schedule of a study that may be spread."""
+    if study.until_decided:
+        from lab.schedule.until_decided import SharedUntilDecided  # noqa: PLC0415 - likewise
+
+        return SharedUntilDecided(study)
+    return SharedPlan(study)
 
 
 __all__ = [

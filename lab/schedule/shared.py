@@ -66,12 +66,3 @@ class SharedPlan:
         if len(contents) < len(self._blocks):
             return Share(None)
         return End("complete") if len(done) == len(contents) else None
-
-
-def shared_schedule(study: Study) -> SharedSchedule:
-    """Return the schedule of a study that may be spread."""
-    if study.until_decided:
-        from lab.schedule.until_decided import SharedUntilDecided  # noqa: PLC0415 - imports SciPy, 50 MB
-
-        return SharedUntilDecided(study)
-    return SharedPlan(study)

@@ -7,52 +7,13 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
+from lab.study.methods import method_of
 from lab.study.model_base import FlagValue, Frozen, Name
 
-#: Whether a method needs a draft model: True needs one, False refuses one, None may have one. Which methods an engine
-#: supports, perhaps others than these, is checked when a study is submitted.
-METHODS: dict[str, bool | None] = {
-    "draft_model": True,
-    "eagle": True,
-    "eagle3": True,
-    "medusa": True,
-    "mlp_speculator": True,
-    "mtp": None,
-    "dflash": True,
-    "dspark": None,
-    "ngram": False,
-    "ngram_gpu": False,
-    "suffix": False,
-}
-#: A method as a person calls it; any other by its own name.
-_SPOKEN = {
-    "draft_model": "draft model",
-    "eagle": "EAGLE",
-    "eagle3": "EAGLE-3",
-    "medusa": "Medusa",
-    "mlp_speculator": "MLP speculator",
-    "mtp": "MTP",
-    "dflash": "DFlash",
-    "dspark": "DSpark",
-    "ngram": "n-gram",
-    "ngram_gpu": "n-gram on the GPU",
-}
-#: Methods that look the next tokens up in the text so far.
-LOOKUP_METHODS = ("ngram", "ngram_gpu")
 #: vLLM's option for how many tokens it drafts at which batch size: [[first, last, tokens], ...].
 SCHEDULE = "num_speculative_tokens_per_batch_size"
-
-
 #: vLLM's option for how many answers its suffix tree keeps.
 CACHED_ANSWERS = "suffix_decoding_max_cached_requests"
-
-
-def spoken_name(method: str | None, num_speculative_tokens: int | None) -> str:
-    """Return the name of an arm that says how it drafts: `EAGLE-3 k=3`, or `no draft`."""
-    if method is None:
-        return "no draft"
-    spoken = _SPOKEN.get(method, method.replace("_", " "))
-    return spoken if num_speculative_tokens is None else f"{spoken} k={num_speculative_tokens}"
 
 
 class Speculation(Frozen):
@@ -76,17 +37,17 @@ class Speculation(Frozen):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        drafts_with_model = METHODS.get(self.method)
-        if drafts_with_model is True and self.model is None:
+        draft_model = method_of(self.method).draft_model
+        if draft_model == "needed" and self.model is None:
             raise ValueError(f"method {self.method} needs a draft model: set model to a hub name or a folder")
-        if drafts_with_model is False and self.model is not None:
+        if draft_model == "refused" and self.model is not None:
             raise ValueError(f"method {self.method} drafts without a model: remove model = {self.model!r}")
         return self
 
     @model_validator(mode="after")
     def _lookup_is_for_ngram(self) -> Self:
         shortest, longest = self.prompt_lookup_min, self.prompt_lookup_max
-        if self.method not in LOOKUP_METHODS and (shortest is not None or longest is not None):
+        if not method_of(self.method).looks_up and (shortest is not None or longest is not None):
             raise ValueError("prompt_lookup_min and prompt_lookup_max belong to method ngram: remove them")
         if shortest is not None and longest is not None and shortest > longest:
             raise ValueError(f"prompt_lookup_min {shortest} must not exceed prompt_lookup_max {longest}")
@@ -117,15 +78,15 @@ class Speculation(Frozen):
     def drafts_at_every_step(self) -> bool:
         """Whether each step of the target has a draft of `num_speculative_tokens`; a look-up may find nothing."""
         varies = SCHEDULE in self.options or self.options.get("enable_adaptive_verification") is True
-        return self.method not in (*LOOKUP_METHODS, "suffix") and not varies
+        return method_of(self.method).drafts_at_every_step and not varies
 
     @property
     def remembers(self) -> bool:
         """Whether the method keeps the answers of earlier requests, or of what it learnt from them, and drafts by them.
 
-        Of an engine whose method of the same name does so too, submission knows: `jobs.engines.speculation.memory`.
+        Of an engine whose method of the same name does so too, submission knows: `jobs.engines.kind.Kind.remembers`.
         """
-        if self.method == "suffix":
+        if method_of(self.method).drafter == "suffix tree":
             return self.options.get(CACHED_ANSWERS) != 0
         return self.options.get("enable_adaptive_verification") is True
 

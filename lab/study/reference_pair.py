@@ -9,12 +9,13 @@ import itertools
 from collections.abc import Container
 
 from lab.study import Arm, FlagValue, Load, Sessions, Speculation, Study, Workload, tune
-from lab.study.arm import LOOKUP_METHODS, METHODS, spoken_name
+from lab.study.methods import method_of, spoken_name
 from lab.study.workload import RANDOM_LENGTHS
 
 TARGET = "reference"
-#: The reference pair's drafts: a head on the target's hidden states, and a separate model.
-_HEAD, _MODEL = ("eagle3", "reference-eagle3"), ("draft_model", "reference-draft")
+#: The reference pair's drafts by method: a separate model, and a head on the target's hidden states.
+DRAFTS = {"draft_model": "reference-draft", "eagle3": "reference-eagle3"}
+_MODEL, _HEAD = DRAFTS.items()
 #: Flags an engine needs on a CPU. Greedy outputs with and without a draft are equal only in float32.
 FLAGS: dict[str, dict[str, FlagValue]] = {
     "vllm": {
@@ -113,8 +114,8 @@ def _name(arm: Arm, *, several_engines: bool, taken: Container[str]) -> str:
 def _speculation(speculation: Speculation, engine: str, heads: tuple[str, ...]) -> Speculation:
     """The first draft of a study becomes the head, if the engine supports heads; every other one the model."""
     tokens = speculation.num_speculative_tokens
-    if METHODS.get(speculation.method) is False:
-        longest = speculation.prompt_lookup_max if speculation.method in LOOKUP_METHODS else None
+    if (drafts_by := method_of(speculation.method)).draft_model == "refused":
+        longest = speculation.prompt_lookup_max if drafts_by.looks_up else None
         shortest = speculation.prompt_lookup_min if longest and engine == "vllm" else None
         return Speculation(
             method="ngram", num_speculative_tokens=tokens, prompt_lookup_min=shortest, prompt_lookup_max=longest

@@ -10,10 +10,10 @@ from jobs.engines.capabilities import Capabilities
 from jobs.host_report import Finding
 from lab.metrics.number_format import times
 from lab.study import Arm, Load, Speculation, Study, Workload
-from lab.study.reference_pair import FLAGS, TARGET
+from lab.study.reference_pair import DRAFTS, FLAGS, TARGET
 
 #: Methods that can be tried with the reference models, and the draft that each needs.
-_TRIED = {"draft_model": "reference-draft", "eagle3": "reference-eagle3", "ngram": None}
+_TRIED = {**DRAFTS, "ngram": None}
 WORKLOAD, LOAD = Workload(category="code", output_tokens=32), Load(max_concurrency=2, num_prompts=12)
 #: Identical arms that differ by more cannot tell what a draft model does.
 MOST_DIFFERENCE = 0.25

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from lab.errors import BundleError
 from lab.metrics.groups import groups
-from lab.metrics.latency import samples_ms
-from lab.metrics.measure import histograms, measure
+from lab.metrics.measure import histograms, measure, samples_ms
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported, requests_bytes
 from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, read_provenance

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from lab.comparison.samples import Requests
 from lab.metrics import latency
+from lab.metrics.catalogue import LATENCIES
 from lab.metrics.groups import context_steps
 from lab.metrics.record_table import Floats
 from lab.metrics.records import FieldInfo, RequestRecord, TelemetrySample, field_infos
@@ -32,16 +33,13 @@ from warehouse.schema.column import Column, column, record_kinds, rows
 _IS_COMPLETED = column("is_completed", "bool", "whether it ended without an error")
 _COMPUTED: dict[str, tuple[str, Callable[[RequestTable], Floats]]] = {
     "send_delay_ms": ("sent_s - intended_send_s, in ms", latency.send_delay_ms),
-    "ttft_ms": ("time to first token: first_token_s - sent_s, in ms", latency.ttft_ms),
+    "ttft_ms": (f"{LATENCIES['ttft'].formula}, in ms", latency.ttft_ms),
     "ttft_from_intended_ms": (
         "first_token_s - intended_send_s, in ms: includes the wait in the client",
         latency.ttft_from_intended_ms,
     ),
-    "tpot_ms": (
-        "time per output token: (last of chunk_s - first_token_s) / (completion_tokens - 1), in ms",
-        latency.tpot_ms,
-    ),
-    "e2e_ms": ("end-to-end latency: end_s - sent_s, in ms", latency.e2e_ms),
+    "tpot_ms": (f"{LATENCIES['tpot'].formula}, in ms", latency.tpot_ms),
+    "e2e_ms": (f"{LATENCIES['e2e'].formula}, in ms", latency.e2e_ms),
 }
 _CONTEXT = column(
     "context_tokens",

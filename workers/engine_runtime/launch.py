@@ -13,7 +13,8 @@ from host.ports import free_port
 from host.settings import Settings, secret
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import capabilities, installed_version
-from jobs.engines.kinds import KINDS, Kind
+from jobs.engines.kind import Kind
+from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import (
     Profile,
     command_words,
@@ -114,7 +115,7 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
             base_url=f"http://127.0.0.1:{port}",
             model=study.target,
             kind=study.endpoint,
-            per_request_spec_metrics=arm.speculation is not None and kind.per_request_speculation,
+            per_request_spec_metrics=arm.speculation is not None,
             token_ids=kind.token_ids,
             further=kind.further if arm.speculation is not None else {},
             api_key=key,

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from jobs.datasets.prompt import Prompt
-from jobs.engines.kinds import Kind
+from jobs.engines.kind import Kind
 from lab.errors import EngineError
 from lab.metrics.records import RequestRecord
 from lab.storable import MOST_CHARS, storable

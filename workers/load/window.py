@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lab.capacity.early_end import MissCount
+from lab.metrics.latency import time_to_first_token_ms
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 from workers.load.answer import Answer
@@ -60,7 +61,7 @@ class Window:
         self.answering: dict[Answer, float] = {}  # in flight, with the moment when each was sent
         self.lag = LoopLag()
         self._failed = self._failed_sent = self._sent = self._tokens = 0
-        self._ttft_sum_s = 0.0
+        self._ttft_sum_ms = 0.0
         self._late_max_s: float | None = None
         self._samples: list[TelemetrySample] = []
         self._sampled_requests = 0
@@ -86,7 +87,7 @@ class Window:
             self._failed_sent += 1
         else:
             self._tokens += record.completion_tokens or 0
-            self._ttft_sum_s += record.first_token_s - record.sent_s
+            self._ttft_sum_ms += time_to_first_token_ms(record.sent_s, record.first_token_s)
         self.problem = self.problem or self._too_many_failed()
 
     def _too_many_failed(self) -> str | None:
@@ -108,7 +109,7 @@ class Window:
         elapsed_s, done = self.clock(), len(self.records)
         begun = [(answer, sent_s) for answer, sent_s in self.answering.items() if answer.chunk_s]
         tokens = self._tokens + sum(answer.completion_tokens or 0 for answer, _ in begun)
-        ttft_s = self._ttft_sum_s + sum(answer.chunk_s[0] - sent_s for answer, sent_s in begun)
+        ttft_ms = self._ttft_sum_ms + sum(time_to_first_token_ms(sent_s, answer.chunk_s[0]) for answer, sent_s in begun)
         well = done - self._failed
         return LoadProgress(
             elapsed_s=elapsed_s,
@@ -117,7 +118,7 @@ class Window:
             requests_failed=self._failed,
             requests_in_flight=self.in_flight,
             output_tok_per_s=tokens / elapsed_s if well or tokens else None,
-            ttft_ms=ttft_s / (well + len(begun)) * 1000 if well or begun else None,
+            ttft_ms=ttft_ms / (well + len(begun)) if well or begun else None,
             duration_s=self._load.duration_s,
         )
 

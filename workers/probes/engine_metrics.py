@@ -15,7 +15,8 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from jobs.engines.metric_names import VLLM, Metrics
+from jobs.engines import vllm
+from jobs.engines.metric_names import Metrics
 from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
 from lab.storable import MOST_CHARS, storable
@@ -42,7 +43,11 @@ class PageTooLargeError(EngineError):
 
 
 async def read_counters(
-    session: aiohttp.ClientSession, base_url: str, metrics: Sequence[Metrics] = (VLLM,), *, required: bool = True
+    session: aiohttp.ClientSession,
+    base_url: str,
+    metrics: Sequence[Metrics] = (vllm.METRICS,),
+    *,
+    required: bool = True,
 ) -> ServerCounters:
     """Return the counters at this moment; all None if the server has no such page.
 
@@ -108,7 +113,7 @@ def _bug(page: str, bug: Exception) -> EngineError:
     return EngineError(storable(why, MOST_CHARS))
 
 
-def parse_counters(text: str, metrics: Metrics = VLLM) -> ServerCounters:
+def parse_counters(text: str, metrics: Metrics = vllm.METRICS) -> ServerCounters:
     """Parse counters from Prometheus text, summed over labels (one engine may report for several ranks)."""
     by_position = [name for name in (metrics.accepted_per_position, metrics.drafted_per_position) if name]
     samples = _samples(text, {*by_position, *_names(metrics, metrics.counters)}, _MOST_COUNTED)
@@ -234,7 +239,7 @@ class Gauges:
         return GaugeReading()
 
 
-def parse_gauges(text: str, metrics: Metrics = VLLM) -> GaugeReading:
+def parse_gauges(text: str, metrics: Metrics = vllm.METRICS) -> GaugeReading:
     """Parse gauges from Prometheus text: requests are summed over labels, the share of the KV cache is averaged."""
     samples = _samples(text, _names(metrics, metrics.gauges), _MOST_OF_A_GAUGE)
     of = {gauge: _of(samples, metrics, theirs) for gauge, theirs in metrics.gauges.items()}

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from jobs.engines.speculation import sglang, tensorrt_llm, vllm
+from jobs.engines.kind import Kind
+from jobs.engines.kinds import KINDS
 from jobs.engines.speculation.option import Option
 from lab.study import Speculation
-from lab.study.arm import METHODS
-
-#: The options of each kind of engine that has any.
-OPTIONS: Mapping[str, tuple[Option, ...]] = {
-    "vllm": vllm.OPTIONS,
-    "sglang": sglang.OPTIONS,
-    "tensorrt_llm": tensorrt_llm.OPTIONS,
-}
+from lab.study.methods import METHODS
 
 
 def options_of(kind: str, method: str | None) -> tuple[Option, ...]:
     """Return the options that belong to a method of this kind of engine."""
-    return tuple(option for option in OPTIONS.get(kind, ()) if _belongs(option, method))
+    options = KINDS[kind].options if kind in KINDS else ()  # a worker of a newer release may have reported another
+    return tuple(option for option in options if _belongs(option, method))
 
 
 def option_problems(
-    kind: str, called: str, speculation: Speculation, reported: tuple[str, ...] | None, *, is_cpu_build: bool
+    kind: Kind, called: str, speculation: Speculation, reported: tuple[str, ...] | None, version: str | None
 ) -> Iterator[tuple[str, str]]:
     """Yield (option, problem). `reported` are the engine's own keys; without them an unknown one passes unchecked, as
     a later release may have it.
     """
-    declared = {option.name: option for option in OPTIONS.get(kind, ())}
+    declared = {option.name: option for option in kind.options}
     for name, value in speculation.options.items():
         option = declared.get(name)
         if reported is not None and name not in reported:
@@ -39,8 +34,7 @@ def option_problems(
             yield name, f"it belongs to {methods}, not to {speculation.method}: remove it"
         elif option is not None and (wrong := option.wrong(value)) is not None:
             yield name, f"{wrong}, got {value!r}"
-    if kind == "vllm":
-        yield from vllm.conflicts(speculation, is_cpu_build=is_cpu_build)
+    yield from kind.conflicts(speculation, version)
 
 
 def _belongs(option: Option, method: str | None) -> bool:

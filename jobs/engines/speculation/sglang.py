@@ -6,9 +6,10 @@ Not run on hardware. A key that a release has and that is not here goes to the e
 from __future__ import annotations
 
 from jobs.engines.speculation.option import Option, number, one_of, switch, text, whole
+from lab.study.methods import methods_of
 
-_TREES = ("draft_model", "eagle", "eagle3", "mtp")
-_DRAFTS = (*_TREES, "dflash", "dspark")
+_TREES = methods_of("sglang", "model", "head")
+_DRAFTS = methods_of("sglang", "model", "head", "block head")
 _NGRAM = ("ngram",)
 OPTIONS: tuple[Option, ...] = (
     Option("num_steps", "steps of the draft in a round", whole(1), "num_steps = 3", _TREES),

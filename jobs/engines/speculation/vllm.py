@@ -19,6 +19,7 @@ from jobs.engines.speculation.option import (
     whole,
 )
 from lab.study import Speculation
+from lab.study.methods import methods_of
 
 #: Keys that a study has fields of its own for.
 FIELDS = ("method", "model", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max")
@@ -27,8 +28,8 @@ INTERNAL = ("target_model_config", "target_parallel_config", "draft_model_config
 #: A key that only exists to be refused.
 MISNAMED = {"tensor_parallel_size": "draft_tensor_parallel_size"}
 
-_DRAFTS = ("draft_model", "eagle", "eagle3", "mtp", "dflash", "dspark", "medusa", "mlp_speculator")
-_EAGLES = ("eagle", "eagle3", "mtp", "dflash", "dspark")
+_DRAFTS = methods_of("vllm", "model", "head", "block head", "head per position")
+_EAGLES = methods_of("vllm", "head", "block head")
 OPTIONS: tuple[Option, ...] = (
     Option(
         "num_speculative_tokens_per_batch_size",
@@ -165,7 +166,7 @@ OPTIONS: tuple[Option, ...] = (
 _SYNTHETIC = ("synthetic_acceptance_length", "synthetic_acceptance_rates")
 
 
-def conflicts(speculation: Speculation, *, is_cpu_build: bool) -> Iterator[tuple[str, str]]:
+def conflicts(speculation: Speculation, version: str | None) -> Iterator[tuple[str, str]]:
     """Yield (key, problem) for what vLLM would refuse when it starts."""
     options, k = speculation.options, speculation.num_speculative_tokens
     for wrong, right in MISNAMED.items():
@@ -174,6 +175,7 @@ def conflicts(speculation: Speculation, *, is_cpu_build: bool) -> Iterator[tuple
     for name in INTERNAL:
         if name in options:
             yield name, "vLLM fills this in itself: remove it"
+    is_cpu_build = (version or "").endswith("+cpu")  # the local part that vLLM's wheels for CPUs carry
     yield from _synthetic_conflicts(speculation, is_cpu_build=is_cpu_build)
     if options.get("use_heterogeneous_vocab") is True and options.get("draft_sample_method") == "probabilistic":
         yield "draft_sample_method", "with use_heterogeneous_vocab the draft must be greedy"

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import arm_problems, flag_problems, sampling_problems, tuning_problems
-from jobs.engines.kinds import FlagType
+from jobs.engines.kind import FlagType
 from lab.study import Arm, Sampling, Speculation, Study, Tune
 from tests.lab.studies import study
 

@@ -11,9 +11,12 @@ import pytest
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import arm_problems
+from jobs.engines.docs_tables import DOCUMENT, updated
 from jobs.engines.kinds import KINDS
-from jobs.engines.metric_names import SGLANG, VLLM, Metrics
-from jobs.engines.relied_on import DOCUMENT, OLDEST, USES, flags_of, updated
+from jobs.engines.metric_names import Metrics
+from jobs.engines.relied_on import OLDEST, USES, flags_of
+from jobs.engines.sglang import METRICS as SGLANG
+from jobs.engines.vllm import METRICS as VLLM
 from tests.jobs.engines.test_capabilities import host, install, table
 from tests.lab.studies import study
 
@@ -124,6 +127,6 @@ def test_every_metric_with_a_former_name_says_so_in_the_list(metrics: Metrics) -
         assert former in listed[name]
 
 
-def test_the_table_of_the_document_follows_from_the_list() -> None:
+def test_the_tables_of_the_document_follow_from_the_code() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert text == updated(text), "run `python -m jobs.engines.relied_on`"
+    assert text == updated(text), "run `make docs`"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lab.metrics import latency
-from lab.metrics.measure import measure
+from lab.metrics.measure import measure, samples_ms
 from lab.metrics.request_table import RequestTable
 from lab.study import Slo
 from tests.warehouse.runs import failed_request, records, request, run_record
@@ -65,11 +65,11 @@ def test_only_a_request_that_ended_without_an_error_is_completed() -> None:
 
 
 def test_a_requests_that_are_unknown_in_part_are_unknown_in_all() -> None:
-    some = latency.samples_ms(RequestTable.of([request(), request(completion_tokens=None, first_token_s=None)]))
+    some = samples_ms(RequestTable.of([request(), request(completion_tokens=None, first_token_s=None)]))
     assert some["tpot"] is None
     assert some["ttft"] is not None
     assert (some["ttft"].dtype.name, some["ttft"].size) == ("float64", 1)
-    none = latency.samples_ms(RequestTable.of([]))
+    none = samples_ms(RequestTable.of([]))
     assert {name: None if samples is None else samples.size for name, samples in none.items()} == dict.fromkeys(none, 0)
     assert list(none) == ["ttft", "tpot", "itl", "icl", "e2e"]
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.metrics.catalogue import LATENCIES, METRICS
-from lab.metrics.latency import samples_ms
 from lab.metrics.measure import (
     Value,
     energy_j,
     histograms,
     integral,
     measure,
+    samples_ms,
     steady_window,
     telemetry_metrics,
     throttled_share,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lab.metrics import histogram, latency
 from lab.metrics.catalogue import METRICS
-from lab.metrics.measure import measure
+from lab.metrics.measure import measure, samples_ms
 from lab.metrics.records import RequestRecord
 from lab.metrics.request_table import RequestTable
 from tests.warehouse import runs
@@ -48,7 +48,7 @@ def test_completed_and_failed_requests_are_all_requests(requests: list[RequestRe
 @given(st.lists(request_records(), min_size=1, max_size=8))
 def test_percentiles_never_fall_and_stay_between_the_extremes(requests: list[RequestRecord]) -> None:
     values = measure(run_record(), RequestTable.of(requests))
-    samples = latency.samples_ms(RequestTable.of(requests).completed)
+    samples = samples_ms(RequestTable.of(requests).completed)
     for name, latencies in samples.items():
         if latencies is None or not latencies.size:
             assert values[f"{name}_p50_ms"] is None

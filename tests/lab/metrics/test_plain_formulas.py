@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.metrics import latency, slo
-from lab.metrics.measure import histograms, measure, steady_tokens, steady_window
+from lab.metrics.measure import histograms, measure, samples_ms, steady_tokens, steady_window
 from lab.metrics.records import RequestRecord
 from lab.metrics.request_table import RequestTable
 from lab.repetition import LEAST_CHARACTERS, distinct_shares
@@ -139,7 +139,7 @@ def test_a_run_has_the_mean_and_percentiles_of_its_completed_requests(requests: 
 @settings(max_examples=40)
 @given(st.lists(request_records(), max_size=8))
 def test_a_histogram_has_as_many_values_as_there_are(requests: list[RequestRecord]) -> None:
-    by_name = histograms(run_record(), latency.samples_ms(RequestTable.of(requests).completed))
+    by_name = histograms(run_record(), samples_ms(RequestTable.of(requests).completed))
     sizes = {
         "icl": sum(max(0, len(request.chunk_s) - 1) for request in completed(requests)),
         "e2e": len(completed(requests)),

@@ -165,7 +165,7 @@ def _metric(parameters: Mapping[str, Sequence[str]]) -> Axis:
     name = free_percentiles.name_of(latency.column, percent)
     if name in _BY_COLUMN:
         return _BY_COLUMN[name]
-    about = f"{percent:g}th percentile of {LATENCY_METRICS[latency.column].formula}"
+    about = f"{percent:g}th percentile of {LATENCY_METRICS[latency.column].values}"
     return replace(latency, label=f"{latency.label} p{percent:g}", column=name, about=about)
 
 

@@ -15,7 +15,7 @@ from jobs.engines.speculation.option import (
     schedule,
     whole_numbers,
 )
-from lab.study.arm import LOOKUP_METHODS, METHODS
+from lab.study.methods import method_of
 from webapp.pages.submit import form_model, form_options, row_widgets, validation_messages
 from webapp.pages.submit.form_model import NO_SPECULATION, Row, UnreadableError, flags_text, read_flags
 from webapp.pages.submit.new_arm import FIRST_K, made_name, new_arm
@@ -141,15 +141,15 @@ def _name(widgets: RowWidgets) -> str:
 
 def _drafting(widgets: RowWidgets, method: str | None) -> Row:
     """The draft model, or in the same place the shortest and longest match of a look-up method."""
-    if method in LOOKUP_METHODS:
+    drafts_by = method_of(str(method))
+    if drafts_by.looks_up:
         with row_container(wrap=False):
             lookup = {"lookup_min": widgets.count("lookup_min", "Shortest match", placeholder="shortest")}
             return lookup | {"lookup_max": widgets.count("lookup_max", "Longest match", placeholder="longest")}
-    if method == NO_SPECULATION or METHODS.get(str(method)) is False:
+    if method == NO_SPECULATION or drafts_by.draft_model == "refused":
         widgets.placeholder("no_model", "Draft model", "stretch")
         return {}
-    is_required = METHODS.get(str(method))
-    placeholder = "a folder or hub name" if is_required else "none, or a folder or hub name"
+    placeholder = "a folder or hub name" if drafts_by.draft_model == "needed" else "none, or a folder or hub name"
     return {"draft_model": widgets.text("draft_model", "Draft model", placeholder=placeholder)}
 
 

@@ -14,20 +14,19 @@ from jobs.datasets import listing
 from jobs.datasets.listing import DatasetState
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import Problem
+from jobs.engines.endpoint import ENDPOINT
 from jobs.engines.speculation.checks import options_of
 from jobs.engines.speculation.option import Option
 from jobs.presets import Preset, all_presets
 from jobs.submission import missing_here
 from jobs.worker_registry import known_engines
 from lab.study import Study
-from lab.study.arm import METHODS
+from lab.study.methods import METHODS
 from webapp.access import visitor
 from webapp.shared import published_data
 
 #: The engine of a new arm, offered even before a worker has reported its engines.
 DEFAULT_ENGINE = "vllm"
-#: The kind of a server that is already running; offered even if no worker has reported one.
-ENDPOINT = "endpoint"
 DEMO = "demo"
 _REFRESH_S = 10
 _NOTES = {"built in": "", "registered": "registered", "missing": "not on this host yet"}
@@ -46,6 +45,7 @@ def engines() -> list[Capabilities]:
 
 
 def engine_names() -> list[str]:
+    """The engines that workers have reported, and two that are offered even if none has."""
     return list(dict.fromkeys([*(capabilities.engine for capabilities in engines()), DEFAULT_ENGINE, ENDPOINT]))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.study.arm import METHODS, spoken_name
-from lab.study.reference_pair import TARGET
+from lab.study.methods import method_of, spoken_name
+from lab.study.reference_pair import DRAFTS, TARGET
 from webapp.pages.submit.form_model import NO_SPECULATION, Row
 
 #: The number of tokens that an arm begins with, and those that follow if it is taken.
@@ -40,6 +40,6 @@ def new_arm(arms: Sequence[Row], engine: str, methods: Sequence[str], target: st
 def _first_draft(methods: Sequence[str], target: str) -> dict[str, Any]:
     """The draft that comes with the reference model, or a method that needs no draft model, if the engine has one."""
     if target == TARGET and "draft_model" in methods:
-        return {"method": "draft_model", "draft_model": "reference-draft"}
-    without_model = [method for method in methods if METHODS.get(method) is False]
+        return {"method": "draft_model", "draft_model": DRAFTS["draft_model"]}
+    without_model = [method for method in methods if method_of(method).draft_model == "refused"]
     return {"method": next(iter([*without_model, *methods]), "ngram")}

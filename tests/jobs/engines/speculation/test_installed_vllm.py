@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from host.settings import load_settings
 from jobs.engines.speculation import vllm
-from lab.study.arm import METHODS
+from lab.study.methods import METHODS
 from tests.workers.homes import REPOSITORY
 
 pytestmark = pytest.mark.engine

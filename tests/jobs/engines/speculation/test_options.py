@@ -9,15 +9,16 @@ import pytest
 
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import arm_problems
+from jobs.engines.kinds import KINDS
 from jobs.engines.speculation import vllm
-from jobs.engines.speculation.checks import OPTIONS, options_of
+from jobs.engines.speculation.checks import options_of
 from jobs.engines.speculation.memory import memory_problems_of_drafts
 from jobs.policy import _allowed
 from lab.errors import StudyError
-from lab.study.arm import METHODS
+from lab.study.methods import METHODS
 from tests.lab.studies import study
 
-PAIRS = [(kind, option) for kind, options in OPTIONS.items() for option in options]
+PAIRS = [(kind.name, option) for kind in KINDS.values() for option in kind.options]
 
 
 def said(kind: str = "vllm", *, version: str = "0.32.0", **speculation: Any) -> dict[str, str]:
@@ -127,7 +128,7 @@ def test_a_method_whose_draft_is_a_model_says_so_at_once() -> None:
 def test_a_draft_that_remembers_by_its_engine_asks_for_a_decision(
     kind: str, method: str, options: dict[str, Any], asked: list[str]
 ) -> None:
-    model = {} if METHODS[method] is False else {"model": "owner/draft"}
+    model = {} if METHODS[method].draft_model == "refused" else {"model": "owner/draft"}
     draft = {"method": method, "num_speculative_tokens": 3, "options": options} | model
     arms = [{"name": "plain"}, {"name": "a", "engine": kind, "speculation": draft}]
     has = Capabilities(engine=kind, kind=kind, version=None, methods=tuple(METHODS), flags=None, gpus=())

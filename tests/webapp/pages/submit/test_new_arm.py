@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab.study.arm import METHODS
+from lab.study.methods import METHODS
 from webapp.pages.submit.new_arm import new_arm
 
 PLAIN: dict[str, Any] = {"name": "no draft", "engine": "vllm", "method": "none", "k": None}

@@ -14,7 +14,7 @@ from host.settings import Settings
 from jobs import queue
 from jobs.presets import load_preset
 from lab.study import Sessions, Study
-from lab.study.arm import METHODS
+from lab.study.methods import METHODS
 from lab.study.reference_pair import reference_version
 from tests.actors import ADMIN
 from tests.lab.studies import study

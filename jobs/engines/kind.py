@@ -1,0 +1,94 @@
+"""What Drafthouse must know of a kind of engine to start it, to send it requests and to read its metrics.
+
+Each kind is declared in a file of its own: `jobs/engines/<kind>.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from jobs.engines.metric_names import Metrics
+from jobs.engines.speculation.option import Option
+from lab.study import Arm, Speculation, Study
+from lab.study.arm import SCHEDULE
+from lab.study.methods import methods_of
+
+
+class Arguments(Protocol):
+    """Returns what follows the command of an engine's profile; may write a file into the folder. `takes(flag)` says
+    whether this version of the engine has a flag that no study asked for.
+    """
+
+    def __call__(
+        self, models_dir: Path, study: Study, arm: Arm, port: int, folder: Path, /, *, takes: Callable[[str], bool]
+    ) -> tuple[str, ...]: ...
+
+
+#: What a flag takes: one of its choices, or a switch, integer, number, size (8192 or 8k) or any other single value.
+FlagType = Literal["switch", "integer", "number", "size", "value"] | tuple[str, ...]
+#: Yields (option of speculation, problem) for what the engine of this version would refuse in combination.
+Conflicts = Callable[[Speculation, str | None], Iterator[tuple[str, str]]]
+
+LISTENS = "the engine listens on 127.0.0.1 alone"
+SPECULATION = "set speculation in the arm"
+TARGET = "set target in the study"
+CONFIG = "write the settings into the arm's config, so that they are stored with the results"
+_SECRET = "a study is stored and shown to others: set the engine's own variable in the worker's engines.toml"  # noqa: S105 - a sentence
+#: Flags that Drafthouse sets, or keeps from studies, whatever the engine.
+COMMON_OWN: Mapping[str, str] = {
+    "model": TARGET,
+    "host": LISTENS,
+    "port": "Drafthouse picks a free port",
+    "served-model-name": "it is the target's name",
+    "api-key": LISTENS,
+    "hf-token": _SECRET,
+    "config": CONFIG,
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of engine. What it calls the methods of speculation is in `lab.study.methods`.
+
+    `own_flags` are flags that Drafthouse sets, each with what to set in the study instead. `flags` lists all flags with
+    what each takes; None if only the engine knows them.
+    """
+
+    name: str
+    arguments: Arguments | None  # None: it is already running
+    metrics: tuple[Metrics, ...]
+    effective_config: Callable[[Path], dict[str, str]] = lambda _log: {}
+    probe: Path | None = None  # a script for the engine's Python that prints its methods, flags and options
+    own_flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, FlagType] | None = None
+    takes_config: bool = True  # reads Arm.config, from words like flags or from a YAML file
+    config_own: Mapping[str, str] = field(default_factory=dict)  # keys of that file that Drafthouse sets
+    options: tuple[Option, ...] = ()  # of speculation
+    conflicts: Conflicts = lambda _speculation, _version: iter(())
+    lookup_bounds: tuple[str, ...] = ()  # which of prompt_lookup_min and prompt_lookup_max it has
+    remembers: Callable[[Speculation], bool] | None = None  # where its drafts keep answers that vLLM's do not keep
+    forgets: str | None = None  # the option that ends it
+    gpu_flags: tuple[tuple[str, ...], ...] = ()  # their product is the number of GPUs; synonyms in a tuple
+    version_paths: tuple[str, ...] = ("/version",)
+    reset_path: str | None = None  # request that empties the prefix cache
+    takes_model_name: bool = True  # serves under the given name, else under the one at /v1/models
+    further: Mapping[str, bool] = field(default_factory=dict)  # keys of each request under speculation
+    token_ids: bool = False  # each answer may report its token ids; older versions ignore the option
+
+    @property
+    def is_started(self) -> bool:
+        """Whether Drafthouse starts it as a process."""
+        return self.arguments is not None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of speculation that it is known to have, by our names."""
+        return methods_of(self.name)
+
+    @property
+    def takes_schedule(self) -> bool:
+        """Whether speculation may have numbers of drafted tokens by the number of requests at once."""
+        return any(option.name == SCHEDULE for option in self.options)
