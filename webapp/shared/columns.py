@@ -46,7 +46,11 @@ class Column:
         elif self.is_flag:
             kind = kinds.CheckboxColumn
         elif self.format:
-            times = {DAY: kinds.DateColumn, MINUTE: kinds.DatetimeColumn, SECOND: kinds.DatetimeColumn}
+            times: dict[str, Callable[..., Any]] = {
+                DAY: kinds.DateColumn,
+                MINUTE: kinds.DatetimeColumn,
+                SECOND: kinds.DatetimeColumn,
+            }
             kind = partial(times.get(self.format, kinds.NumberColumn), format=self.format)
         aligned = {"alignment": self.alignment} if self.alignment else {}
         return kind(self.label, help=self.help, width=self.width, pinned=pinned or None, **aligned)

@@ -83,6 +83,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 def _config() -> dict[str, Any]:
     return columns(
+        pinned="",
         state=Column("State", width=90, states={_IN_FORCE: "green", _WITHDRAWN: "gray"}),
         number=Column("Entry", "%d", width=55),
         hardware={"width": 140},

@@ -113,6 +113,7 @@ def table_config(currency: str) -> dict[str, Any]:
     }
     return columns(
         *("arm", "workload", "pattern", "concurrency", "currency"),
+        pinned="arm",
         verdict={"width": 108},
         per_request=Column("Per request", "%.3g", width="small"),
         at_peak=Column("Peak", help="This arm's highest throughput on the workload", is_flag=True),
