@@ -214,7 +214,7 @@ def run_config(view: Selection) -> dict[str, Any]:
     steps = {axis.column: Column(axis.label, "%,d") for axis in OF_REQUESTS}
     numbers = {name: _number(axes[name]) for name in (*view.numbers, *ALWAYS)}
     shown: dict[str, Column] = _words() | steps | numbers
-    return columns("repeat", "is_valid", **shown, source={"help": "Where the run comes from"}) | {
+    return columns("repeat", "is_valid", pinned="arm", **shown, source={"help": "Where the run comes from"}) | {
         "run_id": Column("Run", width=60, link_text="open").config(pinned=True),
         "job_id": None,
         "started_at": None,  # the run's page has it
@@ -233,6 +233,7 @@ def group_config(view: Selection) -> dict[str, Any]:
     latency = view.latency.column.upper()
     return columns(
         "runs",
+        pinned="arm",
         **_words(),
         values=Column("Values", "%,d", "Number of requests, or of their tokens or chunks"),
         **{f"p{q}": Column(f"{latency} p{q} (ms)", "%,.4g") for q in PERCENTILES},
