@@ -21,7 +21,7 @@ BEFORE = "before"
 EDITS = "edits"
 SEPARATOR = " · "
 #: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
-PAGES = Path(__file__).parents[1] / "pages"
+_PAGES = Path(__file__).parents[1] / "pages"
 
 
 @dataclass(frozen=True)
@@ -132,4 +132,4 @@ def job_id_of(label: str) -> str:
 
 def page_file(name: str) -> Path:
     """The script of the page `name`, as `st.Page`, `st.page_link` and `st.switch_page` take it."""
-    return PAGES / name / "page.py"
+    return _PAGES / name / "page.py"
