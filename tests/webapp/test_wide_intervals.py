@@ -23,8 +23,8 @@ from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import words
 from tests.webapp.three_arms import ARMS
 from warehouse.ingest.service import ingest_all
+from webapp.pages import PAGES
 from webapp.pages.compare.tables import MEAN
-from webapp.pages.dashboards.render_pins import FIGURES
 
 #: How much slower the second of two repeats is, by arm: a ratio of two blocks that are three times apart.
 SLOWER = {"no draft": 1.0, "draft": 3.0}
@@ -86,8 +86,8 @@ def test_pages_cards_and_tables_show_no_interval_that_says_nothing(lab: Lab, ope
 
 
 def test_charts_draw_no_interval_that_says_nothing(lab: Lab) -> None:
-    every = [FIGURES[page]({"job": (lab.job_id,)}, "light") for page in ("results", "compare", "cost")]
-    every.append(FIGURES["explore"]({"job": (lab.job_id,), "metric": ("Speed-up",), "mark": ("Line",)}, "light"))
+    every = [PAGES[page].figures({"job": (lab.job_id,)}, "light") for page in ("results", "compare", "cost")]
+    every.append(PAGES["explore"].figures({"job": (lab.job_id,), "metric": ("Speed-up",), "mark": ("Line",)}, "light"))
     drawn = [figure for figures in every for figure in figures if figure.key != "throughput"]  # which draws none
     assert {"speedup", "break-even", "heat", "saving", "explore"} <= {figure.key for figure in drawn}
     texts = ""
@@ -118,7 +118,7 @@ def test_the_command_prints_unknown_and_gives_programs_the_ends(lab: Lab) -> Non
 
 def test_the_mean_of_one_workload_has_the_same_interval_everywhere(settings: Settings, open_page: OpenPage) -> None:
     job_id = measure_study(settings, study(name="two drafts", arms=ARMS, repeats=3))
-    (cards, heat) = words(open_page("results", job=job_id)), FIGURES["compare"]({"job": (job_id,)}, "light")
+    (cards, heat) = words(open_page("results", job=job_id)), PAGES["compare"].figures({"job": (job_id,)}, "light")
     rows = next(figure.rows for figure in heat if figure.key == "heat")
     for row in rows[(rows["column"] == MEAN)].to_dict("records"):
         assert f"over all cells {bounds(row['ratio'], row['low'], row['high'])}" in cards

@@ -15,7 +15,7 @@ from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin, PinnedFigure
 from webapp.api.asking import Asking, Question
 from webapp.api.limits import Operation
-from webapp.shared.url_params import PAGES
+from webapp.pages import PAGES
 
 router = APIRouter(route_class=Operation, tags=["dashboards"])
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -126,7 +126,7 @@ def duplicate_dashboard(asking: Asking, dashboard_id: Id, named: Annotated[Named
 def pin_figure(asking: Asking, dashboard_id: Id, figure: Annotated[Figure, Body()]) -> Pinned:
     """Append a figure. One that is there already stays as it is."""
     _found(asking, dashboard_id)
-    if figure.page != pins.TEXT and not (PAGES / figure.page / "page.py").is_file():
+    if figure.page != pins.TEXT and not (figure.page in PAGES and PAGES[figure.page].has_figures):
         raise UnknownNameError(f"there is no page {figure.page!r} whose figures could be pinned")
     shown = PinnedFigure(figure.page, figure.parameters, figure.figure, figure.as_of)
     return Pinned(pin_id=pins.add(asking.database, dashboard_id, shown, figure.caption, actor=asking.actor))

@@ -23,8 +23,8 @@ from webapp.access.gate import Gate
 from webapp.access.guard import SHARED
 from webapp.access.headers import Headers, login_headers, shared_headers
 from webapp.links import rendered
-from webapp.links.address import PRINT, shared_address
 from webapp.links.rendered import Page
+from webapp.shared.share_address import PRINT, shared_address
 
 _GONE = "it was ended, or there is nothing behind it any more: ask whoever gave it to you for another"
 #: Who draws or waits for a drawing does not take the threads of those who have signed in.

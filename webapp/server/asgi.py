@@ -19,18 +19,20 @@ from webapp.access.headers import script_digests
 from webapp.access.routes import access_routes
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
+from webapp.pages import DEFAULT, PAGES
 from webapp.server import workarounds
 from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
-_PAGES = Path(__file__).parents[1] / "pages"
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
 MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
-_WARM = tuple(f"webapp.pages.{page.parent.name}.page" for page in sorted(_PAGES.glob("*/page.py")))
-#: An address -> the page it leads to: the root, and a former address, as links that people have saved still work.
-MOVED = {"/": "home", "/others": "external_results"}
+_WARM = tuple(page.module for page in PAGES.values())
+#: An address -> that of the page it leads to.
+MOVED = {"/": DEFAULT.address} | {
+    f"/{former}": page.address for page in PAGES.values() for former in page.former_addresses
+}
 
 
 def index_html() -> str:
@@ -50,7 +52,7 @@ def page_routes() -> list[Route]:
     async def answer(_request: Request) -> HTMLResponse:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
 
-    return [Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py"))]
+    return [Route(f"/{address}", answer) for address in PAGES]
 
 
 async def _moved(request: Request) -> RedirectResponse:

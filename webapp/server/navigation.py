@@ -5,30 +5,34 @@ Streamlit's own list has links without parameters: a middle click or a copied li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from webapp.access import visitor
-from webapp.shared import url_params, url_widgets
+from webapp.shared import url_widgets
+from webapp.shared.page import Page
 from webapp.shared.study_bar import Bar
 from webapp.shared.text import literal
 
 _STYLE = Path(__file__).parents[1] / "static" / "pages.css"
 
 
-def show(sections: Mapping[str, Sequence[StreamlitPage]], bar: Bar) -> None:
+def show(listed: Mapping[StreamlitPage, Page], bar: Bar) -> None:
+    """`listed`: the pages in their order, each as Streamlit links to it."""
     with st.sidebar, st.container(key="pages", gap=None):
         st.html(_STYLE)
-        for title, pages in sections.items():
-            st.caption(title)
-            for page in pages:
-                study = bar.chosen or (bar.default if page.url_path in url_params.STUDY_PAGES else None)
-                view = url_widgets.left_view(page.url_path, study)
+        for section, links in itertools.groupby(listed, lambda link: listed[link].section):
+            st.caption(section)
+            for link in links:
+                page = listed[link]
+                study = bar.chosen or (bar.default if page.is_of_study else None)
+                view = url_widgets.left_view(page.address, study)
                 query = [(key, value) for key, values in view.items() for value in values]
-                st.page_link(page, query_params=query)
+                st.page_link(link, query_params=query)
         if visitor.has_signed_in():
             _show_visitor()
 

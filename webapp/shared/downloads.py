@@ -25,8 +25,7 @@ from warehouse.bundles.export import FORMULA
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 from webapp.charts.vega_spec import plain
-from webapp.pages.dashboards import pin_dialog
-from webapp.shared import published_data
+from webapp.shared import pin_dialog, published_data
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import View
 

@@ -46,13 +46,14 @@ class Bar:
     default: str | None
 
 
-def show(page: str) -> Bar:
+def show(*, is_of_study: bool) -> Bar:
+    """Show the bar. `is_of_study`: the page shows one study, by default the newest with valid runs."""
     studies, jobs = _studies(), _jobs()
     default = default_study(studies)
     options = labels(studies, jobs)
     if not options:
         return Bar(None, None)
-    chosen = _chosen(options, studies, default if page in url_params.STUDY_PAGES else None)
+    chosen = _chosen(options, studies, default if is_of_study else None)
     with st.container(key="study-bar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown("**Study**", width="content")
         st.selectbox(

@@ -1,4 +1,4 @@
-"""Tables as the pages show them, and the one catalogue of the columns that several of them have."""
+"""Tables as the pages show them: numbers as on cards and charts, links to runs, and the buttons of their files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ import streamlit as st
 from pandas.api import types
 from pandas.io.formats.style import Styler
 
-from lab.metrics.definition import Metric
 from lab.metrics.number_format import is_saving_too_wide, is_too_wide, number, percent, ratio
 from webapp.charts.axes import without_wide
 from webapp.shared import downloads
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
 
-_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
-_date = partial(st.column_config.DatetimeColumn, format="YYYY-MM-DD HH:mm:ss")
-_RATIO = "%.2f×"
 #: Columns with an interval in two others, which are written as one: `1.48× [1.36, 1.60]`.
 _INTERVALS: Mapping[str, tuple[str, str]] = {
     "ratio": ("low", "high"),
@@ -33,44 +29,6 @@ _INTERVALS: Mapping[str, tuple[str, str]] = {
 _MOST_CELLS = 6_000
 #: Beyond them a number of unknown meaning has an exponent.
 _SMALL, _LARGE = 1e-6, 1e15
-_COLUMNS: dict[str, Callable[..., Any]] = {
-    "arm": partial(_text, "Arm"),
-    "basis": partial(_text, "Stands on", width="medium"),
-    "category": partial(_text, "Category"),
-    "concurrency": partial(
-        _number, "Concurrency", format="%d", width="small", help="The greatest number of requests in flight"
-    ),
-    "currency": partial(_text, "Currency"),
-    "dataset": partial(_text, "Dataset"),
-    "engine_version": partial(_text, "Engine version"),
-    "error": partial(_text, "Error", width="large", help="The message of the engine or of the client"),
-    "expected": partial(_number, "Expected", format=_RATIO, help="Speed-up over no speculation, as far as known"),
-    "fate": partial(_text, "What became of it", width="large"),
-    "hardware": partial(_text, "Hardware"),
-    "high": partial(_number, "95 % to", format=_RATIO, width=75, help="Upper end of the 95 % confidence interval"),
-    "is_valid": partial(st.column_config.CheckboxColumn, "Valid", help="Whether all checks passed; empty: not checked"),
-    "k": partial(_number, "Draft tokens k", format="%d", width=105, help="Tokens drafted in a round"),
-    "low": partial(_number, "95 % from", format=_RATIO, width=80, help="Lower end of the 95 % confidence interval"),
-    "pattern": partial(_text, "Load", help="c: requests in flight, n: number of prompts"),
-    "ratio": partial(
-        _number,
-        "To baseline [95 %]",
-        format=_RATIO,
-        width=150,
-        help="Arm over baseline, geometric mean of the repeats' ratios, with the interval that the verdict stands on; "
-        "unknown: it reaches beyond ten times the ratio, or below a tenth of it",
-    ),
-    "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 1; in SQL from 0"),
-    "repeats": partial(_number, "Repeats", format="%d", width="small"),
-    "requested_output_tokens": partial(_number, "Output tokens", format="%d", width="small", help="As requested"),
-    "run_id": partial(st.column_config.LinkColumn, "Run", display_text=r"run=([^&]*)$"),  # of `with_run_links`
-    "runs": partial(_number, "Runs", format="%d", width="small"),
-    "started_at": partial(_date, "Started (UTC)"),
-    "status": partial(_text, "Status", width="small"),
-    "target": partial(_text, "Target"),
-    "verdict": partial(_text, "Verdict", width=125),
-    "workload": partial(_text, "Workload"),
-}
 
 
 def show_table(
@@ -186,13 +144,3 @@ def with_run_links(frame: pd.DataFrame, job_id: str | None = None) -> pd.DataFra
         for job, run, origin in pairs
     ]
     return frame.assign(run_id=pd.Series(links, index=frame.index, dtype=object))
-
-
-def columns(*names: str, pinned: str = "arm") -> dict[str, Any]:
-    """The configuration of these columns; the one named `pinned` stays in sight when the table is scrolled."""
-    return {name: _COLUMNS[name](pinned=name == pinned) for name in names}
-
-
-def metric_column(metric: Metric) -> Any:
-    """A column of a metric in the unit that people read; the caller multiplies its values by `metric.factor`."""
-    return _number(metric.heading, format=f"%{metric.number_format}", help=metric.formula)

@@ -21,16 +21,20 @@ BEFORE = "before"
 EDITS = "edits"
 SEPARATOR = " · "
 #: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
-PAGES = Path(__file__).parents[1] / "pages"
+_PAGES = Path(__file__).parents[1] / "pages"
 
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: its name in the URL, the widget's label, and the noun for one of its values."""
+    """A parameter: its name in the URL, the widget's label, and the noun for one of its values.
+
+    `is_of_study`: its values depend on the study, so it does not follow the reader to another one.
+    """
 
     key: str
     label: str
     noun: str
+    is_of_study: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,19 +52,19 @@ class View:
 
 
 JOB = Param("job", "Study", "study")
-CATEGORY = Param("category", "Category", "category")
-RUN = Param("run", "Run", "run")
+CATEGORY = Param("category", "Category", "category", is_of_study=True)
+RUN = Param("run", "Run", "run", is_of_study=True)
 METRIC = Param("metric", "Metric", "metric")
 SOURCE = Param("source", "Source", "source")
-BASELINE = Param("baseline", "Baseline", "arm")
+BASELINE = Param("baseline", "Baseline", "arm", is_of_study=True)
 #: A list (`choose_many`).
-CANDIDATES = Param("candidate", "Candidates", "arm")
+CANDIDATES = Param("candidate", "Candidates", "arm", is_of_study=True)
 HEAT_ROWS = Param("heat_rows", "Rows of the heat map", "kind of rows")
 READING = Param("reading", "Verdicts", "reading of the verdicts")
-AT_WORKLOAD = Param("at_workload", "Workload", "workload")
-AT_LOAD = Param("at_load", "Load", "load")
-AGAINST = Param("against", "Outputs of", "arm")
-PROMPTS = Param("prompts", "Prompts", "page of prompts")
+AT_WORKLOAD = Param("at_workload", "Workload", "workload", is_of_study=True)
+AT_LOAD = Param("at_load", "Load", "load", is_of_study=True)
+AGAINST = Param("against", "Outputs of", "arm", is_of_study=True)
+PROMPTS = Param("prompts", "Prompts", "page of prompts", is_of_study=True)
 PER = Param("per", "Cost", "kind of cost")
 SLO_SHARE = Param("kept", "SLO met by", "share of requests")
 #: Text inputs.
@@ -77,7 +81,7 @@ LATENCY = Param("latency", "Latency", "latency")
 #: A text input.
 PERCENTILE = Param("percentile", "Percentile", "percentile")
 FRONTIER = Param("frontier", "Two goals", "pair of goals")
-#: Its filters, by the name of a dimension of `warehouse.queries.slices`; each may have several values.
+#: Its filters, by the name of a dimension of `warehouse.queries.slices`; each may have several values, of the study.
 SLICED: dict[str, Param] = {
     "study": Param("study", "Studies", "study"),
     "arm": Param("arms", "Arm", "arm"),
@@ -110,24 +114,11 @@ ADVICE_TAB = Param("advice_tab", "Table", "table")
 EXPLORE_TAB = Param("explore_tab", "Table", "table")
 RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
 ACCOUNT_TAB = Param("account_tab", "Part of the account", "part of the account")
-ALL = (
-    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, PERCENTILE, FRONTIER),
-    *SLICED.values(),
-    *(VALIDITY, BEGUN_FROM, BEGUN_TO),
-    *(BASELINE, CANDIDATES, HEAT_ROWS, READING, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
-    *(PER, SLO_SHARE, PRICE, UTILISATION),
-    *(FOR_STUDY, FOR_METRIC, FOR_LOAD),
-    *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB, ACCOUNT_TAB),
-)
-#: Parameters whose values depend on the study: they do not follow it to another one.
-OF_STUDY = frozenset(
-    param.key
-    for param in (RUN, CATEGORY, BASELINE, CANDIDATES, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS, *SLICED.values())
-)
+#: Every parameter of a widget.
+ALL = (*(value for value in tuple(globals().values()) if isinstance(value, Param)), *SLICED.values())
+OF_STUDY = frozenset(param.key for param in ALL if param.is_of_study or param in SLICED.values())
 #: Parameters that links of the navigation leave out: they lead to the list of dashboards, and to the newest jobs.
 NOT_IN_NAVIGATION = frozenset((DASHBOARD, BEFORE, FULL, FOR_STUDY.key, FOR_METRIC.key, FOR_LOAD.key))
-#: Pages that show one study: the newest with valid runs if none is chosen.
-STUDY_PAGES = frozenset(("results", "explore", "compare", "cost", "advice", "tune", "run"))
 
 
 def job_label(name: str, job_id: str) -> str:
@@ -141,4 +132,4 @@ def job_id_of(label: str) -> str:
 
 def page_file(name: str) -> Path:
     """The script of the page `name`, as `st.Page`, `st.page_link` and `st.switch_page` take it."""
-    return PAGES / name / "page.py"
+    return _PAGES / name / "page.py"

@@ -19,11 +19,11 @@ from tests.webapp.browser.conftest import Server, used
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
 from webapp.charts.theme import INKS
+from webapp.pages import PAGES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
-PAGES = 14
 #: Its link is opened by a middle click, the others' by their address.
 IN_A_NEW_TAB = "Explore"
 #: Of pages whose heading is not their name in the list.
@@ -77,7 +77,7 @@ def _walk(server: Server, page: Page, other: Page) -> Walk:
     page.wait_for_url(re.compile("metric="))
     open_listed(page, "Home")
     names = list(_listed_links(page))
-    assert len(names) == PAGES
+    assert len(names) == len(PAGES)
     results = {"job": label, "category": "repeat", "metric": "Time per output token p50"}
     views = {key: {"job": label} for key in names} | {"Results": results, "Explore": {"job": label, "mark": "Bar"}}
     walk = Walk(label, views, complaints)
@@ -196,11 +196,11 @@ def _bar(page: Page) -> Locator:
 
 
 def test_study_and_views_stay_from_every_page_to_every_other(walk: Walk) -> None:
-    assert len(walk.grounds) == len(walk.views) == PAGES  # each was looked at, and the way went on
+    assert len(walk.grounds) == len(walk.views) == len(PAGES)  # each was looked at, and the way went on
 
 
 def test_every_page_is_drawn_without_an_error_or_a_request_to_elsewhere(walk: Walk) -> None:
-    assert len(walk.grounds) == PAGES
+    assert len(walk.grounds) == len(PAGES)
     assert walk.complaints == []
 
 

@@ -1,20 +1,52 @@
-"""Every page is imported before the first visitor, and is made as the recipe for pages says."""
+"""Every page is made as its declaration says, and is imported before the first visitor."""
 
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from webapp.pages import PAGES
 from webapp.server import asgi
+from webapp.shared.page import Page, Section
 
-PAGES = sorted(f"webapp.pages.{route.path.removeprefix('/')}.page" for route in asgi.page_routes())
-
-
-def test_every_page_is_imported_before_the_first_visitor() -> None:
-    assert sorted(asgi._WARM) == PAGES
+every_page = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_importing_a_page_shows_nothing_and_gives_the_function_that_does(page: str) -> None:
-    assert callable(importlib.import_module(page).show_page)
+def test_every_page_has_an_address_and_is_imported_before_the_first_visitor() -> None:
+    assert [route.path for route in asgi.page_routes()] == [f"/{address}" for address in PAGES]
+    assert tuple(f"webapp.pages.{address}.page" for address in PAGES) == asgi._WARM
+
+
+def test_the_navigation_lists_each_section_once_and_pages_by_their_place() -> None:
+    places = [(list(Section).index(page.section), page.place) for page in PAGES.values()]
+    assert places == sorted(set(places))
+    assert len({page.title for page in PAGES.values()}) == len(PAGES)
+
+
+def test_no_former_address_is_that_of_a_page() -> None:
+    assert not {moved.removeprefix("/") for moved in asgi.MOVED} & set(PAGES)
+    assert set(asgi.MOVED.values()) <= set(PAGES)
+
+
+@every_page
+def test_importing_a_page_shows_nothing_and_gives_the_function_that_does(page: Page) -> None:
+    assert callable(importlib.import_module(page.module).show_page)
+
+
+@every_page
+def test_pages_whose_figures_can_be_pinned_have_a_module_that_draws_them(page: Page) -> None:
+    assert page.has_figures == page.file.with_name("figures.py").is_file()
+    if page.has_figures:
+        assert callable(importlib.import_module(f"{page.package}.figures").figures)
+
+
+def test_the_list_of_pages_imports_none_of_them() -> None:
+    code = "import sys, webapp.pages; print([name for name in sys.modules if name.endswith('.page')])"
+    ran = subprocess.run(
+        (sys.executable, "-c", code), cwd=Path(asgi.__file__).parents[2], capture_output=True, check=True
+    )
+    assert ran.stdout.decode().strip() == "['webapp.shared.page']"

@@ -9,10 +9,10 @@ import streamlit as st
 from lab.access import Change
 from webapp.access import visitor
 from webapp.access.gate import gate
-from webapp.links.dialog import LINKS_TAB
 from webapp.pages.account import links, password, tokens, users
 from webapp.shared import url_params, url_widgets
 from webapp.shared.errors import show_user_errors
+from webapp.shared.share_dialog import LINKS_TAB
 from webapp.shared.text import literal
 
 

@@ -13,6 +13,7 @@ from webapp.access import visitor
 from webapp.access.gate import gate
 from webapp.pages.account import changes
 from webapp.shared import published_data
+from webapp.shared.columns import DAY, Column, columns
 from webapp.shared.errors import callback
 from webapp.shared.text import literal
 
@@ -20,12 +21,9 @@ _PART = "users"
 _CHOSEN, _ROLE = "account-user", "account-role"
 #: Key in the session's state: how many were added, so that the form is empty for the next.
 _ADDED = "account-users-added"
-_COLUMNS = {
-    "name": st.column_config.TextColumn("Name", pinned=True),
-    "role": st.column_config.TextColumn("Role"),
-    "state": st.column_config.TextColumn("State"),
-    "added": st.column_config.DateColumn("Added", format="YYYY-MM-DD"),
-}
+_COLUMNS = columns(
+    pinned="name", name=Column("Name"), role=Column("Role"), state=Column("State"), added=Column("Added", DAY)
+)
 
 
 def show() -> None:

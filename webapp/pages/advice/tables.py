@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from lab.advice import Advice, Measured
 from lab.advice.prediction import Prediction
-from webapp.shared.tables import columns
+from webapp.shared.columns import Column, columns
 
 SIGNS = {"enable": "▲ enable", "do not enable": "▼ do not enable", "measure this next": "? measure this next"}
 _RUNS = [
@@ -95,31 +93,30 @@ def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["rule", "cells", "where"]).sort_values("cells", ascending=False, kind="stable")
 
 
-_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
-VERDICT_COLUMNS: dict[str, Any] = columns(
-    *("workload", "pattern", "concurrency", "arm", "k", "low", "high"), pinned="workload"
-) | {
-    "action": _text("Verdict"),
-    "speedup": _number("Speed-up", format="%.2f×", help="Output throughput relative to the baseline"),
-}
-CHECKLIST_COLUMNS: dict[str, Any] = {
-    "rule": _text("Rule of thumb, applied to these runs", width="large"),
-    "cells": _number("Cells", format="%d", width="small", help="The number of workloads and loads it applies to"),
-    "where": _text("Where", width="large"),
-}
-RUN_COLUMNS: dict[str, Any] = columns("arm", "workload", "pattern", "concurrency", "k", "run_id") | {
-    "alpha": _number("Alpha", format="%.2f", help="Share of rounds whose first drafted token was accepted"),
-    "break_even_alpha": _number("Break-even alpha", format="%.2f", help="Above it, drafting k tokens pays"),
-    "predicted_length": _number("Tokens per round, predicted", format="%.2f", help="Tau of alpha and k"),
-    "length": _number("Tokens per round, measured", format="%.2f", help="1 + accepted tokens per round"),
-    "predicted_speedup": _number("Speed-up, predicted", format="%.2f×", help="Tau / (k × draft cost + 1)"),
-    "speedup": _number("Speed-up, measured", format="%.2f×", help="Relative to the baseline's run of that repeat"),
-    "draft_cost": _number("Draft cost", format="%.3f", help="Time of a draft step relative to a target step"),
-    "draft_cost_from": _text("Source of the draft cost"),
-    "implied_draft_cost": _number(
+VERDICT_COLUMNS = columns(
+    *("workload", "pattern", "concurrency", "arm", "k", "speedup", "low", "high"),
+    pinned="workload",
+    action=Column("Verdict"),
+)
+CHECKLIST_COLUMNS = columns(
+    rule=Column("Rule of thumb, applied to these runs", width="large"),
+    cells=Column("Cells", "%d", "The number of workloads and loads it applies to", width="small"),
+    where=Column("Where", width="large"),
+)
+RUN_COLUMNS = columns(
+    *("arm", "workload", "pattern", "concurrency", "k", "run_id"),
+    alpha=Column("Alpha", "%.2f", "Share of rounds whose first drafted token was accepted"),
+    break_even_alpha=Column("Break-even alpha", "%.2f", "Above it, drafting k tokens pays"),
+    predicted_length=Column("Tokens per round, predicted", "%.2f", "Tau of alpha and k"),
+    length=Column("Tokens per round, measured", "%.2f", "1 + accepted tokens per round"),
+    predicted_speedup=Column("Speed-up, predicted", "%.2f×", "Tau / (k × draft cost + 1)"),
+    speedup={"label": "Speed-up, measured", "help": "Relative to the baseline's run of that repeat"},
+    draft_cost=Column("Draft cost", "%.3f", "Time of a draft step relative to a target step"),
+    draft_cost_from=Column("Source of the draft cost"),
+    implied_draft_cost=Column(
         "Implied draft cost",
-        format="%.3f",
-        help="Computed from the run's own speed-up and tokens per round; includes verification",
+        "%.3f",
+        "Computed from the run's own speed-up and tokens per round; includes verification",
     ),
-    "best_k": _number("Best k in theory", format="%d", help="At that draft cost; empty if drafting is free"),
-}
+    best_k=Column("Best k in theory", "%d", "At that draft cost; empty if drafting is free"),
+)

@@ -1,1 +1,7 @@
 """The Compare page."""
+
+from webapp.shared.page import Page, Section
+
+PAGE = Page(
+    __name__, "Compare", ":material/compare_arrows:", Section.UNDERSTAND, place=3, is_of_study=True, has_figures=True
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
@@ -27,33 +28,6 @@ from webapp.shared.url_params import Param
 MAX_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
 _NARROW = 250
-#: The figures of all cells, and those of one workload and load.
-OF_ALL, OF_CELL = ("heat", "break-even", "surface", "matrix", "quality"), ("positions", "steps", "ecdf")
-_IGNORED: Mapping[str, tuple[Param, ...]] = {
-    "heat": (url_params.AT_WORKLOAD, url_params.AT_LOAD),
-    "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS, url_params.READING),
-    "surface": (
-        url_params.AT_WORKLOAD,
-        url_params.AT_LOAD,
-        url_params.HEAT_ROWS,
-        url_params.READING,
-        url_params.METRIC,
-    ),
-    "quality": (
-        url_params.AT_WORKLOAD,
-        url_params.AT_LOAD,
-        url_params.HEAT_ROWS,
-        url_params.READING,
-        url_params.METRIC,
-    ),
-    "matrix": (
-        *(url_params.AT_WORKLOAD, url_params.AT_LOAD, url_params.BASELINE),
-        *(url_params.HEAT_ROWS, url_params.READING, url_params.METRIC),
-    ),
-    "positions": (url_params.HEAT_ROWS, url_params.READING),
-    "steps": (url_params.HEAT_ROWS, url_params.READING, url_params.METRIC),
-    "ecdf": (url_params.HEAT_ROWS, url_params.READING),
-}
 _MAX_FIGURES = 256
 #: What a session or prompts of several lengths are drawn by.
 _GRAINS: Mapping[Literal["turn", "context"], str] = {"turn": "Turn of the session", "context": "Context up to (tokens)"}
@@ -71,7 +45,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
 def figure(key: str, parameters: Mapping[str, Sequence[str]], mode: Mode) -> Figure | None:
     """One figure, or None without rows. Cached: a parameter that it does not depend on does not draw it again."""
-    ignored = {param.key for param in _IGNORED[key]}
+    ignored = {param.key for param in _FIGURES[key].ignores}
     relevant = tuple((name, tuple(values)) for name, values in parameters.items() if name not in ignored)
     return _figure(key, relevant, mode)
 
@@ -79,7 +53,7 @@ def figure(key: str, parameters: Mapping[str, Sequence[str]], mode: Mode) -> Fig
 @published_data.cached_by_publication(_MAX_FIGURES)
 def _figure(key: str, parameters: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode) -> Figure | None:
     choice = selection.parse(dict(parameters))
-    return _FIGURES[key](choice, styles_of(choice, mode), mode)
+    return _FIGURES[key].draw(choice, styles_of(choice, mode), mode)
 
 
 def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
@@ -248,13 +222,26 @@ def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ..
     return tuple(style for style in styles if style.arm in arms)
 
 
-_FIGURES: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {
-    "heat": _heat,
-    "break-even": crossing,
-    "surface": _surface,
-    "quality": _quality,
-    "matrix": _matrix,
-    "positions": _positions,
-    "steps": _steps,
-    "ecdf": _ecdf,
+@dataclass(frozen=True)
+class _Declared:
+    """A figure of this page. `of_cell`: it shows one workload and load. `ignores`: what does not change it."""
+
+    draw: Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]
+    ignores: tuple[Param, ...]
+    of_cell: bool = False
+
+
+_CELL, _HEAT = (url_params.AT_WORKLOAD, url_params.AT_LOAD), (url_params.HEAT_ROWS, url_params.READING)
+#: By key, in the order of the page.
+_FIGURES: Mapping[str, _Declared] = {
+    "heat": _Declared(_heat, _CELL),
+    "break-even": _Declared(crossing, (url_params.AT_LOAD, *_HEAT)),
+    "surface": _Declared(_surface, (*_CELL, *_HEAT, url_params.METRIC)),
+    "matrix": _Declared(_matrix, (*_CELL, *_HEAT, url_params.METRIC, url_params.BASELINE)),
+    "quality": _Declared(_quality, (*_CELL, *_HEAT, url_params.METRIC)),
+    "positions": _Declared(_positions, _HEAT, of_cell=True),
+    "steps": _Declared(_steps, (*_HEAT, url_params.METRIC), of_cell=True),
+    "ecdf": _Declared(_ecdf, _HEAT, of_cell=True),
 }
+#: The figures of all cells, and those of one workload and load.
+OF_ALL, OF_CELL = (tuple(key for key, one in _FIGURES.items() if one.of_cell == of_cell) for of_cell in (False, True))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import pandas as pd
-import streamlit as st
 
 from lab.comparison.acceptance import Acceptance
 from lab.comparison.breakeven import BreakEven, sentence
@@ -28,10 +27,9 @@ from webapp.charts.axes import without_wide
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare.data import LATENCIES
 from webapp.pages.compare.selection import Choice
-from webapp.shared.tables import columns, metric_column
+from webapp.shared.columns import Column, columns, of_metric
 
 _LENGTH = BY_NAME["acceptance_length"]
-_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 #: The column or row of geometric means.
 MEAN = "geom. mean"
 #: Points of a curve; a screen shows no more.
@@ -258,16 +256,14 @@ def _bounds(found: Interval) -> str:
     return bounds(found.value, found.low, found.high, decimals=2)
 
 
-MATRIX: dict[str, Any] = {
-    "target": _text("Target"),
-    **columns("arm", "k"),
-    "category": _text("Category"),
-    "length": metric_column(_LENGTH),
-    "low": _number("95 % from", format="%.2f", help="Over prompts; all turns of a session are one observation"),
-    "high": _number("95 % to", format="%.2f"),
-    "prompts": _number("Prompts", format="%,d"),
-    "rounds": _number("Rounds", format="%,d"),
-}
+_END = "Empty: beyond the measured range, or no interval"
+MATRIX = columns(
+    *("target", "arm", "k", "category", "prompts"),
+    length=of_metric(_LENGTH),
+    low={"format": "%.2f", "help": "Over prompts; all turns of a session are one observation", "width": None},
+    high={"format": "%.2f", "width": None},
+    rounds=Column("Rounds", "%,d"),
+)
 
 
 def surface_table(cells: pd.DataFrame) -> pd.DataFrame:
@@ -276,20 +272,16 @@ def surface_table(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[names]
 
 
-SURFACE: dict[str, Any] = {
-    **columns("arm"),
-    "context_tokens": _number("Context up to (tokens)", format="%,d"),
-    "concurrency": _number("Concurrency", format="%d"),
-    "gain": _number(
-        "Gain [95 %]", format="%.2f×", help="Time per output token, baseline / arm: above 1 the arm is faster"
-    ),
-    "low": _number("95 % from", format="%.2f"),
-    "high": _number("95 % to", format="%.2f"),
-    "word": _text("Verdict"),
-    "length": metric_column(_LENGTH),
-    "needed": _text("Breaks even at length [95 %]", help="The price of a round in plain steps: length / gain"),
-    "requests": _number("Requests", format="%,d"),
-}
+SURFACE = columns(
+    *("arm", "concurrency", "requests"),
+    context_tokens=Column("Context up to (tokens)", "%,d"),
+    gain=Column("Gain [95 %]", "%.2f×", "Time per output token, baseline / arm: above 1 the arm is faster"),
+    low={"format": "%.2f", "width": None},
+    high={"format": "%.2f", "width": None},
+    word=Column("Verdict"),
+    length=of_metric(_LENGTH),
+    needed=Column("Breaks even at length [95 %]", help="The price of a round in plain steps: length / gain"),
+)
 
 
 def ecdf(histograms: pd.DataFrame) -> pd.DataFrame:
@@ -334,16 +326,14 @@ def crossings_table(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-CROSSINGS: dict[str, Any] = {
-    **columns("arm", "workload"),
-    "answer": _text("Against the baseline", help="Concurrency: requests in flight"),
-    "concurrency": _number("Crosses 1× at concurrency", format="%.1f"),
-    "low": _number("95 % from", format="%.1f", help="Empty: beyond the measured range, or no interval"),
-    "high": _number("95 % to", format="%.1f", help="Empty: beyond the measured range, or no interval"),
-    "sure": st.column_config.CheckboxColumn(
-        "Sure", help="Whether the intervals on both sides of the crossing exclude 1×"
-    ),
-}
+CROSSINGS = columns(
+    *("arm", "workload"),
+    answer=Column("Against the baseline", help="Concurrency: requests in flight"),
+    concurrency=Column("Crosses 1× at concurrency", "%.1f"),
+    low={"format": "%.1f", "help": _END, "width": None},
+    high={"format": "%.1f", "help": _END, "width": None},
+    sure=Column("Sure", help="Whether the intervals on both sides of the crossing exclude 1×", is_flag=True),
+)
 
 
 def percentiles_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -357,11 +347,13 @@ def _names() -> list[str]:
     return [f"p{percent}" for percent in PERCENTILE_RANKS]
 
 
-PERCENTILES: dict[str, Any] = {
-    "latency": _text("Latency", pinned=True),
-    **columns("arm", pinned="latency"),
-    "requests": _number("Requests", format="%,d", help="All repeats together"),
-} | {name: _number(f"{name} (ms)", format="%,.1f") for name in _names()}
+PERCENTILES = columns(
+    "arm",
+    pinned="latency",
+    latency=Column("Latency"),
+    requests={"help": "All repeats together"},
+    **{name: Column(f"{name} (ms)", "%,.1f") for name in _names()},
+)
 
 
 def qualities(found: Sequence[ArmQuality], candidates: Sequence[str]) -> pd.DataFrame:
@@ -408,14 +400,14 @@ def _points(difference: Interval) -> str:
     return f"{100 * difference.value:+.1f} [{ends}]"
 
 
-QUALITIES = columns("arm", "workload") | {
-    "quality": st.column_config.TextColumn("Answers are"),
-    "score": st.column_config.NumberColumn("Score (%)", format="%.1f"),
-    "baseline_score": st.column_config.NumberColumn("Baseline (%)", format="%.1f"),
-    "difference": st.column_config.TextColumn("Difference (points) [95 %]", width="medium"),
-    "prompts": st.column_config.NumberColumn("Prompts", format="%d"),
-    "more": st.column_config.NumberColumn("Prompts needed", format="%d", help="About how many would decide"),
-    "sampled": st.column_config.TextColumn("Sampled answers: difference"),
-    "p": st.column_config.NumberColumn("p", format="%.3f"),
-    "power": st.column_config.NumberColumn("Power (%)", format="%.0f"),
-}
+QUALITIES = columns(
+    *("arm", "workload", "prompts"),
+    quality=Column("Answers are"),
+    score=Column("Score (%)", "%.1f"),
+    baseline_score=Column("Baseline (%)", "%.1f"),
+    difference=Column("Difference (points) [95 %]", width="medium"),
+    more=Column("Prompts needed", "%d", "About how many would decide"),
+    sampled=Column("Sampled answers: difference"),
+    p=Column("p", "%.3f"),
+    power=Column("Power (%)", "%.0f"),
+)

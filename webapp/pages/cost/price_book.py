@@ -18,6 +18,7 @@ from warehouse.app_db.price_book import Entry, price_from
 from webapp.access import visitor
 from webapp.pages.cost import data
 from webapp.shared import undo_banner
+from webapp.shared.columns import DAY, MINUTE, Column, columns
 from webapp.shared.errors import callback
 from webapp.shared.text import literal
 
@@ -81,22 +82,19 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _config() -> dict[str, Any]:
-    numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    states, colours = [_IN_FORCE, _WITHDRAWN], ["green", "gray"]
-    return {
-        "state": st.column_config.MultiselectColumn("State", options=states, color=colours, width=90),
-        "number": numbers("Entry", format="%d", width=55),
-        "hardware": text("Hardware", width=140),
-        "from": st.column_config.DateColumn("From", format="YYYY-MM-DD", width=90),
-        "per_hour": numbers("Per hour", format="%,.4g", width=75),
-        "currency": text("Currency", width=75),
-        "how": text("Acquired", width=85),
-        "electricity": numbers(
-            "Electricity per kWh", format="%.4g", help="Where the hourly price does not include it", width=125
-        ),
-        "source": text("Source", width=230),
-        "added": st.column_config.DatetimeColumn("Added (UTC)", format="YYYY-MM-DD HH:mm"),
-    }
+    return columns(
+        pinned="",
+        state=Column("State", width=90, states={_IN_FORCE: "green", _WITHDRAWN: "gray"}),
+        number=Column("Entry", "%d", width=55),
+        hardware={"width": 140},
+        per_hour=Column("Per hour", "%,.4g", width=75),
+        currency={"width": 75},
+        how=Column("Acquired", width=85),
+        electricity=Column("Electricity per kWh", "%.4g", "Where the hourly price does not include it", width=125),
+        source={"width": 230},
+        added=Column("Added (UTC)", MINUTE),
+        **{"from": Column("From", DAY, width=90)},
+    )
 
 
 def _show_withdraw(in_force: Sequence[Entry]) -> None:

@@ -8,14 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from lab.metrics.number_format import number
 from lab.study import Slo
 from warehouse.queries.costs import ArmCost, meets_slo, saving_words
 from webapp.pages.cost.selection import MEASURES
 from webapp.shared.cards import Card
-from webapp.shared.tables import columns
+from webapp.shared.columns import Column, columns
 from webapp.shared.text import count
 
 _WHERE = ["arm", "verdict", "workload", "concurrency"]
@@ -105,7 +104,6 @@ def slo_bounds(slo: Slo) -> str:
 
 
 def table_config(currency: str) -> dict[str, Any]:
-    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     money = {
         "per_million_output_tokens": (f"Per 10⁶ output ({currency})", "A million output tokens"),
         "with_start_up": ("With start-up", "Includes each run's share of the engine's start"),
@@ -113,28 +111,25 @@ def table_config(currency: str) -> dict[str, Any]:
         "per_million_tokens": ("Per 10⁶, all", "A million tokens, input and output together"),
         "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "GPUs only"),
     }
-    return {
-        **columns("arm", "verdict", "workload", "pattern", "concurrency", "currency"),
+    return columns(
+        *("arm", "workload", "pattern", "concurrency", "currency"),
+        pinned="arm",
+        verdict={"width": 108},
+        per_request=Column("Per request", "%.3g", width="small"),
+        at_peak=Column("Peak", help="This arm's highest throughput on the workload", is_flag=True),
+        saving=Column("Saving [95 %]", "%.1f", "Share of the baseline's cost; negative: it costs more", width=150),
+        saving_low=Column("95 % from (%)", "%.1f", "Empty with one repeat"),
+        saving_high=Column("95 % to (%)", "%.1f"),
+        within_slo=Column("Within SLO (%)", "%.1f", "Share of the requests sent; failed requests are outside"),
+        meets_slo=Column("Meets the SLO", help="Whether enough of its requests are within it"),
+        kwh_per_million_output_tokens=Column("Energy (kWh per 10⁶)", "%.4g", "Per 10⁶ output tokens"),
+        price_per_hour=Column("Price of a working hour", "%,.4g", "In the row's currency"),
+        price_source=Column("Source of the price"),
         **{
-            name: number(title, format="%,.4g", width=115 if name == _FIRST else 88, help=explanation)
+            name: Column(title, "%,.4g", explanation, width=115 if name == _FIRST else 88)
             for name, (title, explanation) in money.items()
         },
-        "per_request": number("Per request", format="%.3g", width="small"),
-        "verdict": text("Verdict", width=108),
-        "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's highest throughput on the workload"),
-        "saving": number(
-            "Saving [95 %]", format="%.1f", width=150, help="Share of the baseline's cost; negative: it costs more"
-        ),
-        "saving_low": number("95 % from (%)", format="%.1f", help="Empty with one repeat"),
-        "saving_high": number("95 % to (%)", format="%.1f"),
-        "within_slo": number(
-            "Within SLO (%)", format="%.1f", help="Share of the requests sent; failed requests are outside"
-        ),
-        "meets_slo": text("Meets the SLO", help="Whether enough of its requests are within it"),
-        "kwh_per_million_output_tokens": number("Energy (kWh per 10⁶)", format="%.4g", help="Per 10⁶ output tokens"),
-        "price_per_hour": number("Price of a working hour", format="%,.4g", help="In the row's currency"),
-        "price_source": text("Source of the price"),
-    }
+    )
 
 
 def price_sentence(costs: Sequence[ArmCost], utilisation: float | None) -> str:

@@ -19,13 +19,12 @@ from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
 from webapp.access import visitor
 from webapp.charts.theme import Mode
-from webapp.links import dialog
 from webapp.pages.dashboards import arranging, html_export, render_pins, variables
-from webapp.pages.dashboards.pin_dialog import choose_moment
-from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
-from webapp.shared import downloads, published_data, undo_banner
+from webapp.pages.dashboards.render_pins import RenderedPin
+from webapp.shared import downloads, published_data, share_dialog, undo_banner
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
+from webapp.shared.pin_dialog import choose_moment
 from webapp.shared.tables import written
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import DASHBOARD, FULL, View, page_file
@@ -117,7 +116,7 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
             is_edited = not is_full and _show_switches(dashboard)
             _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
-                dialog.show(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
+                share_dialog.show(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
                 _show_duplicate(dashboard)
                 html_export.show_button(dashboard, shown, _link(dashboard))
     return is_edited
@@ -320,7 +319,7 @@ def _show_foot(card: RenderedPin) -> None:
             st.caption(f":material/sync: newest data: {moment(card.about.as_of)}", width="content")
         else:
             st.caption(f":material/history: data as of {moment(as_of)}", width="content")
-        if card.view.page not in FIGURES:
+        if not render_pins.has_page(card.pin.shown):
             return
         st.page_link(
             page_file(card.view.page),

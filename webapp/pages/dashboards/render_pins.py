@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urljoin
@@ -14,30 +14,11 @@ from warehouse.app_db.pins import TEXT, Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
-from webapp.pages.advice import figures as advice_figures
-from webapp.pages.compare import figures as compare_figures
-from webapp.pages.cost import figures as cost_figures
-from webapp.pages.explore import figures as explore_figures
-from webapp.pages.results import figures as results_figures
-from webapp.pages.run import figures as run_figures
-from webapp.pages.sql import figures as sql_figures
-from webapp.pages.tune import figures as tune_figures
+from webapp.pages import PAGES
 from webapp.shared import published_data
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
 
-#: Path in the URL -> the function that draws the page's figures from its link's parameters; the pages of
-#: `pin_dialog.PAGES`.
-FIGURES: dict[str, Callable[[Mapping[str, Sequence[str]], Mode], list[Figure]]] = {
-    "results": results_figures.figures,
-    "compare": compare_figures.figures,
-    "advice": advice_figures.figures,
-    "explore": explore_figures.figures,
-    "cost": cost_figures.figures,
-    "run": run_figures.figures,
-    "sql": sql_figures.figures,
-    "tune": tune_figures.figures,
-}
 #: Page, parameters and point in time -> the figures, or why there are none.
 Pages = dict[tuple[str, str, datetime | None], list[Figure] | str]
 _GONE = "This figure cannot be shown: its study, metric or rows no longer exist."
@@ -62,6 +43,11 @@ class RenderedPin:
     @property
     def view(self) -> View:
         return view_of(self.pin)
+
+
+def has_page(shown: PinnedFigure) -> bool:
+    """Whether the page that draws the figure exists in this version."""
+    return shown.page in PAGES and PAGES[shown.page].has_figures
 
 
 def view_of(pin: Pin) -> View:
@@ -97,10 +83,10 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
 
 def _figures(shown: PinnedFigure, mode: Mode) -> list[Figure] | str:
     """The page's figures, or why there are none, so that the dashboard's other pins are drawn all the same."""
-    if shown.page not in FIGURES:
+    if not has_page(shown):
         return f"This version of Drafthouse has no page {shown.page!r}."
     try:
-        return FIGURES[shown.page](shown.parameters, mode)
+        return PAGES[shown.page].figures(shown.parameters, mode)
     except UserError as error:
         return f"This figure cannot be drawn: {error}"
     except (LookupError, *DATABASE_ERRORS):

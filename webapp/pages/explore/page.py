@@ -17,9 +17,10 @@ from webapp.pages.explore import drawer, figures, filters
 from webapp.pages.explore.figures import ALWAYS, Shown, within
 from webapp.pages.explore.selection import Selection, parse
 from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared.columns import Column, columns, declared, of_metric
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import columns, metric_column, show_table
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 
@@ -210,15 +211,11 @@ def _counted(table: pd.DataFrame) -> pd.DataFrame:
 
 def run_config(view: Selection) -> dict[str, Any]:
     axes = _AXES | {view.metric.column: view.metric}
+    steps = {axis.column: Column(axis.label, "%,d") for axis in OF_REQUESTS}
     numbers = {name: _number(axes[name]) for name in (*view.numbers, *ALWAYS)}
-    steps = {axis.column: st.column_config.NumberColumn(axis.label, format="%,d") for axis in OF_REQUESTS}
-    return {
-        **_words(),
-        **steps,
-        **columns("repeat", "is_valid"),
-        "run_id": st.column_config.LinkColumn("Run", display_text="open", width=60, pinned=True),
-        **numbers,
-        "source": st.column_config.TextColumn("Source", help="Where the run comes from"),
+    shown: dict[str, Column] = _words() | steps | numbers
+    return columns("repeat", "is_valid", pinned="arm", **shown, source={"help": "Where the run comes from"}) | {
+        "run_id": Column("Run", width=60, link_text="open").config(pinned=True),
         "job_id": None,
         "started_at": None,  # the run's page has it
     }
@@ -233,24 +230,25 @@ def group_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_config(view: Selection) -> dict[str, Any]:
-    number, latency = st.column_config.NumberColumn, view.latency.column.upper()
-    return {
+    latency = view.latency.column.upper()
+    return columns(
+        "runs",
+        pinned="arm",
         **_words(),
-        **columns("runs"),
-        "values": number("Values", format="%,d", help="Number of requests, or of their tokens or chunks"),
-        **{f"p{q}": number(f"{latency} p{q} (ms)", format="%,.4g") for q in PERCENTILES},
-    }
+        values=Column("Values", "%,d", "Number of requests, or of their tokens or chunks"),
+        **{f"p{q}": Column(f"{latency} p{q} (ms)", "%,.4g") for q in PERCENTILES},
+    )
 
 
-def _words() -> dict[str, Any]:
-    dimensions = {axis.column: st.column_config.TextColumn(axis.label) for axis in (*DIMENSIONS, *OF_REQUESTS)}
-    return dimensions | columns("arm", "concurrency", "k")
+def _words() -> dict[str, Column]:
+    dimensions = {axis.column: Column(axis.label) for axis in (*DIMENSIONS, *OF_REQUESTS)}
+    return dimensions | {name: declared(name) for name in ("arm", "concurrency", "k")}
 
 
-def _number(axis: Axis) -> Any:
+def _number(axis: Axis) -> Column:
     if (metric := BY_NAME.get(axis.column)) is not None:
-        return metric_column(metric)
-    return st.column_config.NumberColumn(axis.title, format="%,.4g", help=axis.about or None)
+        return of_metric(metric)
+    return Column(axis.title, "%,.4g", axis.about or None)
 
 
 if __name__ == "__main__":

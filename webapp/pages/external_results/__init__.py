@@ -1,1 +1,5 @@
 """The External results page: imported result files and published figures."""
+
+from webapp.shared.page import Page, Section
+
+PAGE = Page(__name__, "External results", ":material/groups:", Section.SHARE, place=3, former_addresses=("others",))

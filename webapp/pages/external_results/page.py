@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -13,8 +12,9 @@ from lab.errors import UserError
 from webapp.access import visitor
 from webapp.pages.external_results import data
 from webapp.shared import undo_banner, uploads, url_params, url_widgets
+from webapp.shared.columns import Column, columns
 from webapp.shared.errors import callback, show_user_errors
-from webapp.shared.tables import columns, show_table
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
 
@@ -33,26 +33,22 @@ _LABELS = {
     "method": ("Method", "eagle3", "Of speculation: none, draft_model, eagle3, ngram, ..."),
     "dataset": ("Dataset", "ShareGPT", "Where the prompts are from"),
 }
-_NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
-_COLUMNS: dict[str, Any] = columns("target", "hardware", "engine_version", "dataset") | {
-    "metric": _TEXT("Metric", help="As the source names it", pinned=True),
-    "printed": _TEXT("Printed", help="The digits as printed"),
-    "unit": _TEXT("Unit"),
-    "scale": _TEXT("Scale", help="Absolute, or relative to the source's own baseline"),
-    "ratio_to_baseline": _NUMBER("Ratio to its baseline", format="%.2f×"),
-    "method": _TEXT("Method"),
-    "num_speculative_tokens": _NUMBER("Drafted tokens", format="%d"),
-    "draft_model": _TEXT("Draft model"),
-    "engine": _TEXT("Engine"),
-    "access_pattern": _TEXT("Access pattern"),
-    "load": _TEXT("Load"),
-    "study": _TEXT("Experiment"),
-    "price_usd_per_hour": _NUMBER("Price (USD/h)", format="%.2f"),
-    "note": _TEXT("Note", width="large"),
-    "published": _NUMBER("Published", format="%.4g"),
-    "here": _NUMBER("Measured here", format="%.4g"),
-    "ratio": _NUMBER("Here / published", format="%.2f×"),
-}
+_COLUMNS = columns(
+    *("target", "hardware", "method", "draft_model", "engine", "engine_version", "dataset", "load", "unit"),
+    pinned="metric",
+    metric=Column("Metric", help="As the source names it"),
+    printed=Column("Printed", help="The digits as printed"),
+    scale=Column("Scale", help="Absolute, or relative to the source's own baseline"),
+    ratio_to_baseline=Column("Ratio to its baseline", "%.2f×"),
+    num_speculative_tokens=Column("Drafted tokens", "%d"),
+    access_pattern=Column("Access pattern"),
+    study={"label": "Experiment"},
+    price_usd_per_hour=Column("Price (USD/h)", "%.2f"),
+    note=Column("Note", width="large"),
+    published=Column("Published", "%.4g"),
+    here=Column("Measured here", "%.4g"),
+    ratio=Column("Here / published", "%.2f×"),
+)
 
 
 def show_page() -> None:

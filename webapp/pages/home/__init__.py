@@ -1,1 +1,5 @@
 """The Home page."""
+
+from webapp.shared.page import Page, Section
+
+PAGE = Page(__name__, "Home", ":material/home:", Section.MEASURE, place=1)

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
-import streamlit as st
 
 from jobs.host_report import Finding
 from jobs.table import Job
@@ -17,6 +16,7 @@ from lab.metrics.number_format import number
 from warehouse.queries.comparing import headlines as queries
 from warehouse.queries.comparing.headlines import ArmHeadline, Headline
 from webapp.shared import published_data
+from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.run_counts import RunCounts
 from webapp.shared.text import duration, literal, moment
 from webapp.shared.verdicts.tables import SIGNS
@@ -72,26 +72,25 @@ def _ratio_words(ratio: Interval | None) -> str:
 
 
 def headline_config() -> dict[str, Any]:
-    numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    return {
-        "target": text("Target", pinned=True, width=90),
-        "verdict": text(
-            "Verdict", width=100, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
+    return columns(
+        pinned="target",
+        target={"width": 90},
+        verdict={
+            "width": 100,
+            "help": "Strict: with 95 % confidence no verdict of the whole study is false (Holm)",
+        },
+        arm={"label": "Surest arm", "width": 120},
+        mean=Column(
+            "Speed-up over all cells", help="Geometric mean of output throughput over the baseline's", width=145
         ),
-        "arm": text("Surest arm", width=120),
-        "mean": text(
-            "Speed-up over all cells", width=145, help="Geometric mean of output throughput over the baseline's"
+        cost=Column(
+            "Per 10⁶ output tokens", help="In its surest cell, at the study's price or the price book's", width=120
         ),
-        "cost": text(
-            "Per 10⁶ output tokens",
-            width=120,
-            help="In its surest cell, at the study's price or the price book's",
-        ),
-        "open": st.column_config.LinkColumn("Study", display_text="Results", width=64),
-        "cells": numbers("Cells", format="%d", help="Workloads × loads in which the arm was compared"),
-        "arms": numbers("Arms", format="%d", help="Candidates from which the surest was chosen"),
-        "hardware": text("Hardware"),
-    }
+        open=Column("Study", width=64, link_text="Results"),
+        cells=Column("Cells", "%d", "Workloads × loads in which the arm was compared"),
+        arms=Column("Arms", "%d", "Candidates from which the surest was chosen"),
+        hardware={},
+    )
 
 
 def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
@@ -145,19 +144,17 @@ def run_counts(row: Mapping[Hashable, Any]) -> RunCounts:
 
 
 def ended_config() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    states = ["done", "failed", "cancelled", "imported", NOT_QUEUED]
-    colours = ["green", "red", "orange", "gray", "gray"]
-    return {
-        "state": st.column_config.MultiselectColumn("State", options=states, color=colours, width=95),
-        "study": text("Study", width=160),
-        "target": text("Target", width=105),
-        "runs": text("Runs", width=95),
-        "took": text("Took", width=75),
-        "ended": st.column_config.DatetimeColumn("Ended (UTC)", format="YYYY-MM-DD HH:mm", width=125),
-        "error": text("Error", width=150),
-        "open": st.column_config.LinkColumn("Open", display_text="Results", width=70),
-    }
+    colours = {"done": "green", "failed": "red", "cancelled": "orange", "imported": "gray", NOT_QUEUED: "gray"}
+    return columns(
+        state=Column("State", width=95, states=colours),
+        study={"width": 160},
+        target={"width": 105},
+        runs=Column("Runs", width=95),
+        took=Column("Took", width=75),
+        ended=Column("Ended (UTC)", MINUTE, width=125),
+        error={"width": 150},
+        open=Column("Open", width=70, link_text="Results"),
+    )
 
 
 def _results_link(job_id: str) -> str:

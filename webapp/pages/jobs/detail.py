@@ -14,6 +14,7 @@ from lab.study.parsing import study_to_toml
 from webapp.access import visitor
 from webapp.pages.jobs import runs
 from webapp.shared import published_data, url_params
+from webapp.shared.columns import SECOND, Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.job_badge import show_badge
 from webapp.shared.text import literal, moment
@@ -115,16 +116,16 @@ def _show_log(job_id: str) -> None:
 
 
 def _show_events(engine: sa.Engine, job_id: str) -> None:
-    columns = ["at", "kind", "actor", "detail"]
-    rows = [{name: getattr(event, name) for name in columns} for event in queue.events(engine, job_id)]
+    names = ["at", "kind", "actor", "detail"]
+    rows = [{name: getattr(event, name) for name in names} for event in queue.events(engine, job_id)]
     st.dataframe(
-        pd.DataFrame(rows, columns=columns),
+        pd.DataFrame(rows, columns=names),
         hide_index=True,
-        column_config={
-            "at": st.column_config.DatetimeColumn("Time (UTC)", format="YYYY-MM-DD HH:mm:ss", width="small"),
-            "kind": st.column_config.TextColumn("Event", width="small"),
-            "actor": st.column_config.TextColumn("By", width="small"),
-            "detail": st.column_config.TextColumn("Detail", width="large"),
-        },
+        column_config=columns(
+            at=Column("Time (UTC)", SECOND, width="small"),
+            kind=Column("Event", width="small"),
+            actor=Column("By", width="small"),
+            detail=Column("Detail", width="large"),
+        ),
         alt="The events of this job, oldest first",
     )

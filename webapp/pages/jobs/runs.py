@@ -15,6 +15,7 @@ from jobs.table import ACTIVE, Job
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number, times
 from webapp.shared import published_data
+from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count
 
@@ -45,7 +46,7 @@ def _show(engine: sa.Engine, job_id: str) -> None:
             rows,
             hide_index=True,
             height="content" if len(rows) <= _MAX_ROWS else 390,
-            column_config=_column_config(),
+            column_config=_columns(),
             alt="The runs of this job that have ended, the last one first",
         )
     st.caption(counts_sentence(job, len(counted)))
@@ -129,18 +130,16 @@ def _state(row: dict[Hashable, Any]) -> str:
     return "invalid" if row["is_valid"] is not None and not row["is_valid"] else "completed"
 
 
-def _column_config() -> dict[str, Any]:
-    text, states = st.column_config.TextColumn, ["completed", "invalid", "failed"]
-    return {
-        "state": st.column_config.MultiselectColumn(
-            "State", options=states, color=["green", "orange", "red"], width=95
-        ),
-        "arm": text("Arm", width=150),
-        "tok_per_s": text("tok/s", width=70, help=_METRIC.label, alignment="right"),
-        "ratio": text("Ratio so far", width=90, help="To the baseline, in this cell", alignment="right"),
-        "ttft": text("TTFT p50 (ms)", width=100, alignment="right"),
-        "workload": text("Workload", width=160),
-        "load": text("Load", width=80),
-        "repeat": st.column_config.NumberColumn("Repeat", width=65),
-        "error": text("Error", width=300),
-    }
+def _columns() -> dict[str, Any]:
+    return columns(
+        state=Column("State", width=95, states={"completed": "green", "invalid": "orange", "failed": "red"}),
+        arm={"width": 150},
+        tok_per_s=Column(_METRIC.heading, help=_METRIC.label, width=105, alignment="right"),
+        ratio=Column("Ratio so far", help="To the baseline, in this cell", width=90, alignment="right"),
+        ttft=Column(_TTFT.heading, width=100, alignment="right"),
+        workload={"width": 160},
+        load={"width": 80},
+        repeat={"width": 65},
+        error={"width": 300},
+        pinned="",
+    )

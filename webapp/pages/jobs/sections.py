@@ -18,6 +18,7 @@ from lab.metrics.number_format import number
 from webapp.access import visitor
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
+from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.job_badge import BADGES, show_badge
 from webapp.shared.text import count, duration, literal
@@ -164,7 +165,7 @@ def show_table(jobs: Sequence[Job]) -> None:
         hide_index=True,
         height="content" if len(jobs) <= _MAX_ROWS else 320,
         placeholder="",
-        column_config=_column_config(),
+        column_config=_columns(),
         on_select=lambda: _open_selected(jobs),
         selection_mode="single-row",
         key="jobs-table",
@@ -219,18 +220,16 @@ def _duration(job: Job) -> str:
     return duration((job.finished_at - job.started_at).total_seconds())
 
 
-def _column_config() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    colours = [colour for _, colour, _ in BADGES.values()]
-    return {
-        "state": st.column_config.MultiselectColumn("State", options=list(BADGES), color=colours, width=95),
-        "name": text("Study", width=160),
-        "submitted": st.column_config.DatetimeColumn("Submitted (UTC)", format="YYYY-MM-DD HH:mm", width=130),
-        "duration": text("Duration", width=85),
-        "runs": text("Runs", width=85),
-        "job_id": text("Job", width=165),
-        "error": text("Error", width=125),
-    }
+def _columns() -> dict[str, Any]:
+    return columns(
+        "job_id",
+        state=Column("State", width=95, states={state: colour for state, (_, colour, _) in BADGES.items()}),
+        name=Column("Study", width=160),
+        submitted=Column("Submitted (UTC)", MINUTE, width=130),
+        duration={"width": 85},
+        runs=Column("Runs", width=85),
+        error={"width": 125},
+    )
 
 
 def _open_selected(jobs: Sequence[Job]) -> None:

@@ -14,6 +14,7 @@ from jobs import worker_registry
 from jobs.blocks import jobs_at_work
 from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
+from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import duration, literal
 
@@ -36,7 +37,7 @@ def show(engine: sa.Engine) -> None:
         table(workers, datetime.now(UTC), running),
         hide_index=True,
         height="content" if len(workers) <= 10 else 250,
-        column_config=_column_config(),
+        column_config=_columns(),
         alt="The workers, by their slots, most recently seen first",
     )
     if sentences := waiting(workers, datetime.now(UTC)):
@@ -106,19 +107,16 @@ def engine_names(worker: WorkerInfo) -> str:
     return ", ".join(f"{engine.engine} {engine.version or ''}".strip() for engine in own) or "none"
 
 
-def _column_config() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    states = ["free", "working", "waiting", "away"]
-    return {
-        "state": st.column_config.MultiselectColumn(
-            "State", options=states, color=["green", "blue", "orange", "gray"], width=80
-        ),
-        "slot": text("Slot", width=90),
-        "hardware": text("Hardware", width=135),
-        "gpus": text("GPUs", width=50),
-        "engines": text("Engines", width=200),
-        "job_id": text("Current job", width=145),
-        "study": text("Study", width=135),
-        "last_seen": text("Last seen", width=118),
-        "worker": text("Worker", width=200),
-    }
+def _columns() -> dict[str, Any]:
+    colours = {"free": "green", "working": "blue", "waiting": "orange", "away": "gray"}
+    return columns(
+        state=Column("State", width=80, states=colours),
+        slot=Column("Slot", width=90),
+        hardware={"width": 135},
+        gpus=Column("GPUs", width=50),
+        engines=Column("Engines", width=200),
+        job_id={"label": "Current job", "width": 145},
+        study={"width": 135},
+        last_seen=Column("Last seen", width=118),
+        worker=Column("Worker", width=200),
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from lab.advice import claim
 from lab.advice.answer_text import interval
@@ -17,8 +17,8 @@ from lab.metrics.definition import Metric
 from lab.metrics.number_format import bounds, times
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
+from webapp.shared.columns import columns, of_metric
 from webapp.shared.run_counts import RunCounts
-from webapp.shared.tables import columns, metric_column
 from webapp.shared.text import count
 from webapp.shared.verdicts.tables import SIGNS
 
@@ -75,15 +75,12 @@ def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
 
 
 def cell_config(measure: Metric) -> dict[str, Any]:
-    number, shown = st.column_config.NumberColumn, f"%{measure.number_format}"
-    return columns(*_WHERE, "verdict", "ratio", "low", "high", "repeats") | {
-        "value": number(measure.title, format=shown, help="Mean of the repeats"),
-    }
+    value = replace(of_metric(measure), label=measure.title, help="Mean of the repeats")
+    return columns(*_WHERE, "verdict", "ratio", "low", "high", "repeats", value=value)
 
 
 def run_config() -> dict[str, Any]:
-    more = ("repeat", "status", "is_valid", "engine_version", "error", "started_at", "run_id")
-    return columns(*_WHERE, *more) | {name: metric_column(BY_NAME[name]) for name in _RUNS if name in BY_NAME}
+    return columns(*_RUNS, "error", "concurrency")
 
 
 def best_pair(comparison: StudyComparison) -> Pair | None:

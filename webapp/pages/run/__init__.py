@@ -1,1 +1,5 @@
 """The Run page."""
+
+from webapp.shared.page import Page, Section
+
+PAGE = Page(__name__, "Run", ":material/timeline:", Section.UNDERSTAND, place=7, is_of_study=True, has_figures=True)

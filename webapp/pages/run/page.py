@@ -18,10 +18,10 @@ from lab.metrics.catalogue import BY_NAME, METRICS
 from lab.metrics.number_format import number
 from warehouse.bundles.engine_log import read_tail
 from warehouse.bundles.run_bundle import LOG_FILE, bundle_folder
-from webapp.links import dialog
 from webapp.pages.run import figures
-from webapp.shared import downloads, published_data, study_picker, url_params, url_widgets
+from webapp.shared import downloads, published_data, share_dialog, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
+from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
@@ -30,23 +30,22 @@ from webapp.shared.url_params import View
 
 _MOST_LOG_BYTES = 200_000
 _LOG_HEIGHT = 460
-_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 #: The columns of the table of requests that have any value.
-_SHOWN: dict[str, Any] = {
-    "index": _number("Request", help="In the order of sending, from 0", format="%d"),
-    "category": _text("Category"),
-    "sent_s": _number("Sent, s", help="Since the window began", format="%.2f"),
-    "ttft_ms": _number("TTFT, ms", format="%.1f"),
-    "tpot_ms": _number("TPOT, ms", format="%.2f"),
-    "e2e_ms": _number("End to end, ms", format="%.0f"),
-    "prompt_tokens": _number("Prompt tokens", format="%d"),
-    "completion_tokens": _number("Output tokens", format="%d"),
-    "spec_drafts": _number("Rounds", help="Verification rounds of speculative decoding", format="%d"),
-    "spec_accepted_tokens": _number("Accepted tokens", help="Drafted tokens that the target accepted", format="%d"),
-    "finish_reason": _text("Finish reason"),
-    "error": _text("Error", width="large"),
-    "prompt_id": _text("Prompt"),
-}
+_SHOWN = columns(
+    "category",
+    index=Column("Request", "%d", "In the order of sending, from 0"),
+    sent_s=Column("Sent (s)", "%.2f", "Since the window began"),
+    ttft_ms=Column("TTFT (ms)", "%.1f"),
+    tpot_ms=Column("TPOT (ms)", "%.2f"),
+    e2e_ms=Column("E2E (ms)", "%.0f"),
+    prompt_tokens=Column("Prompt tokens", "%d"),
+    completion_tokens=Column("Output tokens", "%d"),
+    spec_drafts=Column("Rounds", "%d", "Verification rounds of speculative decoding"),
+    spec_accepted_tokens=Column("Accepted tokens", "%d", "Drafted tokens that the target accepted"),
+    finish_reason=Column("Finish reason"),
+    error={},
+    prompt_id=Column("Prompt"),
+)
 #: Column of `runs` -> title.
 _STARTED = {
     "command_json": "Command",
@@ -72,7 +71,7 @@ def show_page() -> None:
     show_head(run)
     show_summary(run)
     view = View("run", {"job": (job_id,), "run": (run_id,)})
-    dialog.show(Kind.RUN, run_id, _what(run), urljoin(st.context.url or "", view.link))
+    share_dialog.show(Kind.RUN, run_id, _what(run), urljoin(st.context.url or "", view.link))
     show_charts(view)
     show(run, view)
 
@@ -239,9 +238,7 @@ def _show_numbers(run: pd.Series, view: View) -> None:
         {"name": metric.name, "value": _figure(run[metric.name]), "unit": metric.unit, "formula": metric.formula}
         for metric in METRICS
     ]
-    columns = {"name": "Number", "value": "Value", "unit": "Unit"}
-    config = {name: st.column_config.TextColumn(title) for name, title in columns.items()}
-    config["formula"] = st.column_config.TextColumn("Formula", width="large")
+    config = columns("unit", name=Column("Number"), value=Column("Value"), formula=Column("Formula", width="large"))
     show_table(pd.DataFrame(rows), config, f"Numbers of {run['run_id']}", view, "numbers")
 
 

@@ -1,1 +1,5 @@
 """The SQL page."""
+
+from webapp.shared.page import Page, Section
+
+PAGE = Page(__name__, "SQL", ":material/database:", Section.SHARE, place=1, has_figures=True)

@@ -15,11 +15,10 @@ from warehouse.app_db import saved_views
 from webapp.access import visitor
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
-from webapp.pages.dashboards import pin_dialog
 from webapp.pages.sql import assistant, data, figures, state
 from webapp.pages.sql.data import Answer
 from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
-from webapp.shared import published_data
+from webapp.shared import pin_dialog, published_data
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table

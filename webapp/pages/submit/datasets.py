@@ -16,6 +16,7 @@ from lab.errors import UserError
 from webapp.access import visitor
 from webapp.pages.submit import form_options
 from webapp.shared import uploads
+from webapp.shared.columns import Column, columns
 from webapp.shared.text import count, literal
 
 _MAX_MIB = 200
@@ -64,21 +65,18 @@ def _row(state: DatasetState) -> dict[str, Any]:
 
 
 def _columns() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    states = ["built in", "registered", "missing"]
-    return {
-        "name": text("Dataset", width=170, pinned=True),
-        "state": st.column_config.MultiselectColumn(
-            "State", options=states, color=["gray", "green", "orange"], width=95
-        ),
-        "rows": st.column_config.NumberColumn("Rows", format="%,d", width=70),
-        "what": text("Description", width=420),
-        "get": text("How to get it", width=330),
-        "source": text("Source", width=300),
-        "licence": text("Licence", width=200),
-        "columns": text("Format", width=400),
-        "sha256": text("SHA-256", width=150),
-    }
+    return columns(
+        pinned="name",
+        name=Column("Dataset", width=170),
+        state=Column("State", width=95, states={"built in": "gray", "registered": "green", "missing": "orange"}),
+        rows=Column("Rows", "%,d", width=70),
+        what=Column("Description", width=420),
+        get=Column("How to get it", width=330),
+        source={"width": 300},
+        licence=Column("Licence", width=200),
+        columns=Column("Format", width=400),
+        sha256=Column("SHA-256", width=150),
+    )
 
 
 def _show_upload() -> None:

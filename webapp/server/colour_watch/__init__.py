@@ -10,7 +10,7 @@ from pathlib import Path
 from streamlit.runtime import exists
 
 from webapp.charts.theme import Mode
-from webapp.server import own_scripts
+from webapp.shared import own_scripts
 
 _SCRIPT = Path(__file__).parent / "colour_watch.js"
 

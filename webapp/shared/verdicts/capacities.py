@@ -17,7 +17,8 @@ from warehouse.queries.comparing import carried_loads as queries
 from warehouse.queries.comparing.carried_loads import CarriedLoad
 from webapp.shared import published_data
 from webapp.shared.cards import Card, show_cards
-from webapp.shared.tables import columns, show_table
+from webapp.shared.columns import Column, columns
+from webapp.shared.tables import show_table
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
 from webapp.shared.verdicts.tables import SIGNS
@@ -117,18 +118,16 @@ def _row(carried: CarriedLoad) -> dict[str, object]:
 
 
 def _config(loads: Sequence[CarriedLoad]) -> dict[str, object]:
-    of_numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
     currencies = "/".join(sorted({carried.arm.currency for carried in loads if carried.arm.currency}))
-    return columns("arm", "workload", "pattern", "ratio", "low", "high") | {
-        "capacity": text("Capacity", help="Greatest load at which the required share of requests meets the SLO"),
-        "interval": text("95 % interval"),
-        "unit": text("Unit"),
-        "verdict": text("Verdict"),
-        "cost": of_numbers(
+    return columns(
+        *("arm", "workload", "pattern", "ratio", "low", "high", "unit", "verdict"),
+        capacity=Column("Capacity", help="Greatest load at which the required share of requests meets the SLO"),
+        interval=Column("95 % interval"),
+        cost=Column(
             f"Per 10⁶ within the SLO ({literal(currencies or 'no price')})",
-            format="%,.4g",
-            help="Cost of a million output tokens of requests within the SLO, at the capacity",
+            "%,.4g",
+            "Cost of a million output tokens of requests within the SLO, at the capacity",
         ),
-        "trials": of_numbers("Trials", format="%d", help="Valid runs of the search, over all repeats"),
-        "basis": text("Ratio from", width="large"),
-    }
+        trials=Column("Trials", "%d", "Valid runs of the search, over all repeats"),
+        basis={"label": "Ratio from", "width": "large"},
+    )

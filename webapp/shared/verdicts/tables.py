@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import alone_sentence
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
-from webapp.shared.tables import columns
+from webapp.shared.columns import Column, columns
 from webapp.shared.text import count
 
 SIGNS = {
@@ -82,23 +81,20 @@ def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
 
     What would push others out of a page of 1280 pixels is hidden: it is in the files and behind the table's menu.
     """
-    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     hidden = ("concurrency", "basis", *(("differs",) if "alone" in table else ()))
-    return {
-        **columns("arm", "workload", "ratio", "low", "high"),
-        "pattern": text("Load", width=75, help="c: requests in flight, n: number of prompts"),
-        "verdict": text("Verdict", width=118, help=_HELP[strict]),
-        "decides": text("Would decide", width=160, help="Repeats to add for a verdict if the spread stays the same"),
-        "alone": text("Without the correction", width=140, help="Where the interval alone excludes 1"),
-        "same": number(
-            "Same output", format="%.0f %%", width=85, help="Share of prompts with the baseline's output; greedy only"
+    shown = columns(
+        *("arm", "workload", "ratio", "low", "high"),
+        pattern={"width": 75},
+        verdict={"width": 118, "help": _HELP[strict]},
+        decides=Column("Would decide", help="Repeats to add for a verdict if the spread stays the same", width=160),
+        alone=Column("Without the correction", help="Where the interval alone excludes 1", width=140),
+        same=Column("Same output", "%.0f %%", "Share of prompts with the baseline's output; greedy only", width=85),
+        differs=Column(
+            "Else from", help="Median over prompts with another output; about: estimated from the text", width=105
         ),
-        "differs": text(
-            "Else from", width=105, help="Median over prompts with another output; about: estimated from the text"
-        ),
-        "degenerate": number("Degenerate", format="%.0f %%", help="Share of the outputs that are long enough to judge"),
-        **dict.fromkeys(hidden),
-    }
+        degenerate=Column("Degenerate", "%.0f %%", "Share of the outputs that are long enough to judge"),
+    )
+    return shown | dict.fromkeys(hidden)
 
 
 def findings(table: pd.DataFrame) -> pd.DataFrame:
@@ -106,10 +102,11 @@ def findings(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings_config() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    return columns("arm", "category", "pattern", "repeat", "run_id", pinned="severity") | {
-        "severity": text("Severity", pinned=True, width="small"),
-        "sentence": text("Finding", width="large"),
-        "advice": text("What to do", width="large"),
-        "check_name": text("Check"),
-    }
+    return columns(
+        *("arm", "category", "pattern", "repeat", "run_id"),
+        pinned="severity",
+        severity=Column("Severity", width="small"),
+        sentence=Column("Finding", width="large"),
+        advice=Column("What to do", width="large"),
+        check_name=Column("Check"),
+    )

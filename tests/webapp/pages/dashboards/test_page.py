@@ -22,7 +22,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.custom import ChartSpec
-from webapp.pages.dashboards import pin_dialog, render_pins, variables
+from webapp.pages.dashboards import render_pins, variables
 from webapp.shared import published_data
 
 HOSTILE = "<b>Monday</b> $x$ :smile: [a](http://b)"
@@ -48,10 +48,6 @@ def press(app: AppTest, key: str) -> AppTest:
 def query(engine: sa.Engine, sql: str, chart: ChartSpec | None = None) -> dict[str, tuple[str, ...]]:
     state = {"sql": sql, "drawn": None if chart is None else asdict(chart)}
     return {"query": (saved_views.save(engine, "sql", state, actor=ADMIN),)}
-
-
-def test_every_page_with_a_button_to_pin_can_be_drawn_on_a_dashboard() -> None:
-    assert set(render_pins.FIGURES) == pin_dialog.PAGES
 
 
 def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(

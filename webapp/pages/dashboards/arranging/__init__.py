@@ -12,7 +12,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.runtime import exists
 
-from webapp.server import own_scripts
+from webapp.shared import own_scripts
 
 _SCRIPT = Path(__file__).parent / "arranging.js"
 _KEY = "dashboards-arranging"

@@ -7,7 +7,7 @@ from pathlib import Path
 from streamlit.runtime import exists
 
 from webapp.pages.sql import data
-from webapp.server import own_scripts
+from webapp.shared import own_scripts
 
 _SCRIPT = Path(__file__).parent / "assistant.js"
 

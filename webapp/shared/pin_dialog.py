@@ -15,17 +15,12 @@ from webapp.shared import published_data
 from webapp.shared.text import literal
 from webapp.shared.url_params import DASHBOARD, View, page_file
 
-#: The pages whose figures can be pinned. `render_pins.FIGURES` says how each is drawn; importing it here, from where
-#: every figure gets its button, would be a cycle.
-PAGES = frozenset({"results", "compare", "advice", "explore", "cost", "run", "sql", "tune"})
 NOW, THIS_MOMENT, A_DATE = "Always the newest data", "This moment", "A date"
 _CHOICES = (NOW, THIS_MOMENT, A_DATE)
 
 
 def show_button(title: str, view: View, figure: str, label: str = "") -> None:
-    """`figure`: its key among its page's figures. No button for a page that cannot be redrawn from its link."""
-    if view.page not in PAGES:
-        return
+    """`figure`: its key among the figures that the page draws from the view's parameters."""
     help_text = f"Pin “{literal(title)}” to a dashboard"
     key = f"pin-{figure}"
     if st.button(

@@ -14,8 +14,8 @@ from lab.access import Change
 from lab.errors import UserError
 from webapp.access import visitor
 from webapp.access.gate import gate
-from webapp.links.address import PRINT, shared_address
 from webapp.shared import published_data
+from webapp.shared.share_address import PRINT, shared_address
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import ACCOUNT_TAB, page_file
 
