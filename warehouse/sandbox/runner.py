@@ -38,10 +38,10 @@ MAX_ROWS = 10_000
 MAX_BYTES = 32 * 2**20
 _WAIT_S = 0.2
 MOST_CHARACTERS = 100_000
-#: The child imports from this installation and its libraries alone, and does without NumPy, which Arrow would import:
-#: a third of the time until it is ready. It steps back behind the pages: one question may take all processors.
+#: The child imports from this installation and its libraries alone. It steps back behind the pages: one question may
+#: take all processors.
 _CHILD = (
-    "import os, sys; os.nice(5); sys.path[:0] = sys.argv[1:]; sys.modules['numpy'] = None; "
+    "import os, sys; os.nice(5); sys.path[:0] = sys.argv[1:]; "
     "from warehouse.own_output import own_output; output = own_output(); "
     "from warehouse.sandbox import child; sys.exit(child.main(output))"
 )
