@@ -5,8 +5,6 @@ Otherwise `drafthouse --help` and the short verbs would wait seconds for pandas,
 
 from __future__ import annotations
 
-import atexit
-import gc
 import importlib
 import io
 import os
@@ -167,9 +165,7 @@ def _announced(verb: str) -> AbstractContextManager[None]:
 def load(name: str) -> TyperCommand | TyperGroup:
     """Import a verb's module and build its command."""
     module, _, attribute = VERBS[name].target.partition(":")
-    gc.disable()  # while importing, it only costs: a tenth of the time, for nothing that could be freed
     target = getattr(importlib.import_module(f"cli.verbs.{module}"), attribute)
-    gc.enable()
     if not isinstance(target, typer.Typer):
         function, target = target, typer.Typer(add_completion=False)
         target.command(name)(function)
@@ -208,7 +204,6 @@ def main() -> None:
     """Run the command. An error that the user can fix prints as one sentence on stderr, with exit status 2."""
     write_for_nobody_else()
     _write_whatever_can_be_encoded()
-    atexit.register(gc.freeze)  # or the end looks through all that was imported: a sixth of a verb's time
     try:
         command_line()(prog_name="drafthouse")
     except UserError as error:

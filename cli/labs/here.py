@@ -137,11 +137,10 @@ class Here(Lab):
         *,
         as_measured: bool = False,
     ) -> Imported:
-        from host.process_memory import give_back_memory, keep_what_is_imported
+        from host.process_memory import give_back_memory
         from warehouse.importers.documents import import_document
         from warehouse.importers.store import import_paths
 
-        keep_what_is_imported()
         actor = local_actor()
         imported = import_paths(self._settings, paths, tool, labels, progress, actor=actor, as_measured=as_measured)
         progress("adding to the warehouse", 1.0)

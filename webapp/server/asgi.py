@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,7 +80,6 @@ def _guard() -> Middleware:
 @asynccontextmanager
 async def _lifespan(_app: object) -> AsyncIterator[None]:
     workarounds.prepare_process(_WARM, workarounds.enabled())
-    gc.enable()  # `python -m webapp` imports without
     yield
 
 
