@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,16 +19,15 @@ from webapp.access.headers import script_digests
 from webapp.access.routes import access_routes
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
-from webapp.server import workarounds
+from webapp.server import session_turns, workarounds
 from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
-_PAGES = Path(__file__).parents[1] / "pages"
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
 MAIN = Path(__file__).with_name("main.py")
-#: What the first page would otherwise import while its visitor waits.
-_WARM = tuple(f"webapp.pages.{page.parent.name}.page" for page in sorted(_PAGES.glob("*/page.py")))
+#: The pages' names, as in their addresses and folders.
+PAGES = tuple(sorted(page.parent.name for page in Path(__file__).parents[1].glob("pages/*/page.py")))
 #: An address -> the page it leads to: the root, and a former address, as links that people have saved still work.
 MOVED = {"/": "home", "/others": "external_results"}
 
@@ -35,21 +35,21 @@ MOVED = {"/": "home", "/others": "external_results"}
 def index_html() -> str:
     """Streamlit's own HTML with the server's address at the end of its head.
 
-    The work-around `index_html` saves a page opened by its link a tenth of a second: without the address, the browser
-    asks for the server below the page's own path first, as an app might lie there. A Streamlit that no longer reads
-    this private variable serves the same pages, only slower.
+    The work-around `index_html` spares a page opened by its link two requests that fail, and a tenth of a second:
+    without the address, the browser asks for the server below the page's own path first, as an app might lie there. A
+    Streamlit that no longer reads this private variable serves the same pages, only slower.
     """
     return _INDEX.read_text("utf-8").replace("</head>", f"{_BACKEND}</head>")
 
 
 def page_routes() -> list[Route]:
     """One for each page of the app."""
-    page = index_html()
+    html = index_html()
 
     async def answer(_request: Request) -> HTMLResponse:
-        return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+        return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
 
-    return [Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py"))]
+    return [Route(f"/{page}", answer) for page in PAGES]
 
 
 async def _moved(request: Request) -> RedirectResponse:
@@ -79,7 +79,10 @@ def _guard() -> Middleware:
 
 @asynccontextmanager
 async def _lifespan(_app: object) -> AsyncIterator[None]:
-    workarounds.prepare_process(_WARM, workarounds.enabled())
+    for page in PAGES:  # what the first visitor would otherwise wait for
+        importlib.import_module(f"webapp.pages.{page}.page")
+    if workarounds.SESSION_TURNS in workarounds.enabled():
+        session_turns.take_turns()
     yield
 
 

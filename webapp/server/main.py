@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from webapp.access import visitor
-from webapp.server import colour_watch, first_paint, navigation
+from webapp.server import colour_watch, navigation
 from webapp.server.script_lock import page_turn
 from webapp.shared import published_data, study_bar, url_widgets
 from webapp.shared.errors import show_refusal, show_user_errors
@@ -129,7 +129,7 @@ with page_turn(visitor.name_for_turns()), published_data.shared_connection():
         visitor.claim_session()
     listed = sections()
     page = st.navigation([start(), *itertools.chain(*listed.values())], position="hidden")
-    url_widgets.begin(opened=first_paint.begin(page.url_path))
+    url_widgets.begin(page.url_path)
     bar = study_bar.show(page.url_path)
     navigation.show(listed, bar)
     with st.sidebar:

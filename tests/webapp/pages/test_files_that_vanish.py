@@ -15,9 +15,8 @@ from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.page_text import words
 from warehouse.app_db.engine import app_engine
 from webapp.access.gate import gate
-from webapp.server.asgi import page_routes
+from webapp.server.asgi import PAGES
 
-PAGES = sorted(route.path.removeprefix("/") for route in page_routes())
 NOT_TOML = "this is [not TOML"
 
 

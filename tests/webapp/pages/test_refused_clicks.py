@@ -23,9 +23,8 @@ from tests.webapp.page_text import words
 from warehouse.app_db import dashboards, pins, price_book, saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import price_from
-from webapp.server.asgi import page_routes
+from webapp.server.asgi import PAGES
 
-PAGES = sorted(route.path.removeprefix("/") for route in page_routes())
 VISITOR = Actor("vera", Role.ADMINISTRATOR)
 _PRICE = {"hardware": "cpu", "valid_from": "2026-01-01", "currency": "USD", "source": "me", "rented_per_hour": 1.0}
 
