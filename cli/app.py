@@ -9,12 +9,14 @@ import importlib
 import io
 import os
 import sys
+import traceback
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cli.output import print_error, print_literally
 from host.private_files import write_for_nobody_else
 from lab.errors import UserError
 
@@ -207,19 +209,14 @@ def main() -> None:
     try:
         command_line()(prog_name="drafthouse")
     except UserError as error:
-        from cli.output import print_error  # noqa: PLC0415 - only now: it takes longer than a verb's own imports
-
         print_error(f"drafthouse: {error}")
         raise SystemExit(2) from None
     except Exception as error:  # noqa: BLE001 - shown whole, in a form that steers no terminal
-        from cli.output import print_error, print_literally  # noqa: PLC0415 - likewise
-        from warehouse.app_db.engine import DATABASE_ERRORS, database_words  # noqa: PLC0415 - likewise
+        from warehouse.app_db.engine import DATABASE_ERRORS, database_words  # noqa: PLC0415 - SQLAlchemy
 
         if isinstance(error, DATABASE_ERRORS):
             print_error(f"drafthouse: the app database does not answer: {database_words(error)}")
             raise SystemExit(2) from None
-        import traceback  # noqa: PLC0415 - likewise
-
         print_literally(traceback.format_exc(), end="", on_stderr=True)  # it may quote what others wrote
         raise SystemExit(1) from None
 
