@@ -5,18 +5,18 @@ Otherwise `drafthouse --help` and the short verbs would wait seconds for pandas,
 
 from __future__ import annotations
 
-import atexit
-import gc
 import importlib
 import io
 import os
 import sys
+import traceback
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cli.output import print_error, print_literally
 from host.private_files import write_for_nobody_else
 from lab.errors import UserError
 
@@ -168,9 +168,7 @@ def _announced(verb: str) -> AbstractContextManager[None]:
 def load(name: str) -> TyperCommand | TyperGroup:
     """Import a verb's module and build its command."""
     module, _, attribute = VERBS[name].target.partition(":")
-    gc.disable()  # while importing, it only costs: a tenth of the time, for nothing that could be freed
     target = getattr(importlib.import_module(f"cli.verbs.{module}"), attribute)
-    gc.enable()
     if not isinstance(target, typer.Typer):
         function, target = target, typer.Typer(add_completion=False)
         target.command(name)(function)
@@ -209,23 +207,17 @@ def main() -> None:
     """Run the command. An error that the user can fix prints as one sentence on stderr, with exit status 2."""
     write_for_nobody_else()
     _write_whatever_can_be_encoded()
-    atexit.register(gc.freeze)  # or the end looks through all that was imported: a sixth of a verb's time
     try:
         command_line()(prog_name="drafthouse")
     except UserError as error:
-        from cli.output import print_error  # noqa: PLC0415 - only now: it takes longer than a verb's own imports
-
         print_error(f"drafthouse: {error}")
         raise SystemExit(2) from None
     except Exception as error:  # noqa: BLE001 - shown whole, in a form that steers no terminal
-        from cli.output import print_error, print_literally  # noqa: PLC0415 - likewise
-        from warehouse.app_db.engine import DATABASE_ERRORS, database_words  # noqa: PLC0415 - likewise
+        from warehouse.app_db.engine import DATABASE_ERRORS, database_words  # noqa: PLC0415 - SQLAlchemy
 
         if isinstance(error, DATABASE_ERRORS):
             print_error(f"drafthouse: the app database does not answer: {database_words(error)}")
             raise SystemExit(2) from None
-        import traceback  # noqa: PLC0415 - likewise
-
         print_literally(traceback.format_exc(), end="", on_stderr=True)  # it may quote what others wrote
         raise SystemExit(1) from None
 

@@ -16,6 +16,7 @@ from jobs.queue import job
 from jobs.table import ACTIVE, Job
 from jobs.worker_registry import why_jobs_wait
 from warehouse.app_db.engine import app_engine
+from warehouse.queries import results as queries
 from warehouse.queries.connect import open_warehouse
 
 _LOOK_EVERY_S = 0.5
@@ -69,8 +70,6 @@ def all_there(completed: Callable[[Job], int], ended: Job) -> bool:
 
 def completed_runs(warehouse_file: Path, ended: Job) -> int:
     """Those of attempts that count: `retry --all` measures again what earlier ones have completed."""
-    from warehouse.queries import results as queries  # noqa: PLC0415 - loads pandas, which a `submit` without --wait does not need
-
     with open_warehouse(warehouse_file) as connection:
         runs = queries.results(connection, ended.job_id)
         here = runs[(runs["status"] == "completed") & (runs["attempt"] >= ended.reuse_from_attempt)]

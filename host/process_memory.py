@@ -66,14 +66,6 @@ def allocate_like_the_system() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
-def keep_what_is_imported() -> None:
-    """Let no garbage collection look again at the hundred thousands of objects that the imports made.
-
-    None of them is ever garbage, a full collection takes a tenth of a second for them, and the end of a process three.
-    """
-    gc.freeze()
-
-
 class _WithoutPandas:
     """Finds no module named pandas, though it is installed."""
 

@@ -140,7 +140,7 @@ class Settings(BaseSettings):
         "warehouse",
     )
     web_workarounds: str = Field(
-        default="script_lock,session_turns,state_lookups,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
+        default="script_lock,session_turns,index_html",
         description="the page's work-arounds for Streamlit that are on, separated by commas",
     )
     slots: int = Field(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from host.settings import Settings
 from jobs.worker_registry import WorkerInfo
 from lab.errors import UserError
+from lab.metrics.measure import measure
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
@@ -131,7 +132,5 @@ def _logs(
 
 
 def _figure(metric: str, bundle: Bundle) -> float | None:
-    from lab.metrics.measure import measure  # noqa: PLC0415 - loads NumPy
-
     value = measure(bundle.run, bundle.requests, bundle.telemetry)[metric]
     return float(value) if isinstance(value, (int, float)) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -49,7 +48,6 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     limit_memory(settings.web_memory_mib)
-    gc.disable()  # while importing, it only costs: a tenth of the time; what is served enables it
     from webapp.server.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
     from webapp.server.connections import guard_connections  # noqa: PLC0415 - likewise
 

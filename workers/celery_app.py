@@ -13,7 +13,7 @@ from typing import Any
 from celery import Celery, signals
 
 from host.private_files import write_for_nobody_else
-from host.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
+from host.process_memory import do_without_pandas, limit_memory
 from host.settings import load_settings
 from jobs import open_files
 from jobs.broker import WAKE_TASK, broker_url
@@ -61,7 +61,6 @@ def _start(**_: Any) -> None:
     """Runs before Celery connects to the broker: leftovers are removed even while it is away."""
     open_files.raise_limit()
     do_without_pandas()
-    keep_what_is_imported()
     limit_memory(_settings.worker_memory_mib, measures=True)
     try:
         if (slot := take_slot(_settings)) is not None:

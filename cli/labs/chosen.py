@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cli.labs.here import Here
 from cli.labs.lab import Lab
 from host.settings import load_settings
 from warehouse.migrate import ensure_migrated
@@ -19,6 +20,4 @@ def the_lab(*, ready: bool = True) -> Lab:
         return Elsewhere(settings.server, settings.token)
     if ready:
         ensure_migrated(settings)
-    from cli.labs.here import Here  # noqa: PLC0415 - and some are not
-
     return Here(settings)

@@ -19,8 +19,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from pydantic import TypeAdapter
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn
+from rich.progress import Progress as Bar
 
 import drafthouse
 from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
@@ -224,8 +230,6 @@ class Elsewhere(Lab):
 
     @_asking
     def prices(self) -> list[Entry]:
-        from pydantic import TypeAdapter
-
         from warehouse.app_db.price_book import Entry
 
         return TypeAdapter(list[Entry]).validate_json(json.dumps(list(map(_known(Entry), self._lab.ask("/prices")))))
@@ -335,8 +339,6 @@ def _known(record: type) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
 
 
 def _job(document: Mapping[str, Any]) -> Job:
-    from datetime import datetime
-
     values = _known(Job)(document)
     for name in ("submitted_at", "started_at", "finished_at"):
         values[name] = None if values[name] is None else datetime.fromisoformat(values[name])
@@ -365,10 +367,6 @@ def _refuse_other_version(file: Path, url: str) -> None:
 @contextmanager
 def fetching_bar() -> Iterator[drafthouse.Progress]:
     """Show how much is there, on a terminal; nothing stays of it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn
-    from rich.progress import Progress as Bar
-
     console = Console(stderr=True)
     columns = (TextColumn("fetching the warehouse"), BarColumn(), DownloadColumn())
     with Bar(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:

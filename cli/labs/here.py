@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
+from host.process_memory import give_back_memory
 from host.settings import Settings
 from jobs.access.local import local_actor
+from lab.errors import UserError
 
 if TYPE_CHECKING:
     import duckdb
@@ -137,11 +139,9 @@ class Here(Lab):
         *,
         as_measured: bool = False,
     ) -> Imported:
-        from host.process_memory import give_back_memory, keep_what_is_imported
         from warehouse.importers.documents import import_document
         from warehouse.importers.store import import_paths
 
-        keep_what_is_imported()
         actor = local_actor()
         imported = import_paths(self._settings, paths, tool, labels, progress, actor=actor, as_measured=as_measured)
         progress("adding to the warehouse", 1.0)
@@ -151,7 +151,6 @@ class Here(Lab):
 
     def _ingest(self) -> bool:
         """Ingest the new bundles here. Returns False if an ingester runs, which does it then."""
-        from lab.errors import UserError
         from warehouse.ingest.service import ingest_all
 
         try:

@@ -6,12 +6,11 @@ import functools
 import hashlib
 import secrets
 import threading
-from typing import TYPE_CHECKING
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
 
 from lab.errors import AccessError
-
-if TYPE_CHECKING:
-    from argon2 import PasswordHasher
 
 LEAST_LENGTH, MOST_LENGTH = 10, 256
 #: Each hash takes 64 MiB and tens of milliseconds: more at once would let visitors without a password stop the page.
@@ -30,8 +29,6 @@ def hash_password(password: str) -> str:
 
 def is_password(stored: str | None, password: str) -> bool:
     """Whether the password is the one that was hashed. Takes as long for None, where there is none to compare with."""
-    from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415 - see _hasher
-
     with _HASHING:
         try:
             matches: bool = _hasher().verify(_nobodys_hash() if stored is None else stored, password[: MOST_LENGTH + 1])
@@ -53,8 +50,6 @@ def digest(secret: str) -> str:
 @functools.cache
 def _hasher() -> PasswordHasher:
     """argon2id with the library's parameters (RFC 9106, for little memory)."""
-    from argon2 import PasswordHasher  # noqa: PLC0415 - only a lab with accounts needs it
-
     return PasswordHasher()
 
 

@@ -37,19 +37,17 @@ def test_more_than_the_limit_ends_the_process_and_the_kernel_would_end_it_before
 
 
 _SPARES = """
-import gc
-from host.process_memory import do_without_pandas, keep_what_is_imported
+from host.process_memory import do_without_pandas
 do_without_pandas()
-keep_what_is_imported()
 import pyarrow
-print(pyarrow.array([1, 2.5]).to_pylist(), gc.get_freeze_count() > 5000)
+print(pyarrow.array([1, 2.5]).to_pylist())
 import pandas
 """
 
 
-def test_arrow_works_in_a_process_that_does_without_pandas_and_what_was_imported_is_never_collected() -> None:
+def test_arrow_works_in_a_process_that_does_without_pandas() -> None:
     done = subprocess.run([sys.executable, "-c", _SPARES], capture_output=True, text=True, check=False, timeout=180)
-    assert done.stdout == "[1.0, 2.5] True\n"
+    assert done.stdout == "[1.0, 2.5]\n"
     assert done.stderr.endswith("ModuleNotFoundError: this process does without pandas\n")
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -11,9 +10,7 @@ from typing import Any
 
 import pytest
 from streamlit import config
-from streamlit.components.v2 import manifest_scanner
-from streamlit.runtime.scriptrunner.script_cache import ScriptCache
-from streamlit.testing.v1 import AppTest, app_test, local_script_runner
+from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from host.settings import Settings
@@ -25,7 +22,6 @@ from tests.webapp.measured import measure_study, measured_only_to_be_read
 from tests.webapp.three_arms import ARMS
 from webapp.access.gate import gate
 from webapp.pages.submit import form_options
-from webapp.server import first_paint, state_lookups
 from webapp.shared import published_data
 
 MAIN = Path(__file__).parents[2] / "webapp" / "server" / "main.py"
@@ -41,25 +37,6 @@ _SERVED = tomllib.loads((MAIN.parents[1] / ".streamlit" / "config.toml").read_te
 for section in ("runner", "browser"):
     for name, value in _SERVED[section].items():
         config.set_option(f"{section}.{name}", value)
-
-# Each AppTest reads the metadata of all installed packages, 0.3 s of processor time: they stay the same.
-manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
-# As in a server.
-state_lookups.look_up_singly()
-# Each run of a page would compile it anew, which a server does once.
-_COMPILED = ScriptCache()
-for module in (app_test, local_script_runner):
-    vars(module)["ScriptCache"] = lambda: _COMPILED
-
-
-def _wait(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
-    """AppTest looks every millisecond whether the page is done, and takes the interpreter from it to do so."""
-    assert runner._script_thread is not None
-    runner._script_thread.join(timeout)
-    assert runner.script_stopped(), f"the page ran for more than {timeout} s"
-
-
-local_script_runner.require_widgets_deltas = _wait
 
 
 @pytest.fixture
@@ -147,7 +124,6 @@ def open_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> OpenPage:
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(MAIN), default_timeout=180)
-        app.session_state[first_paint.PAGE] = "" if page == DEFAULT_PAGE else page  # no browser draws anything here
         for key, value in query.items():
             app.query_params[key] = value
         if page != DEFAULT_PAGE:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from host import quiet
 from host.private_files import write_for_nobody_else
-from host.process_memory import do_without_pandas, keep_what_is_imported, limit_memory
+from host.process_memory import do_without_pandas, limit_memory
 from host.settings import Settings, load_settings
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
@@ -354,7 +354,6 @@ def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
 def main() -> int:
     write_for_nobody_else()
     do_without_pandas()
-    keep_what_is_imported()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

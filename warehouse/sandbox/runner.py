@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from host import quiet
 from host.settings import Settings
 from lab.access import Actor, Change, may_any
@@ -30,7 +33,6 @@ from warehouse.queries.point_in_time import attaching
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 #: The most rows of an answer, unless the caller allows more.
 MAX_ROWS = 10_000
@@ -38,10 +40,10 @@ MAX_ROWS = 10_000
 MAX_BYTES = 32 * 2**20
 _WAIT_S = 0.2
 MOST_CHARACTERS = 100_000
-#: The child imports from this installation and its libraries alone, and does without NumPy, which Arrow would import:
-#: a third of the time until it is ready. It steps back behind the pages: one question may take all processors.
+#: The child imports from this installation and its libraries alone. It steps back behind the pages: one question may
+#: take all processors.
 _CHILD = (
-    "import os, sys; os.nice(5); sys.path[:0] = sys.argv[1:]; sys.modules['numpy'] = None; "
+    "import os, sys; os.nice(5); sys.path[:0] = sys.argv[1:]; "
     "from warehouse.own_output import own_output; output = own_output(); "
     "from warehouse.sandbox import child; sys.exit(child.main(output))"
 )
@@ -158,8 +160,6 @@ def _run_child(
         start_new_session=True,  # a process group of its own, which is killed as a whole
     ) as child:
         try:
-            import pyarrow as pa  # noqa: F401, PLC0415 - while the child imports it too, on another core
-
             output, errors = _communicate(child, request, timeout_s, while_waiting)
         except BaseException as error:
             os.killpg(child.pid, signal.SIGKILL)
@@ -206,8 +206,6 @@ def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlRes
             f"the statement ended its process ({_ending(done.returncode)}): it needs more than "
             f"{memory_mib} MiB of memory (DRAFTHOUSE_SQL_MEMORY_MIB) or is nested too deeply. Select less"
         )
-    import pyarrow as pa  # noqa: PLC0415 - see _run_child
-
     with pa.ipc.open_stream(done.stdout) as stream:
         table = stream.read_all()
     _refuse_repeated_texts(table)
@@ -222,12 +220,8 @@ def _refuse_repeated_texts(table: pa.Table) -> None:
 
 def _repeated_bytes(values: Any) -> int:
     """The length of an array's texts of enums, each as often as it occurs."""
-    import pyarrow as pa  # noqa: PLC0415 - see _run_child
-
     kind = values.type
     if pa.types.is_dictionary(kind):
-        import pyarrow.compute as pc  # noqa: PLC0415 - most answers have no enums
-
         return int(pc.sum(pc.take(pc.binary_length(values.dictionary), values.indices)).as_py() or 0)
     if not _has_dictionary(kind):
         return 0
@@ -239,8 +233,6 @@ def _repeated_bytes(values: Any) -> int:
 
 
 def _has_dictionary(kind: Any) -> bool:
-    import pyarrow as pa  # noqa: PLC0415 - see _run_child
-
     within = (kind.field(place).type for place in range(kind.num_fields))
     return pa.types.is_dictionary(kind) or any(map(_has_dictionary, within))
 
@@ -262,8 +254,6 @@ def _left_out(table: pa.Table) -> str:
 
 
 def _convert(name: str, column: pa.ChunkedArray[Any], how: Literal["to_pylist", "to_pandas"]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see _run_child
-
     try:
         return getattr(column, how)()
     except (OverflowError, ValueError, pa.ArrowNotImplementedError) as error:

@@ -21,6 +21,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
 from host.settings import Settings
 from lab.access import Role
 from lab.errors import AccessError, SettingsError
@@ -124,10 +128,6 @@ class Provider:
 
     def _verified(self, token: str, nonce: str) -> dict[str, Any]:
         """The claims of a token that the provider has signed for this lab and this attempt."""
-        from joserfc import jwt  # noqa: PLC0415 - only a lab with this login needs it
-        from joserfc.errors import JoseError  # noqa: PLC0415 - likewise
-        from joserfc.jwk import KeySet  # noqa: PLC0415 - likewise
-
         wanted = jwt.JWTClaimsRegistry(
             leeway=60,
             iss={"essential": True, "value": self._settings.web_oidc_issuer},

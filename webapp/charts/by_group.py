@@ -148,7 +148,8 @@ def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     most = float(frame["k"].max()) + 1
     bare: dict[str, Any] = {"grid": False, "domain": False, "ticks": False}
     scale = alt.Scale(domain=[1, most], range=list(vain_to_best(mode)), interpolate="rgb")
-    base = alt.Chart(frame.assign(is_dark=[_is_deep(length, most, mode) for length in frame["length"]])).encode(
+    dark = [is_dark(mode, (length - 1) / (most - 1), higher=True) for length in frame["length"]]
+    base = alt.Chart(frame.assign(is_dark=dark)).encode(
         x=alt.X("category:N", title=None, axis=alt.Axis(orient="top", labelAngle=0, **bare)),
         y=alt.Y("arm:N", sort=None, title=None, axis=alt.Axis(labelLimit=220, **bare)),
     )
@@ -170,7 +171,3 @@ def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     ]
     rows = frame["arm"].nunique()
     return alt.LayerChart(layer=[tiles, *words], height=_ROW_HEIGHT * rows + _FOOT_HEIGHT)
-
-
-def _is_deep(length: float, most: float, mode: Mode) -> bool:
-    return is_dark(mode, (length - 1) / (most - 1), higher=True)

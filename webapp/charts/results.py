@@ -270,7 +270,8 @@ def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top
         )
         layers.append(dots.encode(y=alt.Y("values:Q"), tooltip=[number_tooltip("values", "One repeat")]))
     if len(frame) <= _MOST_LABELLED_BARS:
-        layers.append(_throughput_figures(base, setting.mode))
+        text = base.mark_text(dy=-7, fontSize=9, color=INKS[setting.mode].muted)
+        layers.append(text.encode(y=alt.Y("highest:Q"), text=alt.Text("figure:N")))
     return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
@@ -284,11 +285,6 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
     order = [style.arm for style in setting.styles]
     x, offset = setting.axis.encoding(), alt.XOffset("arm:N", sort=order)
     return alt.Chart(frame).encode(x=x, xOffset=offset)
-
-
-def _throughput_figures(base: alt.Chart, mode: Mode) -> alt.Chart:
-    text: alt.Chart = base.mark_text(dy=-7, fontSize=9, color=INKS[mode].muted)
-    return text.encode(y=alt.Y("highest:Q"), text=alt.Text("figure:N"))
 
 
 def _short(value: float) -> str:

@@ -5,7 +5,7 @@ Nothing here asks who looks. What is drawn depends on the thing alone, never on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -100,7 +100,9 @@ def _run_of(run_id: str, title: str) -> Thing:
         return Thing(title, "This run is no longer there.", (), ())
     parameters = {url_params.RUN.key: (run_id,)}
     sheets = (*_sheets(lambda _mode: [_numbers(run)]), *_sheets(lambda mode: run_figures.figures(parameters, mode)))
-    return Thing(title, _verdict(run), tuple(_findings(run_id)), sheets)
+    findings = published_data.run_findings(run_id).iterrows()
+    lines = tuple(f"{finding['severity']}: {finding['sentence']}" for _, finding in findings)
+    return Thing(title, _verdict(run), lines, sheets)
 
 
 _THINGS: Mapping[Kind, Callable[[str, str], Thing]] = {
@@ -127,11 +129,6 @@ def _verdict(run: pd.Series) -> str:
     if pd.isna(run["is_valid"]):
         return "This run was not checked."
     return "This run is valid." if run["is_valid"] else "This run is invalid: its numbers are not to be relied on."
-
-
-def _findings(run_id: str) -> Iterator[str]:
-    for _, finding in published_data.run_findings(run_id).iterrows():
-        yield f"{finding['severity']}: {finding['sentence']}"
 
 
 def _numbers(run: pd.Series) -> Figure:

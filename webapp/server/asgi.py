@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,15 +20,13 @@ from webapp.access.routes import access_routes
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
 from webapp.pages import DEFAULT, PAGES
-from webapp.server import workarounds
+from webapp.server import session_turns, workarounds
 from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
 MAIN = Path(__file__).with_name("main.py")
-#: What the first page would otherwise import while its visitor waits.
-_WARM = tuple(page.module for page in PAGES.values())
 #: An address -> that of the page it leads to.
 MOVED = {"/": DEFAULT.address} | {
     f"/{former}": page.address for page in PAGES.values() for former in page.former_addresses
@@ -38,19 +36,19 @@ MOVED = {"/": DEFAULT.address} | {
 def index_html() -> str:
     """Streamlit's own HTML with the server's address at the end of its head.
 
-    The work-around `index_html` saves a page opened by its link a tenth of a second: without the address, the browser
-    asks for the server below the page's own path first, as an app might lie there. A Streamlit that no longer reads
-    this private variable serves the same pages, only slower.
+    The work-around `index_html` spares a page opened by its link two requests that fail, and a tenth of a second:
+    without the address, the browser asks for the server below the page's own path first, as an app might lie there. A
+    Streamlit that no longer reads this private variable serves the same pages, only slower.
     """
     return _INDEX.read_text("utf-8").replace("</head>", f"{_BACKEND}</head>")
 
 
 def page_routes() -> list[Route]:
     """One for each page of the app."""
-    page = index_html()
+    html = index_html()
 
     async def answer(_request: Request) -> HTMLResponse:
-        return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+        return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
 
     return [Route(f"/{address}", answer) for address in PAGES]
 
@@ -82,8 +80,10 @@ def _guard() -> Middleware:
 
 @asynccontextmanager
 async def _lifespan(_app: object) -> AsyncIterator[None]:
-    workarounds.prepare_process(_WARM, workarounds.enabled())
-    gc.enable()  # `python -m webapp` imports without
+    for page in PAGES.values():  # what the first visitor would otherwise wait for
+        importlib.import_module(page.module)
+    if workarounds.SESSION_TURNS in workarounds.enabled():
+        session_turns.take_turns()
     yield
 
 

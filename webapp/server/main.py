@@ -9,7 +9,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from webapp.access import visitor
 from webapp.pages import DEFAULT, PAGES
-from webapp.server import colour_watch, first_paint, navigation
+from webapp.server import colour_watch, navigation
 from webapp.server.script_lock import page_turn
 from webapp.shared import published_data, study_bar, url_widgets
 from webapp.shared.errors import show_refusal, show_user_errors
@@ -37,7 +37,7 @@ with page_turn(visitor.name_for_turns()), published_data.shared_connection():
         visitor.claim_session()
     listed = {linked(page): page for page in PAGES.values()}
     page = st.navigation([start(), *listed], position="hidden")
-    url_widgets.begin(opened=first_paint.begin(page.url_path))
+    url_widgets.begin(page.url_path)
     bar = study_bar.show(is_of_study=PAGES.get(page.url_path, DEFAULT).is_of_study)
     navigation.show(listed, bar)
     with st.sidebar:

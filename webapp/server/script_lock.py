@@ -58,13 +58,6 @@ class ScriptLock:
                 self._charge(visitor, time.monotonic() - began_s)
                 self._changed.notify_all()
 
-    def yield_for(self, longest_s: float) -> None:
-        """Hold the lock idle for up to `longest_s`; return early if another script waits."""
-        until = time.monotonic() + longest_s
-        with self._changed:
-            while not self._waiting and (left_s := until - time.monotonic()) > 0:
-                self._changed.wait(left_s)
-
     def _wait_s(self, mine: _Waiting) -> float | None:
         """How long to wait before the next look, unless something changes; None without an end, 0 if it is my turn."""
         now = time.monotonic()

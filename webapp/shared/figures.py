@@ -11,7 +11,6 @@ from webapp.charts import vega_spec
 from webapp.charts.explore.runs import CHOSEN
 from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode
-from webapp.server import first_paint
 from webapp.shared import downloads
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
@@ -59,7 +58,6 @@ def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> Non
                 st.vega_lite_chart(spec=spec, theme=None, alt=words)
             else:
                 _show_choosable(spec, words, f"{figure.key}-{place}", choose)
-    first_paint.pause_after_figure()
 
 
 def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) -> None:

@@ -29,17 +29,20 @@ from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
 #: Keys in the session's state: the values of this run's widgets in the URL, None for a default; the parameters that
 #: each page was left with; the parameters of the request for this run; the last URLs of runs, each with the time until
-#: which the browser may send it; whether a link of ours led to this run; whether the study was changed just now.
+#: which the browser may send it; whether a link of ours led to this run; whether the study was changed just now; the
+#: page that was run last.
 _SHOWN, _LEFT, _ASKED, _WRITTEN, _LINKED = "link-shown", "link-left", "link-asked", "link-written", "link-linked"
-_CHANGED = "link-study-changed"
+_CHANGED, _PAGE = "link-study-changed", "link-page"
 _KEYS = frozenset(param.key for param in url_params.ALL) | {url_params.ALL_OUTPUTS, url_params.DRAFT_COST}
 #: A browser on a slow way may send the URL from before the last change for so long.
 _LATEST_S = 10.0
 Parameters = dict[str, list[str]]
 
 
-def begin(*, opened: bool) -> None:
-    """At the beginning of each run, with whether another page was shown before: follow a link to the view it names."""
+def begin(page: str) -> None:
+    """At the beginning of each run of a page: follow a link to the view it names."""
+    opened = st.session_state.get(_PAGE) != page
+    st.session_state[_PAGE] = page
     context = get_script_run_ctx()
     is_back = context is not None and context.is_history_navigation
     is_first = _WRITTEN not in st.session_state

@@ -31,13 +31,11 @@ def main() -> int:
 
 
 def _serve(options: Options, listener: socket.socket) -> None:
-    gc.disable()  # while importing, it only costs
     from loading import load  # noqa: PLC0415 - takes seconds, which a wrong option need not wait for
     from routes import application  # noqa: PLC0415 - likewise
 
     models = load(options)
-    gc.freeze()
-    gc.enable()
+    gc.freeze()  # a full collection would stop the measured server for as long as it looks through the models
     web.run_app(
         application(options, models),
         sock=listener,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gc
 import importlib
 import importlib.util
 import json
@@ -34,7 +33,6 @@ def main() -> None:
     """Print the answer alone on the standard output; what vLLM prints goes to the standard error."""
     output = os.dup(1)
     os.dup2(2, 1)
-    gc.disable()  # while importing, it only costs
     actions = _actions()
     answer = {
         "flags": sorted({flag for action in actions for flag in _flags(action)}),

@@ -17,7 +17,9 @@ from tests.actors import ADMIN, VIEWER
 from tests.webapp.links.conftest import Lab
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.pins import PinnedFigure
+from webapp.access.gate import gate
 from webapp.links import rendered
+from webapp.shared import published_data
 
 PNG = b"\x89PNG\r\n"
 
@@ -67,8 +69,6 @@ def test_a_preview_has_title_answer_and_picture_without_any_script(lab: Lab) -> 
 
 
 def test_a_run_is_shown_with_its_numbers_and_without_what_was_asked_and_answered(lab: Lab) -> None:
-    from webapp.shared import published_data  # noqa: PLC0415
-
     runs = published_data.results(lab.home.one_repeat)
     run_id = str(runs["run_id"].iloc[0])
     html = lab.browser.get(lab.link(Kind.RUN, run_id)).text
@@ -152,9 +152,6 @@ def test_a_link_that_is_none_was_ended_or_shows_what_is_gone_says_so(lab: Lab, b
 def test_where_sharing_is_off_no_link_works(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     path = lab.link(Kind.STUDY, lab.home.three_arms)
     monkeypatch.setenv("DRAFTHOUSE_WEB_SHARE_DAYS", "0")
-    from webapp.access.gate import gate  # noqa: PLC0415
-    from webapp.shared import published_data  # noqa: PLC0415
-
     published_data.settings.cache_clear()
     monkeypatch.setattr(gate(), "settings", published_data.settings())
     assert lab.browser.get(path).status_code == 404

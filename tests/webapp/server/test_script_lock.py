@@ -60,22 +60,6 @@ def test_a_script_that_breaks_releases_the_lock() -> None:
         pass
 
 
-def test_an_idle_holder_goes_on_as_soon_as_another_script_waits() -> None:
-    scripts, begun = ScriptLock(PATIENCE_S), threading.Event()
-
-    def idles() -> None:
-        with scripts.hold():
-            begun.set()
-            scripts.yield_for(PATIENCE_S)
-
-    with ThreadPoolExecutor(1) as visitors:
-        idling = visitors.submit(idles)
-        assert begun.wait(PATIENCE_S)
-        with scripts.hold():
-            pass
-        idling.result(PATIENCE_S)
-
-
 def test_who_has_had_least_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """One visitor reloads without a pause; another comes last and goes before all of that one's waiting scripts."""
     scripts, order, lock = ScriptLock(PATIENCE_S), list[str](), threading.Lock()

@@ -1,4 +1,4 @@
-"""Every page is made as its declaration says, and is imported before the first visitor."""
+"""Every page is made as its declaration says."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from webapp.shared.page import Page, Section
 every_page = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 
 
-def test_every_page_has_an_address_and_is_imported_before_the_first_visitor() -> None:
+def test_every_page_has_an_address() -> None:
     assert [route.path for route in asgi.page_routes()] == [f"/{address}" for address in PAGES]
-    assert tuple(f"webapp.pages.{address}.page" for address in PAGES) == asgi._WARM
 
 
 def test_the_navigation_lists_each_section_once_and_pages_by_their_place() -> None:

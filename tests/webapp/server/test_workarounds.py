@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,17 +15,18 @@ from starlette.testclient import TestClient
 from host.settings import Settings
 from lab.errors import SettingsError
 from tests.cli.homes import REPOSITORY
-from webapp.server import asgi, first_paint, script_lock, workarounds
+from webapp.server import asgi, script_lock, workarounds
 
 VARIABLE = "DRAFTHOUSE_WEB_WORKAROUNDS"
-#: What `prepare_process` changes of a process that listens on a port.
-PROCESS = """
-import gc, json, socket, sys
-from webapp.server import workarounds
-with socket.create_server(("127.0.0.1", 0)) as listening:
-    workarounds.prepare_process(["json"], workarounds.enabled())
-    no_delay = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-print(json.dumps([bool(no_delay), sys.getswitchinterval(), gc.get_freeze_count() > 0]))
+SERVER = """
+import asyncio, sys
+from streamlit.runtime.scriptrunner import script_runner
+from webapp.server import asgi
+async def start():
+    async with asgi._lifespan(None):
+        print(script_runner.SafeSessionState.__name__)
+        print(all(f"webapp.pages.{page}.page" in sys.modules for page in asgi.PAGES))
+asyncio.run(start())
 """
 
 
@@ -44,22 +43,14 @@ def test_all_are_on_by_default() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(SettingsError, match=r"has 'gc': use any of script_lock, .*gc_freeze"):
+    with pytest.raises(SettingsError, match=r"has 'gc': use any of script_lock, session_turns, index_html"):
         workarounds.parse("script_lock, gc")
 
 
-@pytest.mark.parametrize(
-    ("on", "expected"),
-    [
-        ("", [False, 0.005, False]),
-        ("tcp_nodelay", [True, 0.005, False]),
-        ("switch_interval", [False, 0.0005, False]),
-        ("gc_freeze", [False, 0.005, True]),
-    ],
-)
-def test_each_change_of_the_process_is_made_only_where_it_is_on(on: str, expected: list[object]) -> None:
+@pytest.mark.parametrize(("on", "expected"), [("", "SafeSessionState"), ("session_turns", "TurnState")])
+def test_a_server_imports_every_page_first_and_takes_turns_where_that_is_on(on: str, expected: str) -> None:
     ended = subprocess.run(
-        (sys.executable, "-c", PROCESS),
+        (sys.executable, "-c", SERVER),
         cwd=REPOSITORY,
         env=os.environ | {VARIABLE: on},
         capture_output=True,
@@ -67,7 +58,7 @@ def test_each_change_of_the_process_is_made_only_where_it_is_on(on: str, expecte
         check=True,
         timeout=180,
     )
-    assert json.loads(ended.stdout) == expected
+    assert ended.stdout.splitlines() == [expected, "True"]
 
 
 @pytest.mark.usefixtures("none_on")
@@ -99,26 +90,6 @@ def test_scripts_wait_for_each_other_with_the_lock(monkeypatch: pytest.MonkeyPat
         assert not beside.wait(0.2)
     assert beside.wait(60)
     other.join()
-
-
-@pytest.mark.usefixtures("none_on")
-def test_no_page_pauses_without_the_first_paint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_paint, "_DRAWING_S", 300.0)
-    start_s = time.monotonic()
-    assert first_paint.begin("results")
-    first_paint.pause_after_figure()
-    assert time.monotonic() - start_s < 300.0
-
-
-def test_a_page_pauses_once_after_its_first_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_paint, "_DRAWING_S", 0.5)
-    assert first_paint.begin("compare")
-    start_s = time.monotonic()
-    first_paint.pause_after_figure()
-    assert time.monotonic() - start_s >= 0.5
-    monkeypatch.setattr(first_paint, "_DRAWING_S", 300.0)
-    first_paint.pause_after_figure()
-    assert time.monotonic() - start_s < 300.0
 
 
 def test_pages_are_streamlits_own_where_index_html_is_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,9 @@ def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
             "written": written(cell.gain),
             "length": cell.length,
             "needed_value": "" if cell.needed_length is None else f"{cell.needed_length.value:.2f}",
-            "needed": "" if cell.needed_length is None else _length_words(cell.needed_length),
+            "needed": ""
+            if cell.needed_length is None
+            else f"{cell.needed_length.value:.2f} {_bounds(cell.needed_length)}".rstrip(),
             "word": cell.word,
             "requests": cell.requests,
         }
@@ -211,10 +213,6 @@ def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
         for cell in surface.cells
     ]
     return pd.DataFrame(rows)
-
-
-def _length_words(length: Interval) -> str:
-    return f"{length.value:.2f} {_bounds(length)}".rstrip()
 
 
 def surface_lines(surfaces: Mapping[str, Surface]) -> pd.DataFrame:

@@ -101,7 +101,8 @@ def _show_dashboard(dashboard: Dashboard) -> None:
                 "page, and choose this dashboard.",
                 icon=":material/keep:",
             )
-    _show_cards(shown, is_edited=is_edited)
+    mode = colour_mode()
+    show(render_pins.render(shown, mode, st.context.url or ""), mode, is_edited=is_edited)
     if st.session_state.get(_LIVE) or is_full:
         follow(published_data.publication())
 
@@ -127,11 +128,6 @@ def follow(published: published_data.Publication) -> None:
     """Show new data as it comes. Only where the reader wants it: the page's new run cancels a download in progress."""
     if published_data.publication() != published:
         st.rerun()
-
-
-def _show_cards(pinned: Sequence[Pin], *, is_edited: bool) -> None:
-    mode = colour_mode()
-    show(render_pins.render(pinned, mode, st.context.url or ""), mode, is_edited=is_edited)
 
 
 def _link(dashboard: Dashboard) -> str:

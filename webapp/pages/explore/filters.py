@@ -42,13 +42,12 @@ def choose_drawing() -> Chosen:
         for param in USES[mark]:
             drawing[param.key] = [url_widgets.choose(param, choices(param))]
             if param == url_params.METRIC and drawing[param.key][0] in ANY_PERCENTILE:
-                drawing[url_params.PERCENTILE.key] = [_write_percentile()]
+                help_text = "Of all requests of a run, or of their tokens or chunks; above 0 and below 100"
+                written = url_widgets.write(
+                    url_params.PERCENTILE, placeholder=f"{percent_of(''):g}", help_text=help_text
+                )
+                drawing[url_params.PERCENTILE.key] = [written]
     return drawing
-
-
-def _write_percentile() -> str:
-    help_text = "Of all requests of a run, or of their tokens or chunks; above 0 and below 100"
-    return url_widgets.write(url_params.PERCENTILE, placeholder=f"{percent_of(''):g}", help_text=help_text)
 
 
 def choose_runs(options: pd.DataFrame) -> Chosen:

@@ -84,7 +84,8 @@ def _state(worker: WorkerInfo, now: datetime, running: Mapping[str, Job]) -> str
 
 def waiting(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
     """Say of each worker that starts no engine why not, and at last what an administrator can do about GPUs."""
-    kept = sorted((worker for worker in workers if worker.waits_for and not worker.is_away(now)), key=_by_slot)
+    kept = [worker for worker in workers if worker.waits_for and not worker.is_away(now)]
+    kept.sort(key=lambda worker: (worker.host, worker.slot_number))
     remedy = "End the program, leave the GPU out (setting `gpus`), or measure beside it (`share_gpus = true`)."
     sentences = [f"{literal(_capitalised(worker.place))} waits: {literal(worker.waits_for)}." for worker in kept]
     of_gpus = any("GPU" in (worker.waits_for or "") for worker in kept)
@@ -93,10 +94,6 @@ def waiting(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
 
 def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _by_slot(worker: WorkerInfo) -> tuple[str, int]:
-    return (worker.host, worker.slot_number)
 
 
 def engine_names(worker: WorkerInfo) -> str:
