@@ -29,8 +29,6 @@ _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", locati
 MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
 _WARM = tuple(f"webapp.pages.{page.parent.name}.page" for page in sorted(_PAGES.glob("*/page.py")))
-#: An address -> the page it leads to: the root, and a former address, as links that people have saved still work.
-MOVED = {"/": "home", "/others": "external_results"}
 
 
 def index_html() -> str:
@@ -53,10 +51,10 @@ def page_routes() -> list[Route]:
     return [Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py"))]
 
 
-async def _moved(request: Request) -> RedirectResponse:
-    """Redirect to the page's address, relative to the requested one, with the parameters of the link."""
+async def _root(request: Request) -> RedirectResponse:
+    """Redirect to the first page's address, relative to the requested one, with the parameters of the link."""
     query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"{MOVED[request.url.path]}{query}", status_code=307)
+    return RedirectResponse(f"home{query}", status_code=307)
 
 
 def routes() -> list[Route | Mount]:
@@ -68,7 +66,7 @@ def routes() -> list[Route | Mount]:
         Mount(PREFIX, api()),
         *warehouse_routes(gate()),
         client_route(),
-        *(Route(path, _moved) for path in MOVED),
+        Route("/", _root),
         *pages,
     ]
 
