@@ -1,4 +1,4 @@
-"""The tables of the first release. Views and comments are no business of revisions: `drafthouse migrate` sets them anew.
+"""The tables of the first release. `drafthouse migrate` sets views and comments anew: no revision has them.
 
 Rules: import nothing of Drafthouse, and never change a revision that was released.
 """
