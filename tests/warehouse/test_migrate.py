@@ -128,9 +128,9 @@ def test_a_database_never_released_is_refused_with_the_way_out(settings: Setting
     with pytest.raises(RevisionError) as caught:
         migrate(settings)
     assert str(caught.value).endswith(
-        f"is of before the first release (revision {before}), which cannot be upgraded: with the Drafthouse that wrote "
-        "it, `drafthouse export STUDY --to FOLDER` for each study; with this one, `drafthouse import FOLDER "
-        "--as-measured` into a new home"
+        f"was written before the first release (revision {before}) and cannot be upgraded: export each study with the "
+        "Drafthouse that wrote it (`drafthouse export STUDY --to FOLDER`), then import the folders into a new home "
+        "with this one (`drafthouse import FOLDER --as-measured`)"
     )
     with pytest.raises(RevisionError, match=f"first release .*{before}"):
         app_engine(settings.app_database_url) if name == "app" else open_warehouse(settings.warehouse_file)

@@ -69,8 +69,8 @@ def _sentence(name: str, where: str, current: str | None) -> str:
         return f"{where} is older than this Drafthouse (revision {current}): run `{MIGRATE_COMMAND}`"
     if current.startswith(f"{name}_") and current < REVISIONS[name][0]:
         return (
-            f"{where} is of before the first release (revision {current}), which cannot be upgraded: with the "
-            "Drafthouse that wrote it, `drafthouse export STUDY --to FOLDER` for each study; with this one, "
-            "`drafthouse import FOLDER --as-measured` into a new home"
+            f"{where} was written before the first release (revision {current}) and cannot be upgraded: export each "
+            "study with the Drafthouse that wrote it (`drafthouse export STUDY --to FOLDER`), then import the folders "
+            "into a new home with this one (`drafthouse import FOLDER --as-measured`)"
         )
     return f"{where} was written by a newer Drafthouse (revision {current}): upgrade Drafthouse, then run it again"

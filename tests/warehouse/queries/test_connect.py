@@ -30,7 +30,7 @@ LATER = START + timedelta(days=1)
     ("revision", "sentence"),
     [
         ("warehouse_9999", "upgrade Drafthouse"),
-        ("warehouse_0001", "before the first release .* `drafthouse import FOLDER --as-measured` into a new home"),
+        ("warehouse_0001", "before the first release .*`drafthouse import FOLDER --as-measured`"),
     ],
 )
 def test_a_warehouse_of_another_revision_is_refused(settings: Settings, revision: str, sentence: str) -> None:
