@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
-from pydantic import Field
 
 from jobs.datasets.formats import Row, RowError, RowReader
 from jobs.datasets.traces import sessions_of
@@ -52,14 +51,14 @@ class Stock(Frozen):
     has_replies: bool  # some of these lengths have to be counted
     has_times: bool  # every row has one
     has_lengths_only: bool  # rows give the length of a prompt, not its text
-    sessions: int = 0  # rows of several turns
-    most_turns: int = 1
-    has_recorded_answers: bool = False  # some of these sessions record the answers that their later turns follow
+    sessions: int  # rows of several turns
+    most_turns: int
+    has_recorded_answers: bool  # some of these sessions record the answers that their later turns follow
     #: By category ("" without one): how many conversations have so many turns.
-    turns: dict[str, dict[int, int]] = Field(default_factory=dict)
-    wait_s: float = 0.0  # the mean wait before a later turn
-    has_expected: bool | None = None  # some rows have an expected answer; None: registered before this was looked at
-    has_tests: bool | None = None  # some of these can be tests; None likewise
+    turns: dict[str, dict[int, int]]
+    wait_s: float  # the mean wait before a later turn
+    has_expected: bool  # some rows have an expected answer
+    has_tests: bool  # some of these can be tests
 
 
 @dataclass(frozen=True)

@@ -255,12 +255,12 @@ def check_stock(workload: Workload, stock: Stock, count: int) -> None:
         raise UserError(
             f"dataset {workload.dataset} does not record an output length for each prompt: leave own_output_lengths out"
         )
-    if workload.score == UNIT_TESTS and stock.has_tests is False:
+    if workload.score == UNIT_TESTS and not stock.has_tests:
         raise UserError(
             f"dataset {workload.dataset} has no tests to score by {UNIT_TESTS}: give its rows `expected` with Python "
             "that asserts, or leave score out"
         )
-    if workload.score in COMPARED and stock.has_expected is False:
+    if workload.score in COMPARED and not stock.has_expected:
         raise UserError(
             f"dataset {workload.dataset} has no expected answers to score by {workload.score}: give its rows "
             "`expected`, or leave score out"

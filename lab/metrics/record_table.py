@@ -92,8 +92,8 @@ class Ragged:
 class RecordTable:
     """Records of one kind as an Arrow table with the columns of `schema`, in that order.
 
-    A column that the table lacks is unknown: bundles of older formats do not have all of them. Of chosen records, only
-    the columns that somebody looks at are copied: most look at few, and texts and chunks are nearly all of the bytes.
+    A column that the table lacks is unknown: imported files do not have all of them. Of chosen records, only the
+    columns that somebody looks at are copied: most look at few, and texts and chunks are nearly all of the bytes.
     """
 
     schema: ClassVar[pa.Schema]

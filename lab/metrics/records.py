@@ -12,22 +12,10 @@ from lab.study import Arm, Frozen, Load, Sampling, Slo, Trial, Workload
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-#: The version of the bundle format that this Drafthouse writes. Raise it with every field that a record here or a part
-#: of a study in RunRecord gains, and add the form of that version to warehouse.bundles.stored_run.
-#: 2 added figures of the engine, the host and its GPUs to telemetry, and the identity to the run.
-#: 3 added the position of the window in the engine's log to the run, other processes on the GPUs to telemetry, and the
-#: length of the sent prompt to the request.
-#: 4 added the token ids of the output to the request.
-#: 5 added the order of the study's runs, the idle engines, and whether it measures until decided to the run.
-#: 6 added the trial of a search for a capacity to the run, and why it was ended early.
-#: 7 added the work of ours that ran beside the window to the run.
-#: 8 added sessions to the workload, and the session and turn to the request.
-#: 9 added to the request its rounds by drafted and accepted tokens, its reasoning apart from its answer, and the
-#: expected answer; to the workload how answers are scored.
-#: 10 added the slot of the host to the circumstances of the run.
-#: 11 added to the request whether its code passes the expected tests.
-#: 12 added to the request the rounds of its reasoning.
-#: 13 added to the run why the counters are unknown and why the prefix cache was not reset.
+#: The first version of the bundle format that is kept, and the one that this Drafthouse writes. A field that a record
+#: here, or a part of a study in RunRecord, gains is marked with the next version, which becomes the written one:
+#: `_info(..., since=14)` in a request or a sample, `Annotated[str | None, Since(14)] = None` in a part of the run.
+FIRST_FORMAT_VERSION = 13
 BUNDLE_FORMAT_VERSION = 13
 
 
@@ -40,7 +28,7 @@ class FieldInfo:
     since_format: int  # the first version of the bundle format that has the field
 
 
-def _info(comment: str, unit: str | None = None, *, since: int = 1) -> dict[str, FieldInfo]:
+def _info(comment: str, unit: str | None = None, *, since: int = FIRST_FORMAT_VERSION) -> dict[str, FieldInfo]:
     """The metadata of a dataclass field, for `field_infos`."""
     return {"info": FieldInfo(comment, unit, since)}
 
@@ -87,7 +75,6 @@ class RequestRecord:
             "length of the prompt as sent, counted by the client; a smaller prompt_tokens means that the server "
             "truncated the prompt, null that the client could not count",
             "tokens",
-            since=3,
         ),
     )
     output_token_ids: tuple[int, ...] | None = field(
@@ -95,7 +82,6 @@ class RequestRecord:
         metadata=_info(
             "the output as token ids of the target's tokenizer; null if it was not greedy or the engine does not "
             "report them",
-            since=4,
         ),
     )
     session_id: str | None = field(
@@ -103,11 +89,10 @@ class RequestRecord:
         metadata=_info(
             "identifies the session (conversation): the same session has the same id in every arm; null if the prompts "
             "were not replayed as sessions",
-            since=8,
         ),
     )
     turn: int | None = field(
-        default=None, metadata=_info("number of the turn within its session, from 1; null without sessions", since=8)
+        default=None, metadata=_info("number of the turn within its session, from 1; null without sessions")
     )
     rounds_drafted: tuple[int, ...] | None = field(
         default=None,
@@ -115,38 +100,33 @@ class RequestRecord:
             "the request's verification rounds as a histogram, with rounds_accepted and rounds_count: entry i of the "
             "three says that so many rounds (rounds_count) drafted so many tokens (this) and had so many accepted",
             "tokens",
-            since=9,
         ),
     )
     rounds_accepted: tuple[int, ...] | None = field(
-        default=None, metadata=_info("tokens accepted in each of the rounds of that entry", "tokens", since=9)
+        default=None, metadata=_info("tokens accepted in each of the rounds of that entry", "tokens")
     )
     rounds_count: tuple[int, ...] | None = field(
-        default=None, metadata=_info("rounds that drafted and accepted so many tokens", "rounds", since=9)
+        default=None, metadata=_info("rounds that drafted and accepted so many tokens", "rounds")
     )
     reasoning_tokens: int | None = field(
         default=None,
         metadata=_info(
             "tokens of the output before the answer; 0 if the model did not think, null if it cannot be told",
             "tokens",
-            since=9,
         ),
     )
-    reasoning_chars: int | None = field(
-        default=None, metadata=_info("characters of output_text before the answer", since=9)
-    )
+    reasoning_chars: int | None = field(default=None, metadata=_info("characters of output_text before the answer"))
     first_answer_s: float | None = field(
-        default=None, metadata=_info("when the first output that is not reasoning arrived", "s", since=9)
+        default=None, metadata=_info("when the first output that is not reasoning arrived", "s")
     )
     expected: str | None = field(
-        default=None, metadata=_info("the answer that the dataset expects, to score the output with", since=9)
+        default=None, metadata=_info("the answer that the dataset expects, to score the output with")
     )
     tests_passed: float | None = field(
         default=None,
         metadata=_info(
             "1 if the code in the answer passed the expected tests after the run, 0 if not; null if they were not run "
             "or it cannot be told",
-            since=11,
         ),
     )
     reasoning_rounds: int | None = field(
@@ -155,11 +135,10 @@ class RequestRecord:
             "verification rounds that began before the answer; 0 if the model did not think, null if the server does "
             "not list the rounds, or tokens came from steps that are in no round",
             "rounds",
-            since=12,
         ),
     )
     reasoning_accepted_tokens: int | None = field(
-        default=None, metadata=_info("drafted tokens accepted in those rounds", "tokens", since=12)
+        default=None, metadata=_info("drafted tokens accepted in those rounds", "tokens")
     )
 
 
@@ -177,46 +156,41 @@ class TelemetrySample:
     requests_done: int = field(metadata=_info("requests ended since the window began", "requests"))
     chunks_received: int = field(metadata=_info("streamed chunks received since the window began", "chunks"))
     engine_running: int | None = field(
-        default=None, metadata=_info("requests the engine worked on, as it reports itself", "requests", since=2)
+        default=None, metadata=_info("requests the engine worked on, as it reports itself", "requests")
     )
-    engine_waiting: int | None = field(
-        default=None, metadata=_info("requests in the engine's own queue", "requests", since=2)
-    )
+    engine_waiting: int | None = field(default=None, metadata=_info("requests in the engine's own queue", "requests"))
     kv_cache_usage: float | None = field(
-        default=None, metadata=_info("share of the engine's KV cache in use, 0 to 1", "fraction", since=2)
+        default=None, metadata=_info("share of the engine's KV cache in use, 0 to 1", "fraction")
     )
     host_cpu_percent: float | None = field(
         default=None,
-        metadata=_info("use of all processors of the client's host since the previous sample", "percent", since=2),
+        metadata=_info("use of all processors of the client's host since the previous sample", "percent"),
     )
     host_memory_used_bytes: int | None = field(
-        default=None, metadata=_info("memory of the client's host that is in use", "bytes", since=2)
+        default=None, metadata=_info("memory of the client's host that is in use", "bytes")
     )
     gpu_utilisation_percent: float | None = field(
         default=None,
-        metadata=_info("share of the time in which the GPUs computed, mean of the engine's GPUs", "percent", since=2),
+        metadata=_info("share of the time in which the GPUs computed, mean of the engine's GPUs", "percent"),
     )
     gpu_memory_used_bytes: int | None = field(
-        default=None, metadata=_info("memory in use, sum of the engine's GPUs", "bytes", since=2)
+        default=None, metadata=_info("memory in use, sum of the engine's GPUs", "bytes")
     )
-    gpu_power_w: float | None = field(
-        default=None, metadata=_info("power drawn, sum of the engine's GPUs", "W", since=2)
-    )
+    gpu_power_w: float | None = field(default=None, metadata=_info("power drawn, sum of the engine's GPUs", "W"))
     gpu_sm_clock_mhz: float | None = field(
-        default=None, metadata=_info("multiprocessor clock of the slowest of the engine's GPUs", "MHz", since=2)
+        default=None, metadata=_info("multiprocessor clock of the slowest of the engine's GPUs", "MHz")
     )
     gpu_memory_clock_mhz: float | None = field(
-        default=None, metadata=_info("memory clock of the slowest of the engine's GPUs", "MHz", since=2)
+        default=None, metadata=_info("memory clock of the slowest of the engine's GPUs", "MHz")
     )
     gpu_temperature_c: float | None = field(
-        default=None, metadata=_info("temperature of the hottest of the engine's GPUs", "°C", since=2)
+        default=None, metadata=_info("temperature of the hottest of the engine's GPUs", "°C")
     )
     gpu_throttle_reasons: str | None = field(
         default=None,
         metadata=_info(
             "NVML's reasons for which the clocks of any of the engine's GPUs are held back, joined by commas; empty "
             "if there are none",
-            since=2,
         ),
     )
     gpu_other_processes: int | None = field(
@@ -224,7 +198,6 @@ class TelemetrySample:
         metadata=_info(
             "processes other than the engine's that computed on its GPUs; null if unknown",
             "processes",
-            since=3,
         ),
     )
 
@@ -342,7 +315,7 @@ class RunRecord(Frozen):
     endpoint: Literal["completions", "chat"]
     trial: Trial | None = None  # of a search for a capacity; None for an ordinary run
     repeat: int
-    order: str | None = None  # of the study's runs: `lab.study.Study.order`; unknown in formats before 5
+    order: str | None = None  # of the study's runs: `lab.study.Study.order`
     until_decided: bool = False  # the study looks at its verdicts after every repeat
     launch_index: int
     attempt: int
@@ -360,7 +333,7 @@ class RunRecord(Frozen):
     reset_problem: str | None = None  # why the prefix cache was not reset before the window
     client: ClientHealth | None = None
     idle_engines: tuple[IdleEngine, ...] = ()
-    beside: tuple[WorkBeside, ...] | None = None  # longest first; unknown in formats before 7
+    beside: tuple[WorkBeside, ...] | None = None  # longest first
     log_begin_bytes: int | None = None  # where in the bundle's copy of the engine's log the measured window began
     log_end_bytes: int | None = None  # and where it ended
     prompts_seed: int | None = None  # the study's seed, for prompts, their order and their arrival times

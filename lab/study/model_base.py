@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
@@ -16,6 +17,16 @@ FlagValue = bool | int | float | str
 
 #: The highest price per hour or kWh, in any currency: a sum of some of them is still a number that pages show.
 MOST_PRICE = 1e9
+
+
+@dataclass(frozen=True)
+class Since:
+    """Marks a field that `run.json` has only since this version of the bundle format, as `Annotated[..., Since(14)]`.
+
+    The field needs a default: it is what the field has in bundles of earlier versions.
+    """
+
+    version: int
 
 
 class Frozen(BaseModel):

@@ -177,8 +177,6 @@ FORMATS = Path(__file__).parent / "bundles" / "formats"
 
 
 def bundle_of_format(bundles: Path, version: int) -> Path:
-    """Put the bundle of this format, which may be an old one, among the bundles."""
-    return shutil.copytree(
-        FORMATS / f"job-of-format-{version}" / f"run-of-format-{version}",
-        bundles / f"job-of-format-{version}" / f"run-of-format-{version}",
-    )
+    """Put the bundle of this format among the bundles."""
+    place = Path(f"job-of-format-{version}", f"run-of-format-{version}")
+    return shutil.copytree(FORMATS / place, bundles / place)

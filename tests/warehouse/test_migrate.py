@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -23,11 +19,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from host.settings import Settings
-from lab.errors import UserError
-from tests import processes
+from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import app_engine
-from warehouse.app_db.schema import APP, jobs
-from warehouse.migrate import ensure_migrated, make_home, migrate
+from warehouse.app_db.schema import APP
+from warehouse.migrate import ensure_migrated, migrate
 from warehouse.queries.connect import open_warehouse
 from warehouse.schema import revisions
 from warehouse.schema.tables import WAREHOUSE
@@ -120,124 +115,107 @@ def test_the_migrations_go_down_and_up_again(tmp_path: Path, name: str, metadata
     engine.dispose()
 
 
-def test_upgrading_a_master_without_probes_keeps_its_runs(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    make_home(settings)
-    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0002")
+@pytest.mark.parametrize("name", ["app", "warehouse"])
+def test_a_database_never_released_is_refused_with_the_way_out(settings: Settings, name: str) -> None:
+    file = settings.master_file if name == "warehouse" else settings.home / "app.sqlite"
+    before = f"{name}_{int(revisions.REVISIONS[name][0].removeprefix(f'{name}_')) - 1:04}"
+    engine = sa.create_engine(sa.URL.create({"app": "sqlite", "warehouse": "duckdb"}[name], database=str(file)))
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{before}'"))
+    engine.dispose()
+    if name == "warehouse":
+        settings.warehouse_file.write_bytes(file.read_bytes())
+    with pytest.raises(RevisionError) as caught:
+        migrate(settings)
+    assert str(caught.value).endswith(
+        f"was written before the first release (revision {before}) and cannot be upgraded: export each study with the "
+        "Drafthouse that wrote it (`drafthouse export STUDY --to FOLDER`), then import the folders into a new home "
+        "with this one (`drafthouse import FOLDER --as-measured`)"
+    )
+    with pytest.raises(RevisionError, match=f"first release .*{before}"):
+        app_engine(settings.app_database_url) if name == "app" else open_warehouse(settings.warehouse_file)
+
+
+#: A revision as the next release may bring one: it rewrites every request.
+_NEXT = """
+from alembic import op
+
+revision, down_revision = "warehouse_next", "{head}"
+
+
+def upgrade():
+    op.execute("ALTER TABLE recent_requests ALTER COLUMN chunk_s TYPE DECIMAL(19, 6)[]")
+    op.execute("ALTER TABLE recent_requests ADD COLUMN more VARCHAR")
+    op.execute("UPDATE recent_requests SET more = prompt")
+"""
+_UPGRADE = """
+import sys
+from pathlib import Path
+from host.settings import Settings
+from warehouse.migrate import migrate
+from warehouse.schema import revisions
+revisions.MIGRATIONS = Path(sys.argv[2])
+revisions.REVISIONS["warehouse"] += ("warehouse_next",)
+migrate(Settings(home=Path(sys.argv[1])))
+"""
+
+
+@pytest.fixture
+def next_release(settings: Settings, tmp_path: Path) -> Path:
+    """The migrations with one more revision; the home's master has requests that it takes a while to rewrite."""
+    migrations = shutil.copytree(revisions.MIGRATIONS, tmp_path / "migrations")
+    more = migrations / "warehouse" / "versions" / "next.py"
+    more.write_text(_NEXT.format(head=revisions.head("warehouse")))
     with duckdb.connect(settings.master_file) as connection:
-        types = dict(connection.execute("select column_name, column_type from (describe runs)").fetchall())
-        names = [f'"{name}"' for name in types]
-        filled = ", ".join(
-            "'x'" if kind == "VARCHAR" else "now()" if "TIME" in kind else "1" for kind in types.values()
-        )
-        connection.execute(f"insert into runs ({', '.join(names)}) values ({filled})")
-        connection.execute("insert into telemetry values ('x', 1.0, 0.5, 1, 1, 4)")
-    migrate(settings)
-    with duckdb.connect(settings.master_file) as connection:
-        assert connection.execute("select run_id, cell_id, gpus from runs").fetchall() == [("x", None, None)]
-        assert connection.execute("select t_s, gpu_power_w from telemetry").fetchall() == [(1.0, None)]
-
-
-def test_upgrading_a_master_without_exact_windows_keeps_its_rows(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    make_home(settings)
-    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0004")
-    with duckdb.connect(settings.master_file) as connection:
-        for table in ("runs", "request_records", "telemetry", "run_metrics"):
-            _fill(connection, table)
-    migrate(settings)
-    added = {
-        "runs": ("run_id", "log_begin_bytes", "log_end_bytes"),
-        "request_records": ("run_id", "sent_prompt_tokens"),
-        "telemetry": ("run_id", "gpu_other_processes"),
-        "run_metrics": ("run_id", "steady_window_s", "steady_output_tok_per_s"),
-    }
-    with duckdb.connect(settings.master_file) as connection:
-        for table, columns in added.items():
-            rows = connection.execute(f"select {', '.join(columns)} from {table}").fetchall()
-            assert rows == [("x", *[None] * (len(columns) - 1))]
-
-
-def test_upgrading_a_master_without_imports_keeps_its_runs_as_measured(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    make_home(settings)
-    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0005")
-    with duckdb.connect(settings.master_file) as connection:
-        for table in ("runs", "request_records"):
-            _fill(connection, table)
-    migrate(settings)
-    with duckdb.connect(settings.master_file) as connection:
-        assert connection.execute("select run_id, origin, tool from runs").fetchall() == [("x", "measured", None)]
-        assert connection.execute("select run_id, prompt from request_records").fetchall() == [("x", "x")]
-
-
-def test_upgrading_a_master_rounds_the_times_of_chunks_and_dates_requests(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    make_home(settings)
-    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0020")
-    with duckdb.connect(settings.master_file) as connection:
-        _fill(connection, "runs")
-        connection.execute("update runs set started_at = '2026-09-09 12:00:00+00'")
-        _fill(connection, "recent_requests")
-        for chunk_s in ("null", "[0.1, 86400.1234567, null]"):
-            row = f"select * replace ({chunk_s} as chunk_s) from recent_requests limit 1"
-            connection.execute(f"insert into recent_requests {row}")
-    migrate(settings)
-    with open_warehouse(settings.warehouse_file) as connection:
-        stored = connection.execute("select chunk_s from recent_requests order by rowid").fetchall()
-        shown = connection.execute("select chunk_s from request_records").fetchall()
-        assert stored == [([],), (None,), ([Decimal("0.1"), Decimal("86400.123457"), None],)]
-        assert shown == [([],), (None,), ([0.1, 86400.123457, None],)]
-        dated = ("x", "x", datetime(2026, 9, 9, 12, tzinfo=UTC))
-        query = "select run_id, prompt, run_started_at from request_records"
-        assert connection.execute(query).fetchall() == [dated] * 3
-
-
-@pytest.mark.timeout(300)
-def test_an_upgrade_that_is_killed_loses_nothing_and_is_done_by_the_next(tmp_path: Path) -> None:
-    """At moments spread over the one that rewrites requests, the longest there is."""
-    old = Settings(home=tmp_path / "old")
-    make_home(old)
-    at_revision(sa.URL.create("duckdb", database=str(old.master_file)), "warehouse", "warehouse_0020")
-    with duckdb.connect(old.master_file) as connection:
         _fill(connection, "runs")
         _fill(connection, "recent_requests")
         times = f"list_transform(range(128), lambda i: i / 100 + n / {_REQUESTS})"
         row = f'select r.* replace (n as "index", {times} as chunk_s) from recent_requests as r'
         connection.execute(f"insert into recent_requests {row}, range({_REQUESTS}) as t(n)")
+    return migrations
+
+
+def test_a_database_of_the_release_before_names_the_command(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(revisions.REVISIONS, "app", (*revisions.REVISIONS["app"], "app_next"))
+    with pytest.raises(RevisionError, match=r"older than this Drafthouse \(.*\): run `drafthouse migrate`"):
+        app_engine(settings.app_database_url)
+
+
+@pytest.mark.timeout(300)
+def test_an_upgrade_that_is_killed_loses_nothing_and_is_done_by_the_next(
+    settings: Settings, next_release: Path, tmp_path: Path
+) -> None:
+    """At moments spread over one that rewrites requests, which takes longest."""
     for name in ("cold", "whole"):
-        whole_s = _upgrade(old, tmp_path / name, None)
+        whole_s = _upgrade(settings, next_release, tmp_path / name, None)
     upgraded, killed = _requests_of(tmp_path / "whole"), 0
     assert upgraded[:2] == (_REQUESTS + 1, _REQUESTS + 1)
     for number, share in enumerate((0.25, 0.5, 0.75)):
         home = tmp_path / f"killed {number}"
-        killed += _upgrade(old, home, share * (whole_s or 0)) is None
-        migrate(Settings(home=home))
-        assert _requests_of(home) == upgraded
+        killed += _upgrade(settings, next_release, home, share * (whole_s or 0)) is None
+        assert _upgrade(Settings(home=home), next_release, tmp_path / f"again {number}", None)
+        assert _requests_of(tmp_path / f"again {number}") == upgraded
     assert killed
 
 
 def _requests_of(home: Path) -> tuple[object, ...]:
-    with open_warehouse(Settings(home=home).warehouse_file) as connection:
-        sums = 'count(*), count(run_started_at), sum(list_sum(chunk_s)::DECIMAL(38, 6)), sum("index")'
-        return connection.execute(f"select {sums} from request_records").fetchall()[0]
+    with duckdb.connect(Settings(home=home).warehouse_file, read_only=True) as connection:
+        sums = 'count(*), count(more), sum(list_sum(chunk_s)::DECIMAL(38, 6)), sum("index")'
+        return connection.execute(f"select {sums} from recent_requests").fetchall()[0]
 
 
-def _upgrade(old: Settings, home: Path, kill_after_s: float | None) -> float | None:
+def _upgrade(old: Settings, migrations: Path, home: Path, kill_after_s: float | None) -> float | None:
     """Upgrade a copy of the home. Return the seconds that it took, or None if it was killed before its end."""
     shutil.copytree(old.home, home)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     began_s = time.monotonic()
-    upgrading = processes.start(
-        *("cli", "migrate"),
-        environment=environment | {"DRAFTHOUSE_HOME": str(home)},
-        folder=home,
-        output=home / "log",
-    )
-    if kill_after_s is not None:
-        time.sleep(kill_after_s)  # the moment of death, nothing waits for it
-        upgrading.kill()
-    status = upgrading.wait(120)
+    command = [sys.executable, "-c", _UPGRADE, str(home), str(migrations)]
+    with (home / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as upgrading:
+        if kill_after_s is not None:
+            time.sleep(kill_after_s)  # the moment of death, nothing waits for it
+            upgrading.kill()
+        status = upgrading.wait(120)
     assert status in (0, -signal.SIGKILL), (home / "log").read_text()
     return time.monotonic() - began_s if status == 0 else None
 
@@ -251,31 +229,6 @@ def _fill(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     ]
     names = ", ".join(f'"{name}"' for name, _ in types)
     connection.execute(f"insert into {table} ({names}) values ({', '.join(values)})")
-
-
-def test_jobs_from_before_the_worker_table_need_no_hardware_and_reuse_every_run(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    make_home(settings)
-    at_revision(sa.make_url(settings.app_database_url), "app", "app_0001")
-    with sqlite3.connect(settings.home / "app.sqlite") as connection:
-        connection.execute("insert into studies values ('s', 'small', '', '{}', '2026-11-21')")
-        connection.execute(
-            "insert into jobs (job_id, study_id, name, study_json, state, submitted_at)"
-            " values ('j', 's', 'small', '{}', 'queued', '2026-11-21')"
-        )
-    connection.close()
-    migrate(settings)
-    with app_engine(settings.app_database_url).connect() as app:
-        assert app.execute(sa.select(jobs.c.hardware, jobs.c.reuse_from_try)).one() == (None, 0)
-
-
-def at_revision(url: sa.URL, name: str, revision: str) -> None:
-    """Create the database as an earlier Drafthouse left it."""
-    engine = sa.create_engine(url)
-    metadata = {"app": APP, "warehouse": WAREHOUSE}[name]
-    with engine.begin() as connection:
-        command.upgrade(revisions.alembic_config(name, connection, metadata), revision)
-    engine.dispose()
 
 
 def test_a_home_that_cannot_be_created_is_a_user_error(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def _unchecked_engine(url: str) -> sa.Engine:
 
 
 def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    """Connect by psycopg, whatever driver the URL names: settings of earlier Drafthouses name pg8000.
+    """Connect by psycopg, whatever driver the URL names.
 
     Statements are not prepared on the server: a proxy may hand each transaction to another of its connections, and a
     migration would make prepared ones invalid.

@@ -43,7 +43,7 @@ _LEFT_BEHIND_S = 24 * 3600.0
 
 
 def _schema(record: type[RequestRecord | TelemetrySample], version: int) -> pa.Schema:
-    """The Parquet schema of the records in this version of the format: older ones lack some fields."""
+    """Return the Parquet schema of the records in this version of the format."""
     infos = field_infos(record)
     return pa.schema([field for field in record_schema(record) if infos[field.name].since_format <= version])
 
@@ -169,21 +169,17 @@ def readable_version(folder: Path, content: bytes, readable: Sequence[int]) -> i
     ValidationError if there is none.
     """
     version = _FormatVersion.model_validate_json(content).format_version
-    if version not in readable:
-        *earlier, newest = map(str, readable)
-        versions = f"{', '.join(earlier)} and {newest}" if earlier else newest
-        raise BundleError(
-            f"{folder} has bundle format {version}; this Drafthouse reads {versions}: "
-            "use the Drafthouse that wrote it, or a newer one"
-        )
-    return version
+    if version in readable:
+        return version
+    remedy = "use the Drafthouse that wrote it, or a newer one"
+    if version < readable[0]:
+        remedy = "with the Drafthouse that wrote it, export the study to a .json file, which can be imported here"
+    versions = ", ".join(map(str, readable))
+    raise BundleError(f"{folder} has bundle format {version}; this Drafthouse reads {versions}: {remedy}")
 
 
 def read_log(folder: Path, run: RunRecord) -> EngineLog | None:
-    """Return what belongs to the run of the engine's log, or None if it is empty. Raises BundleError.
-
-    Bundles of earlier Drafthouses have all of the log until the end of their run.
-    """
+    """Return what belongs to the run of the engine's log, or None if it is empty. Raises BundleError."""
     try:
         return read_engine_log(folder / LOG_FILE, run.log_begin_bytes, run.log_end_bytes)
     except OSError as error:

@@ -213,15 +213,12 @@ def _history(rows: list[Row]) -> History:
     )
 
 
-#: Runs from before there were cell ids belong to the same cell if all of these columns are equal.
 _HISTORIES = """
-    WITH keyed AS (
-        SELECT coalesce(cell_id, concat_ws('/', target, arm, method, draft_model, num_speculative_tokens, dataset,
-                category, input_tokens, requested_output_tokens, pattern, temperature, top_p, endpoint)) AS cell,
-            workload_label AS workload, pattern, concurrency, arm, run_id, job_id, hardware, engine_version,
-            started_at, acceptance_length, job_id IN (SELECT unnest(?)) AS is_here
+    WITH measured AS (
+        SELECT cell_id AS cell, workload_label AS workload, pattern, concurrency, arm, run_id, job_id, hardware,
+            engine_version, started_at, acceptance_length, job_id IN (SELECT unnest(?)) AS is_here
         FROM valid_latest_runs WHERE acceptance_length IS NOT NULL AND origin = 'measured'
     )
-    SELECT * FROM keyed WHERE cell IN (SELECT cell FROM keyed WHERE is_here)
+    SELECT * FROM measured WHERE cell IN (SELECT cell FROM measured WHERE is_here)
     ORDER BY started_at, run_id
 """

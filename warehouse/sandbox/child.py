@@ -77,7 +77,7 @@ def _archived(connection: duckdb.DuckDBPyConnection, folder: str) -> list[str]:
     """The files that the view request_records reads."""
     place = "SELECT database_name FROM duckdb_tables() WHERE table_name = 'archived_runs'"
     (database,) = connection.execute(place).fetchone() or (None,)
-    if database is None:  # it is of an older revision
+    if database is None:  # it is of another revision
         return []
     found = connection.execute(f"SELECT DISTINCT file FROM {database}.main.archived_runs").fetchall()  # noqa: S608 - a name of ours
     return [f"{folder}/{file}" for (file,) in found]

@@ -57,7 +57,7 @@ _WHAT = (
     column(
         "cell_id",
         "text?",
-        "SHA-256 of what was measured: equal in runs of any study that measured the same; null in old runs",
+        "SHA-256 of what was measured: equal in runs of any study that measured the same",
         "identity.cell_id",
     ),
     column("job_id", "text", "the job that ran it"),
@@ -83,7 +83,7 @@ _WHAT = (
     column("arm_id", "text?", "SHA-256 of the arm without its name", "identity.arm_id"),
 )
 _WORKLOAD = (
-    column("workload", "text?", "short name of the workload, unique within a study; null in old runs", "workload.name"),
+    column("workload", "text?", "short name of the workload, unique within a study", "workload.name"),
     column("dataset", "text?", "the dataset of the prompts", "workload.dataset"),
     column(
         "category",
@@ -162,7 +162,7 @@ _HOW = (
     column(
         "arm_order",
         "text?",
-        "interleaved (A B B A), fewest_launches, or side_by_side; null for runs before it was recorded",
+        "interleaved (A B B A), fewest_launches, or side_by_side",
         "order",
     ),
     column(
@@ -240,8 +240,7 @@ _CIRCUMSTANCES = (
     column(
         "slot",
         "int?",
-        "the slot of that machine, from 1; null if one worker had the whole machine, and for runs before it was "
-        "recorded",
+        "the slot of that machine, from 1; null if one worker had the whole machine",
         "circumstances.slot",
     ),
     column("cpu_count", "int?", "number of processor cores of the machine", "circumstances.cpu_count"),

@@ -34,7 +34,7 @@ RUN_STARTED_AT = column(
     "run_started_at",
     "moment?",
     "started_at of the run. A query that compares it with a moment, and not run_id alone, reads the rows of other runs "
-    "not even in part. Null in older files of the archive",
+    "not even in part",
 )
 
 

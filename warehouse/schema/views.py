@@ -46,18 +46,12 @@ def _of(alias: str, columns: Iterable[Column]) -> tuple[tuple[str, Column], ...]
     return tuple((f'{alias}."{column.name}"', column) for column in columns)
 
 
-#: Runs from before workloads had names get one from what they measured.
-_WORKLOAD_LABEL = "coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens))"
 _CLOSED_LOOP = """CASE WHEN r.request_rate_rps IS NOT NULL OR coalesce(r.arrivals, 'gamma') <> 'gamma' THEN false
         WHEN r.origin = 'imported' AND r.concurrency IS NULL THEN NULL ELSE true END"""
 _COMPUTED = (
     (
-        _WORKLOAD_LABEL,
-        column(
-            "workload_label",
-            "text",
-            "workload, or dataset/category/output tokens for old runs whose workload has no name",
-        ),
+        "coalesce(workload, '')",
+        column("workload_label", "text", "workload, or nothing for an imported run of which no workload is known"),
     ),
     (
         _CLOSED_LOOP,

@@ -27,10 +27,6 @@ from webapp.warehouse_files.routes import warehouse_routes
 _INDEX = Path(st.__file__).parent / "static/index.html"
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
 MAIN = Path(__file__).with_name("main.py")
-#: An address -> that of the page it leads to.
-MOVED = {"/": DEFAULT.address} | {
-    f"/{former}": page.address for page in PAGES.values() for former in page.former_addresses
-}
 
 
 def index_html() -> str:
@@ -53,10 +49,10 @@ def page_routes() -> list[Route]:
     return [Route(f"/{address}", answer) for address in PAGES]
 
 
-async def _moved(request: Request) -> RedirectResponse:
-    """Redirect to the page's address, relative to the requested one, with the parameters of the link."""
+async def _root(request: Request) -> RedirectResponse:
+    """Redirect to the first page's address, relative to the requested one, with the parameters of the link."""
     query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"{MOVED[request.url.path]}{query}", status_code=307)
+    return RedirectResponse(f"{DEFAULT.address}{query}", status_code=307)
 
 
 def routes() -> list[Route | Mount]:
@@ -68,7 +64,7 @@ def routes() -> list[Route | Mount]:
         Mount(PREFIX, api()),
         *warehouse_routes(gate()),
         client_route(),
-        *(Route(path, _moved) for path in MOVED),
+        Route("/", _root),
         *pages,
     ]
 

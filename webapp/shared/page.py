@@ -27,7 +27,6 @@ class Page:
 
     `place`: its order in its section. `is_of_study`: it shows one study, the newest with valid runs if none is chosen.
     `has_figures`: the package's `figures.py` draws them from the parameters of a link, so they can be pinned.
-    `former_addresses`: lead to the page still, as links that people have saved.
     """
 
     package: str
@@ -37,7 +36,6 @@ class Page:
     place: int
     is_of_study: bool = False
     has_figures: bool = False
-    former_addresses: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:

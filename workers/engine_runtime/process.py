@@ -116,9 +116,8 @@ def _make_temporary(folder: Path, user: EngineUser | None) -> None:
         os.chown(folder, user.uid, user.gid)
 
 
-def _forget(mark_file: Path, temporary: Path | None) -> None:
-    if temporary is not None:
-        shutil.rmtree(temporary, ignore_errors=True)
+def _forget(mark_file: Path, temporary: Path) -> None:
+    shutil.rmtree(temporary, ignore_errors=True)
     mark_file.unlink(missing_ok=True)
 
 
@@ -133,7 +132,7 @@ def end_leftovers(marks: Path) -> None:
         try:
             owner = json.loads(mark_file.read_text(encoding="utf-8"))
             is_ours, pid, created_s = owner["host"] == platform.node(), int(owner["pid"]), float(owner["created_s"])
-            temporary = Path(owner["temporary"]) if "temporary" in owner else None  # of an earlier version
+            temporary = Path(owner["temporary"])
         except FileNotFoundError:  # another worker was quicker
             continue
         except (ValueError, LookupError, TypeError):  # damaged by a power cut, which ended the engine too

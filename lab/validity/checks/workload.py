@@ -91,7 +91,7 @@ def _truncated(evidence: Evidence) -> Answer:
 
 
 def _sent_tokens(evidence: Evidence) -> Floats:
-    """Prompt tokens as sent. Bundles before format 3 have them only for prompts made to a length."""
+    """Prompt tokens as sent: what the client counted, else the length to which the prompts were made."""
     sent = evidence.completed.numbers("sent_prompt_tokens")
     made = (evidence.run.workload.input_tokens or 0) + (evidence.run.workload.prefix_tokens or 0)
     return np.where(np.isnan(sent), made, sent) if made and evidence.run.endpoint == "completions" else sent

@@ -93,21 +93,25 @@ class Measured:
 
     def with_log_line(self, text: str, at_s: float = 5.0) -> Measured:
         """A line of the engine's log, so many seconds after the window began."""
-        return replace(self, log="\n".join(sorted([log_line(text, at_s), *(self.log or "").splitlines()], key=_stamp)))
+        log, line = self.log or "", f"{log_line(text, at_s)}\n"
+        begin, end = self.run.log_begin_bytes or 0, self.run.log_end_bytes or 0
+        if at_s < 0:
+            log, begin, end = line + log, begin + len(line), end + len(line)
+        elif at_s <= (self.run.duration_s or 0.0):
+            log, end = log[:end] + line + log[end:], end + len(line)
+        else:
+            log += line
+        return replace(self.with_run(log_begin_bytes=begin, log_end_bytes=end), log=log)
 
 
 def text_of(seed: int, characters: int) -> str:
     return "".join(np.random.default_rng(seed).choice(_LETTERS, characters))
 
 
-def log_line(text: str, at_s: float, hours: int = 2) -> str:
+def log_line(text: str, at_s: float) -> str:
     """As vLLM writes it: local time without a zone."""
-    moment = (STARTED + timedelta(seconds=at_s)).astimezone(timezone(timedelta(hours=hours)))
+    moment = (STARTED + timedelta(seconds=at_s)).astimezone(timezone(timedelta(hours=2)))
     return f"(EngineCore pid=7) INFO {moment:%m-%d %H:%M:%S} [core.py:1] {text}"
-
-
-def _stamp(line: str) -> str:
-    return line.rpartition("INFO ")[2][:14]
 
 
 @functools.cache
@@ -131,11 +135,10 @@ def healthy(*, drafted: bool = False) -> Measured:
     idle = replace(
         _sample(window_s), requests_in_flight=0, chunks_received=0, engine_running=0, gpu_utilisation_percent=0.0
     )
-    lines = [
-        log_line("Resetting prefix cache...", -0.1),
-        *(log_line("Engine 000: Running: 4 reqs", second) for second in range(10, int(window_s), 10)),
-    ]
-    return Measured(run, requests, (*samples, idle, idle), "\n".join(lines))
+    measured = Measured(run, requests, (*samples, idle, idle), "").with_log_line("Resetting prefix cache...", -0.1)
+    for second in range(10, int(window_s), 10):
+        measured = measured.with_log_line("Engine 000: Running: 4 reqs", second)
+    return measured
 
 
 def _request(place: int, *, drafted: bool) -> RequestRecord:

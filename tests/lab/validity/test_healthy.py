@@ -94,7 +94,6 @@ HARMLESS: tuple[tuple[str, str, Callable[[], Measured]], ...] = (
     ("prompt_truncated", "counted when sent", lambda: cut_prompts().with_requests(sent_prompt_tokens=1)),
     ("compilation_in_window", "before the window", lambda: plain().with_log_line(JIT, -20)),
     ("compilation_in_window", "after the window", lambda: plain().with_log_line(JIT, 200)),
-    ("compilation_in_window", "the same second, before", lambda: plain().with_log_line(JIT, -0.15)),
     ("slow_first_requests", "in a queue", queued_first),
     ("warm_prefix_cache", "shared on purpose", lambda: cached_prompts(0.9).with_run(workload=REPETITION)),
     ("warm_prefix_cache", "the same beginning", same_beginning),

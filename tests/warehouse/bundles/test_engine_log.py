@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.metrics.records import EngineLog
-from lab.validity.evidence import exact_lines
+from lab.validity.evidence import window_lines
 from tests.warehouse.runs import run_record, write_run
 from warehouse.bundles import engine_log
 from warehouse.bundles.engine_log import read_engine_log, read_tail
@@ -58,7 +58,7 @@ def test_of_a_long_log_the_beginning_and_the_window_with_some_context_are_kept(t
     assert lines[-3:-1] == [line((end + CONTEXT_BYTES) // 16 - 1).decode().strip(), ""]
     assert lines[-1] == f"[{log.stat().st_size - end - CONTEXT_BYTES} bytes of the engine's log were left out here]"
     assert part.content[part.begin_bytes : part.end_bytes] == log.read_bytes()[begin:end]
-    assert exact_lines(part.content, part.begin_bytes, part.end_bytes) == tuple(
+    assert window_lines(part.content, part.begin_bytes, part.end_bytes) == tuple(
         line(number).decode().strip() for number in range(begin // 16, end // 16)
     )
 
@@ -68,7 +68,7 @@ def test_of_a_window_with_a_great_many_lines_the_middle_is_left_out(tmp_path: Pa
     part = read_engine_log(log, begin, end)
     assert part is not None
     assert len(part.content) < MOST_BYTES
-    inside = exact_lines(part.content, part.begin_bytes, part.end_bytes)
+    inside = window_lines(part.content, part.begin_bytes, part.end_bytes)
     assert inside is not None
     assert (inside[0], inside[-1]) == (line(begin // 16).decode().strip(), line(end // 16 - 1).decode().strip())
     assert f"[{78 * KIB - WINDOW_BYTES} bytes of the engine's log were left out here]" in inside

@@ -1,31 +1,28 @@
-"""Bundles of every format are read, whatever is demanded of studies by now; those of a newer one say how to go on."""
+"""Bundles of every released format are read, whatever is demanded of studies by now; others say how to go on."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import ValidationError
 
 from host.settings import Settings
 from lab.errors import BundleError
-from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine, WorkBeside
-from lab.study import Arm, Load, Sessions, Slo, Speculation, Trial, Workload
+from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine, RunRecord, WorkBeside
+from lab.study import Arm, Load, Server, Sessions, Slo, Speculation, Trial, Workload
+from lab.study.model_base import Frozen, Since
 from tests.warehouse.asking import ask
 from tests.warehouse.importers import samples_read
-from tests.warehouse.runs import FORMATS, bundle_of_format, records, write_run
+from tests.warehouse.runs import FORMATS, bundle_of_format, records, run_record, write_run
 from warehouse.bundles.imported_bundle import read_imported, write_imported
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles, read_bundle, read_log, read_run
-from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, STORED_RUNS
+from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json, stored_form
 from warehouse.ingest.service import ingest_all
 
 NEWEST = READABLE_FORMAT_VERSIONS[-1]
-
-
-def folder_of(version: int) -> Path:
-    return FORMATS / f"job-of-format-{version}" / f"run-of-format-{version}"
 
 
 def test_there_is_a_bundle_of_every_format_and_the_newest_is_written() -> None:
@@ -34,60 +31,50 @@ def test_there_is_a_bundle_of_every_format_and_the_newest_is_written() -> None:
 
 
 @pytest.mark.parametrize("version", READABLE_FORMAT_VERSIONS)
-def test_a_bundle_of_each_format_is_read_and_what_it_lacks_is_unknown(version: int) -> None:
-    bundle = read_bundle(folder_of(version))
+def test_everything_in_a_bundle_of_each_format_is_read(version: int) -> None:
+    folder = FORMATS / f"job-of-format-{version}" / f"run-of-format-{version}"
+    bundle = read_bundle(folder)
     run, (answered, failed), (sample,) = bundle.run, records(bundle.requests), bundle.telemetry
-    speculation = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
-    flags: dict[str, Any] = {"max_model_len": 512, "enforce-eager": True}
-    arm = Arm(name="draft", speculation=speculation, flags=flags)
-    load = Load(max_concurrency=2, num_prompts=2)
     around = run.circumstances
     assert (run.run_id, run.study_name, run.repeat, run.slo) == (
         *(f"run-of-format-{version}", f"format {version}", 1),
         Slo(ttft_ms=500.0),
     )
-    sessions = Sessions(answers="recorded", max_turns=2, think="fixed", think_s=0.5) if version >= 8 else None
-    score = "contains" if version >= 9 else None
-    assert run.workload == Workload(category="code", output_tokens=16, sessions=sessions, score=score)
-    assert (answered.session_id, answered.turn) == (("s", 1) if version >= 8 else (None, None))
-    rounds = (answered.rounds_drafted, answered.rounds_accepted, answered.rounds_count)
-    assert rounds == (((3, 3), (0, 2), (1, 1)) if version >= 9 else (None, None, None))
-    apart = (answered.reasoning_tokens, answered.reasoning_chars, answered.first_answer_s, answered.expected)
-    assert apart == ((1, 2, 0.4, "turn") if version >= 9 else (None,) * 4)
-    assert run.arm.model_copy(update={"config": {}, "environment": {}, "speculation": speculation}) == arm
-    assert around.command == ("vllm", "serve", "target")
-    assert run.counters_after is not None
-    assert run.counters_after.num_accepted_tokens_per_position == (1.0, 1.0, 0.0)
-    assert (answered.chunk_s, answered.spec_drafts, failed.error) == ((0.2, 0.4, 0.5), 2, "connection reset")
-    places = (6, 12) if version >= 3 else (None, None)
-    assert read_log(folder_of(version), run) == EngineLog(b"ready\nserved\n", *places)
-    since_2 = (run.prompts_seed, run.identity and run.identity.cell_id, around.gpus, sample.gpu_power_w)
-    assert since_2 == ((11, "c", ("NVIDIA H200 (GPU-1)",), 400.0) if version >= 2 else (None, None, (), None))
-    since_3 = (run.log_begin_bytes, run.log_end_bytes, sample.gpu_other_processes, answered.sent_prompt_tokens)
-    assert since_3 == ((6, 12, 0, 9) if version >= 3 else (None,) * 4)
-    assert answered.output_token_ids == ((5, 6, 7, 8) if version >= 4 else None)
-    since_5 = (run.order, run.until_decided, run.idle_engines)
-    idle = (IdleEngine(arm="no draft", cpu_percent=0.5),)
-    assert since_5 == (("side_by_side", True, idle) if version >= 5 else (None, False, ()))
+    assert run.arm == Arm(
+        name="draft",
+        speculation=Speculation(
+            method="draft_model",
+            model="reference-draft",
+            num_speculative_tokens=3,
+            options={"num_speculative_tokens_per_batch_size": [[1, 4, 3]]},
+        ),
+        flags={"max_model_len": 512, "enforce-eager": True},
+        config={"a": [1, {"b": 2}]},
+        environment={"X": "1"},
+    )
+    sessions = Sessions(answers="recorded", max_turns=2, think="fixed", think_s=0.5)
+    assert run.workload == Workload(category="code", output_tokens=16, sessions=sessions, score="contains")
     search = Load(max_concurrency=2, num_prompts=2, find="rate", find_from=2.0)
-    trial = Trial(search=search, number=0, arrivals_seed=1001)
-    assert (run.trial, run.ended_early) == ((trial, "the SLO is missed") if version >= 6 else (None, None))
-    beside = (WorkBeside(kind="question", what="results", seconds=0.25),)
-    assert run.beside == (beside if version >= 7 else None)
-    assert around.slot == (3 if version >= 10 else None)
-    assert (answered.tests_passed, failed.tests_passed) == ((1.0, None) if version >= 11 else (None, None))
-    thought = (answered.reasoning_rounds, answered.reasoning_accepted_tokens)
-    assert thought == ((1, 0) if version >= 12 else (None, None))
-    problems = (run.counters_problem, run.reset_problem)
-    assert problems == (("the page was silent", "HTTP 500") if version >= 13 else (None, None))
-    labels = {1: "c2-n2", 6: "capacity-rate #1 at 2"}
-    assert run.load.name == labels.get(min(version, 6), "two at once")
-    assert run.load.closed_loop is (version == 1)
-    if version == 1:
-        assert (run.load, run.arm) == (load, arm)
-    if version == 4:
-        assert run.arm.speculation is not None
-        assert run.arm.speculation.scheduled_tokens(3) == 3
+    assert (run.trial, run.ended_early) == (Trial(search=search, number=0, arrivals_seed=1001), "the SLO is missed")
+    assert (run.load.name, run.load.closed_loop) == ("capacity-rate #1 at 2", False)
+    assert (run.order, run.until_decided, run.prompts_seed) == ("side_by_side", True, 11)
+    assert run.idle_engines == (IdleEngine(arm="no draft", cpu_percent=0.5),)
+    assert run.beside == (WorkBeside(kind="question", what="results", seconds=0.25),)
+    assert run.identity is not None
+    assert run.counters_after is not None
+    assert (run.identity.cell_id, run.counters_after.num_accepted_tokens_per_position) == ("c", (1.0, 1.0, 0.0))
+    assert (run.counters_problem, run.reset_problem) == ("the page was silent", "HTTP 500")
+    assert (around.command, around.gpus, around.slot) == (("vllm", "serve", "target"), ("NVIDIA H200 (GPU-1)",), 3)
+    assert read_log(folder, run) == EngineLog(b"ready\nserved\n", 6, 12)
+    assert (sample.gpu_power_w, sample.gpu_other_processes) == (400.0, 0)
+    assert (answered.chunk_s, answered.spec_drafts, failed.error) == ((0.2, 0.4, 0.5), 2, "connection reset")
+    assert (answered.sent_prompt_tokens, answered.output_token_ids) == (9, (5, 6, 7, 8))
+    assert (answered.session_id, answered.turn) == ("s", 1)
+    assert (answered.rounds_drafted, answered.rounds_accepted, answered.rounds_count) == ((3, 3), (0, 2), (1, 1))
+    apart = (answered.reasoning_tokens, answered.reasoning_chars, answered.first_answer_s, answered.expected)
+    assert apart == (1, 2, 0.4, "turn")
+    assert (answered.reasoning_rounds, answered.reasoning_accepted_tokens) == (1, 0)
+    assert (answered.tests_passed, failed.tests_passed) == (1.0, None)
 
 
 def test_bundles_of_every_format_are_ingested(settings: Settings) -> None:
@@ -100,26 +87,24 @@ def test_bundles_of_every_format_are_ingested(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("version", READABLE_FORMAT_VERSIONS)
-def test_what_is_demanded_of_studies_may_become_stricter_without_making_a_bundle_unreadable(
-    tmp_path: Path, version: int
-) -> None:
+def test_stricter_demands_of_studies_make_no_bundle_unreadable(tmp_path: Path, version: int) -> None:
     """A bundle stores what was measured, even if no user may submit it any more."""
     folder = bundle_of_format(tmp_path, version)
     stored = json.loads((folder / RUN_FILE).read_text())
     stored["load"]["max_concurrency"] = 100_000  # more than is allowed, and more than there are prompts
-    stored["arm"]["speculation"] = {"method": "a new METHOD", "num_speculative_tokens": 1000, "prompt_lookup_min": 9}
-    stored["workload"]["output_tokens"] = 1
+    stored["arm"]["speculation"] |= {"method": "a new METHOD", "num_speculative_tokens": 1000, "prompt_lookup_min": 9}
+    stored["workload"] |= {"output_tokens": 1, "score": "by a rule of then"}
     stored["slo"]["ttft_ms"] = -1.0
     (folder / RUN_FILE).write_text(json.dumps(stored))
     run = read_run(folder)
     assert (run.load.max_concurrency, run.workload.output_tokens, run.slo.ttft_ms) == (100_000, 1, -1.0)
     assert run.arm.speculation is not None
-    assert run.arm.speculation.method == "a new METHOD"
+    assert (run.arm.speculation.method, run.workload.score) == ("a new METHOD", "by a rule of then")
 
 
 @pytest.mark.parametrize("version", READABLE_FORMAT_VERSIONS)
 @pytest.mark.parametrize("place", [(), ("arm",), ("load",), ("circumstances",)])
-def test_a_field_that_its_format_does_not_have_is_refused(tmp_path: Path, version: int, place: tuple[str]) -> None:
+def test_a_field_too_many_or_too_few_is_refused(tmp_path: Path, version: int, place: tuple[str, ...]) -> None:
     folder = bundle_of_format(tmp_path, version)
     stored = json.loads((folder / RUN_FILE).read_text())
     part = stored[place[0]] if place else stored
@@ -127,33 +112,72 @@ def test_a_field_that_its_format_does_not_have_is_refused(tmp_path: Path, versio
     (folder / RUN_FILE).write_text(json.dumps(stored))
     with pytest.raises(BundleError, match=r"a_new_field\n  Extra inputs are not permitted"):
         read_run(folder)
+    del part["a_new_field"], part[next(name for name in part if name != "format_version")]
+    (folder / RUN_FILE).write_text(json.dumps(stored))
+    with pytest.raises(BundleError, match="Field required"):
+        read_run(folder)
 
 
-def fields_of_run(version: int) -> tuple[set[str], set[type[BaseModel]]]:
-    form = STORED_RUNS[version]
-    return set(form.model_fields), forms_in(form) - {form}
+def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    folder = bundle_of_format(tmp_path, NEWEST)
+    stored = json.loads((folder / RUN_FILE).read_text())
+    stored["circumstances"]["slot"] = "the third"
+    (folder / RUN_FILE).write_text(json.dumps(stored))
+    with pytest.raises(BundleError, match=r"circumstances.slot\n  Input should be a valid integer"):
+        read_run(folder)
 
 
-def test_fields_of_later_formats_are_refused_in_earlier_ones(tmp_path: Path) -> None:
-    earlier = [version for version in READABLE_FORMAT_VERSIONS if fields_of_run(version) != fields_of_run(NEWEST)]
-    assert earlier == [*range(1, 13)]
-    for version in earlier:
-        folder = bundle_of_format(tmp_path, version)
-        newest = json.loads((folder_of(NEWEST) / RUN_FILE).read_text())
-        (folder / RUN_FILE).write_text(json.dumps(newest | {"format_version": version}))
-        with pytest.raises(BundleError, match="Extra inputs are not permitted"):
-            read_run(folder)
+class _Part(Frozen):
+    name: str
+    note: Annotated[str | None, Since(NEWEST + 1)] = None
 
 
-def test_a_bundle_of_a_newer_format_says_how_to_go_on_before_anything_else_is_looked_at(tmp_path: Path) -> None:
-    folder = write_run(tmp_path)
-    (folder / RUN_FILE).write_text(json.dumps({"format_version": NEWEST + 1, "a_new_field": 1}))
-    *earlier, newest = map(str, READABLE_FORMAT_VERSIONS)
+class _Whole(Frozen):
+    parts: tuple[_Part, ...]
+
+
+def test_a_field_marked_with_a_later_format_is_in_that_and_not_before() -> None:
+    before, later = stored_form(_Whole, NEWEST), stored_form(_Whole, NEWEST + 1)
+    noted = '{"parts": [{"name": "a", "note": "b"}]}'
+    assert later.model_validate_json(noted).model_dump() == {"parts": ({"name": "a", "note": "b"},)}
+    with pytest.raises(ValidationError, match=r"parts.0.note\n  Extra inputs are not permitted"):
+        before.model_validate_json(noted)
+    before.model_validate_json('{"parts": [{"name": "a"}]}')
+    with pytest.raises(ValidationError, match=r"parts.0.note\n  Field required"):
+        later.model_validate_json('{"parts": [{"name": "a"}]}')
+
+
+def test_what_a_run_records_is_read_back_equal() -> None:
+    run = run_record()
+    assert run_from_json(NEWEST, run.model_dump_json().encode()) == run
+
+
+@pytest.mark.parametrize("version", READABLE_FORMAT_VERSIONS)
+def test_the_fields_of_a_released_format_never_change(version: int) -> None:
+    """The sample has what was written then: who adds a field to a record in a run marks it with the next format."""
+    stored = json.loads((FORMATS / f"job-of-format-{version}" / f"run-of-format-{version}" / RUN_FILE).read_text())
+    form = stored_form(RunRecord, version)
+    assert form.model_validate(stored, strict=False).model_dump(mode="json") == stored
+    assert set(stored_form(Server, version).model_fields) == {
+        "base_url",
+        "served_model",
+        "api_key",
+    }  # not in the sample
+
+
+def refused(folder: Path, **changes: Any) -> str:
+    stored = json.loads((folder / RUN_FILE).read_text())
+    (folder / RUN_FILE).write_text(json.dumps(stored | changes))
     with pytest.raises(BundleError) as caught:
-        read_bundle(folder)
-    assert str(caught.value) == (
-        f"{folder} has bundle format {NEWEST + 1}; this Drafthouse reads {', '.join(earlier)} and {newest}: "
-        "use the Drafthouse that wrote it, or a newer one"
+        (read_imported if "origin" in stored else read_bundle)(folder)
+    return str(caught.value)
+
+
+def test_a_bundle_of_a_newer_format_says_how_to_go_on(tmp_path: Path) -> None:
+    folder = write_run(tmp_path)
+    assert refused(folder, format_version=NEWEST + 1, a_new_field=1) == (
+        f"{folder} has bundle format {NEWEST + 1}; this Drafthouse reads "
+        f"{', '.join(map(str, READABLE_FORMAT_VERSIONS))}: use the Drafthouse that wrote it, or a newer one"
     )
 
 
@@ -161,26 +185,6 @@ def test_an_imported_bundle_of_a_newer_format_says_how_to_go_on(tmp_path: Path) 
     run = samples_read.run("vllm-bench/base-random-c4.json")
     write_imported(tmp_path, [run], {run.source.sha256: lambda: [b"{}"]})
     (folder,) = find_bundles(tmp_path)
-    stored = json.loads((folder / RUN_FILE).read_text())
-    (folder / RUN_FILE).write_text(json.dumps(stored | {"format_version": 2, "a_new_field": 1}))
-    with pytest.raises(BundleError) as caught:
-        read_imported(folder)
-    assert str(caught.value) == (
+    assert refused(folder, format_version=2, a_new_field=1) == (
         f"{folder} has bundle format 2; this Drafthouse reads 1: use the Drafthouse that wrote it, or a newer one"
     )
-
-
-def forms_in(annotation: Any) -> set[type[BaseModel]]:
-    """The stored forms that a field of this type may hold, and those in them."""
-    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-        return set[type[BaseModel]]().union(*map(forms_in, get_args(annotation)))
-    return {annotation}.union(*(forms_in(field.annotation) for field in annotation.model_fields.values()))
-
-
-def test_the_newest_form_has_every_field_that_is_written_and_no_other() -> None:
-    """Who adds a field to a record in a bundle, or to a part of a study in it, adds a format."""
-    forms = forms_in(STORED_RUNS[NEWEST])
-    assert len(forms) == 16
-    for form in forms:
-        record: type[BaseModel] = form.record  # type: ignore[attr-defined]  # of _Stored
-        assert set(form.model_fields) == set(record.model_fields), record

@@ -81,10 +81,10 @@ def test_a_broken_file_is_a_bundle_error_that_names_it(tmp_path: Path, broken: s
         read_bundle(folder)
 
 
-#: The columns of the Parquet files as the first format had them, and what later formats added at their end. Files on
-#: disk have these: a change here is a new version of the format.
+#: The columns of the Parquet files by the version of the format that added them, at their end. Files on disk have
+#: these: a change here is a new version of the format.
 _REQUESTS = {
-    1: """index: int32 not null
+    13: """index: int32 not null
 prompt_id: string not null
 category: string
 prompt: string not null
@@ -102,29 +102,29 @@ error: string
 output_text: string not null
 spec_drafts: int32
 spec_draft_tokens: int32
-spec_accepted_tokens: int32""",
-    3: "sent_prompt_tokens: int32",
-    4: "output_token_ids: list<element: int32>",
-    8: """session_id: string
-turn: int32""",
-    9: """rounds_drafted: list<element: int32>
+spec_accepted_tokens: int32
+sent_prompt_tokens: int32
+output_token_ids: list<element: int32>
+session_id: string
+turn: int32
+rounds_drafted: list<element: int32>
 rounds_accepted: list<element: int32>
 rounds_count: list<element: int32>
 reasoning_tokens: int32
 reasoning_chars: int32
 first_answer_s: double
-expected: string""",
-    11: "tests_passed: double",
-    12: """reasoning_rounds: int32
+expected: string
+tests_passed: double
+reasoning_rounds: int32
 reasoning_accepted_tokens: int32""",
 }
 _TELEMETRY = {
-    1: """t_s: double not null
+    13: """t_s: double not null
 loop_lag_ms: double not null
 requests_in_flight: int32 not null
 requests_done: int32 not null
-chunks_received: int32 not null""",
-    2: """engine_running: int32
+chunks_received: int32 not null
+engine_running: int32
 engine_waiting: int32
 kv_cache_usage: double
 host_cpu_percent: double
@@ -135,8 +135,8 @@ gpu_power_w: double
 gpu_sm_clock_mhz: double
 gpu_memory_clock_mhz: double
 gpu_temperature_c: double
-gpu_throttle_reasons: string""",
-    3: "gpu_other_processes: int32",
+gpu_throttle_reasons: string
+gpu_other_processes: int32""",
 }
 
 

@@ -161,21 +161,21 @@ def test_a_missing_file_is_named_with_its_folder(tmp_path: Path, name: str) -> N
     assert len(str(caught.value)) > len(f"{folder / name} cannot be read: None")
 
 
-def test_a_missing_log_and_an_old_format_read_as_sentences(tmp_path: Path) -> None:
+def test_a_missing_log_and_a_format_never_released_read_as_sentences(tmp_path: Path) -> None:
     folder = write_run(tmp_path)
     (folder / LOG_FILE).unlink()
     with pytest.raises(BundleError) as caught:
         read_log(folder, run_record())
     assert str(caught.value).startswith(f"{folder / LOG_FILE} cannot be read: [Errno 2] No such file")
     record = (
-        (folder / RUN_FILE).read_text().replace(f'"format_version": {BUNDLE_FORMAT_VERSION}', '"format_version": 0')
+        (folder / RUN_FILE).read_text().replace(f'"format_version": {BUNDLE_FORMAT_VERSION}', '"format_version": 12')
     )
     (folder / RUN_FILE).write_text(record)
     with pytest.raises(BundleError) as caught:
         read_run(folder)
     assert str(caught.value) == (
-        f"{folder} has bundle format 0; this Drafthouse reads 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 13: use the "
-        "Drafthouse that wrote it, or a newer one"
+        f"{folder} has bundle format 12; this Drafthouse reads 13: with the Drafthouse that wrote it, export the study "
+        "to a .json file, which can be imported here"
     )
 
 

@@ -14,12 +14,13 @@ import pytest
 
 from host.settings import Settings
 from lab.errors import AccessError, BundleError, ForeignFileError, UserError
+from lab.metrics.records import BUNDLE_FORMAT_VERSION
 from lab.validity import CHECKS
 from tests.actors import ADMIN, VIEWER
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.importers.sample_files import APPENDED, DETAILED, SAMPLES
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
-from tests.warehouse.runs import bundle_of_format, write_run
+from tests.warehouse.runs import write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.bundles.vllm_json import vllm_results
 from warehouse.importers.files import read_paths
@@ -331,12 +332,11 @@ def test_names_with_markup_and_paths_are_text(settings: Settings, tmp_path: Path
     assert {path.parent for path in settings.bundles.glob("*/*")} == set(settings.bundles.iterdir())
 
 
-def test_bundles_of_earlier_formats_are_read_beside_imported_ones(settings: Settings) -> None:
-    for version in (1, 2):
-        bundle_of_format(settings.bundles, version)
+def test_measured_bundles_are_read_beside_imported_ones(settings: Settings) -> None:
+    write_run(settings.bundles)
     imported(settings, DETAILED)
     rows = ask(settings, "select origin, format_version from runs order by all")
-    assert rows == [("imported", 1), ("measured", 1), ("measured", 2)]
+    assert rows == [("imported", 1), ("measured", BUNDLE_FORMAT_VERSION)]
 
 
 def test_imported_arms_can_be_compared_when_asked(settings: Settings) -> None:

@@ -18,7 +18,6 @@ from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import (
     BASELINE_ARM,
-    bundle_of_format,
     counters,
     failed_request,
     request,
@@ -45,17 +44,6 @@ def test_a_run_is_in_the_view_with_its_environment_and_metrics(settings: Setting
     assert row[:4] == ("draft", "draft_model", 3, "c1-n2")
     assert row[4:6] == (pytest.approx(4 / 0.6), 0.5)
     assert (row[6].isoformat(), row[7]) == ("2026-11-21T04:00:00+00:00", 30.0)
-
-
-def test_a_run_of_the_first_format_has_null_where_nothing_was_probed(settings: Settings) -> None:
-    bundle_of_format(settings.bundles, 1)
-    ingest_all(settings)
-    probed = "cell_id, gpus, driver_version, settings_json, energy_j, host_cpu_mean_percent, kv_cache_usage_max"
-    assert ask(settings, f"select {probed} from runs join run_metrics using (run_id)") == [(None,) * 7]
-    assert ask(
-        settings, "select output_tok_per_s > 0, workload, own_output_lengths from results where origin = 'measured'"
-    ) == [(True, "reference/code/16", False)]
-    assert ask(settings, "select t_s, gpu_power_w from telemetry") == [(1.0, None)]
 
 
 def test_an_arm_without_speculation_has_the_method_none(settings: Settings) -> None:

@@ -28,7 +28,10 @@ LATER = START + timedelta(days=1)
 
 @pytest.mark.parametrize(
     ("revision", "sentence"),
-    [("warehouse_9999", "upgrade Drafthouse"), ("warehouse_0001", "older than .* run `drafthouse migrate`")],
+    [
+        ("warehouse_9999", "upgrade Drafthouse"),
+        ("warehouse_0001", "before the first release .*`drafthouse import FOLDER --as-measured`"),
+    ],
 )
 def test_a_warehouse_of_another_revision_is_refused(settings: Settings, revision: str, sentence: str) -> None:
     with duckdb.connect(settings.warehouse_file) as connection:

@@ -7,16 +7,13 @@ from typing import Any
 
 import duckdb
 import pytest
-import sqlalchemy as sa
-from alembic import command
 
 from host.settings import Settings
 from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
-from warehouse.schema import request_columns, revisions
-from warehouse.schema.tables import WAREHOUSE
+from warehouse.schema import request_columns
 
 _LISTED = "select * from prompt_latencies join prompt_lists using (prompts_id) order by run_id"
 
@@ -69,22 +66,3 @@ def test_a_run_without_any_answer_is_ingested_without_a_row(settings: Settings) 
     assert listed(settings) == []
     with open_warehouse(settings.warehouse_file) as connection:
         assert request_columns.read_prompt_latencies(connection, [base.run.run_id], "ttft_ms") == {}
-
-
-def test_migrating_an_older_master_gives_the_same_rows_as_ingesting(settings: Settings) -> None:
-    for run_id in ("run-1", "run-2"):
-        write(settings, run_id)
-    ingest_all(settings)
-    before = listed(settings)
-    engine = sa.create_engine(sa.URL.create("duckdb", database=str(settings.master_file)))
-    for move, revision in ((command.downgrade, "warehouse_0005"), (command.upgrade, "head")):
-        with engine.begin() as connection:
-            move(revisions.alembic_config("warehouse", connection, WAREHOUSE), revision)
-    engine.dispose()
-    after = listed(settings)
-    assert len(before) == len(after) == 2
-    for was, now in zip(before, after, strict=True):
-        for name in ("run_id", "prompts_id", "prompt_ids"):
-            assert was[name] == now[name]
-        for name in ("ttft_ms", "tpot_ms", "e2e_ms"):
-            assert now[name] == [None if number is None else pytest.approx(number) for number in was[name]]

@@ -281,21 +281,6 @@ def test_the_running_job_the_queue_and_the_workers_are_shown_and_jobs_are_moved_
     assert f"cancel-{running}" not in [button.key for button in app.button]
 
 
-@pytest.mark.parametrize("priority", [2_000_000, -(2**60)])
-def test_a_priority_beyond_the_bound_that_is_stored_already_can_be_changed(
-    open_page: OpenPage, settings: Settings, priority: int
-) -> None:
-    job_id = queue.submit(settings, study(name="urgent"), actor=ADMIN)
-    database = app_engine(settings.app_database_url)
-    with database.begin() as connection:
-        connection.execute(jobs_table.update().values(priority=priority))
-    database.dispose()
-    app = open_page("jobs")
-    app.number_input(key=f"priority-{job_id}-{priority}").set_value(7)
-    ran(app.button(key=f"set-priority-{job_id}").click().run())
-    assert stored(settings, job_id).priority == 7
-
-
 def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page: OpenPage, settings: Settings) -> None:
     error = "EngineError: exit code 1\nValueError: <b>architecture</b> $x$"
     done = running_job(settings, study(name="done"), runs_done=4)

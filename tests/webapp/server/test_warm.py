@@ -26,11 +26,6 @@ def test_the_navigation_lists_each_section_once_and_pages_by_their_place() -> No
     assert len({page.title for page in PAGES.values()}) == len(PAGES)
 
 
-def test_no_former_address_is_that_of_a_page() -> None:
-    assert not {moved.removeprefix("/") for moved in asgi.MOVED} & set(PAGES)
-    assert set(asgi.MOVED.values()) <= set(PAGES)
-
-
 @every_page
 def test_importing_a_page_shows_nothing_and_gives_the_function_that_does(page: Page) -> None:
     assert callable(importlib.import_module(page.module).show_page)

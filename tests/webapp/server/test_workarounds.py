@@ -102,14 +102,11 @@ def test_pages_are_streamlits_own_where_index_html_is_off(monkeypatch: pytest.Mo
         workarounds.enabled.cache_clear()
 
 
-def test_the_root_and_former_addresses_lead_to_their_page_with_the_parameters_of_the_link() -> None:
-    client = TestClient(Starlette(routes=asgi.routes()), follow_redirects=False)
-    answer = client.get("/others?source=vllm-blog&x=1")
-    assert (answer.status_code, answer.headers["location"]) == (307, "external_results?source=vllm-blog&x=1")
-    root = client.get("/?job=demo")
+def test_the_root_leads_to_the_first_page_with_the_parameters_of_the_link() -> None:
+    root = TestClient(Starlette(routes=asgi.routes()), follow_redirects=False).get("/?job=demo")
     assert (root.status_code, root.headers["location"]) == (307, "home?job=demo")
-    followed = TestClient(Starlette(routes=asgi.routes())).get("/others")
-    assert (followed.status_code, followed.url.path) == (200, "/external_results")
+    followed = TestClient(Starlette(routes=asgi.routes())).get("/")
+    assert (followed.status_code, followed.url.path) == (200, "/home")
 
 
 def test_every_page_begins_with_streamlits_own_html_and_where_the_server_is() -> None:

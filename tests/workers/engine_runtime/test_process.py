@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -151,14 +150,6 @@ def test_what_outlives_worker_and_guard_is_ended_by_the_next_worker(tmp_path: Pa
     assert members(tmp_path / "marks") == []
     assert list((tmp_path / "marks").iterdir()) == []
     assert not any(folder.exists() for folder in temporary)
-
-
-def test_the_mark_of_an_earlier_version_names_no_temporary_folder(tmp_path: Path) -> None:
-    owner = {"host": platform.node(), "pid": 0, "created_s": 0.0}
-    (tmp_path / "0123456789abcdef.json").write_text(json.dumps(owner))
-    (tmp_path / "kept").mkdir()
-    end_leftovers(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_the_engines_of_a_living_worker_are_left_alone(engine: EngineProcess, tmp_path: Path) -> None:

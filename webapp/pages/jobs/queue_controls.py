@@ -78,7 +78,7 @@ def show_controls(job: Job, position: int, last: int) -> None:
             "Priority",
             -MAX_PRIORITY,
             MAX_PRIORITY,
-            max(-MAX_PRIORITY, min(job.priority, MAX_PRIORITY)),  # an earlier version stored any number
+            job.priority,
             step=1,
             key=f"priority-{job.job_id}-{job.priority}",
             help="Higher runs first; of equals, those who submitted take turns",
