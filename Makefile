@@ -29,14 +29,14 @@ audit: install-test ## look up known vulnerabilities of what the lock files name
 	@$(RUN)/python -m tests.audit
 
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest -p tests.side_by_side
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 
-test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="--processes 0 tests/lab")
-	$(PYTEST) --processes 4 $(ARGS)
+test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
+	$(PYTEST) -n 4 $(ARGS)
 
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/warehouse/importers tests/warehouse/schema tests/webapp/charts
 test-fast: install-test ## while editing: the tests without an engine, a browser, services or whole pages (ARGS="tests/cli" for others)
-	$(PYTEST) --processes 2 -m "not engine and not browser" $(or $(ARGS),$(FAST))
+	$(PYTEST) -n 2 -m "not engine and not browser" $(or $(ARGS),$(FAST))
 
 mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part, SAMPLE=500 for a random sample)
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r tests/mutants.lock

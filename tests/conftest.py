@@ -35,6 +35,45 @@ os.environ.setdefault("VLLM_CACHE_ROOT", str(_COMPILED / "vllm"))
 # No test asks a model hub in the network, whatever models its studies name.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+#: Which tests share a process of pytest-xdist. Engines never measure two at once, because they are bound to the same
+#: processor; other files share servers and a browser that take seconds to start, or homes that are filled once. Any
+#: other file is a group of its own. The groups begin in this order: those that measure first, then the longest.
+_GROUPS = {
+    "tests/e2e/": "engines",
+    "tests/validity_for_real/": "measuring",
+    "tests/benchmarks/test_small_versions.py": "measuring",
+    "tests/webapp/browser/": "browser",
+    "tests/workers/test_crashes.py": "crashes",
+    "tests/webapp/pages/": "pages",
+    "tests/webapp/links/": "pages",
+    "tests/workers/test_two_slots.py": "slots",
+    "/transformers_server/": "transformers",
+    "tests/workers/": "workers",
+    "tests/cli/": "verbs",
+}
+_MEASURING = ("engines", "measuring")
+#: How far all other tests, and the processes that they start, step back behind those that measure.
+_NICENESS = 10
+
+
+def _group(item: pytest.Item) -> str:
+    groups = (group for part, group in _GROUPS.items() if part in item.nodeid)
+    return next(groups, item.nodeid.partition("::")[0])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its group, and let the groups begin in their order; short files fill the end."""
+    order = list(dict.fromkeys(_GROUPS.values()))
+    items.sort(key=lambda item: order.index(_group(item)) if _group(item) in order else len(order))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Lower the priority of a process of pytest-xdist from its first test on that measures nothing."""
+    if "PYTEST_XDIST_WORKER" in os.environ and _group(item) not in _MEASURING:
+        os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+
 
 @pytest.fixture(scope="session")
 def migrated() -> Path:
