@@ -29,7 +29,7 @@ audit: install-test ## look up known vulnerabilities of what the lock files name
 	@$(RUN)/python -m tests.audit
 
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest --dist loadgroup --no-loadscope-reorder
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest --dist loadscope --no-loadscope-reorder
 
 test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
 	$(PYTEST) -n 4 $(ARGS)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.migrated import migrated_home
 from tests.workers.homes import Home, new_home, until
@@ -56,22 +58,32 @@ _MEASURING = ("engines", "measuring")
 _NICENESS = 10
 
 
-def _group(item: pytest.Item) -> str:
-    groups = (group for part, group in _GROUPS.items() if part in item.nodeid)
-    return next(groups, item.nodeid.partition("::")[0])
+def _group(nodeid: str) -> str:
+    groups = (group for part, group in _GROUPS.items() if part in nodeid)
+    return next(groups, nodeid.partition("::")[0])
+
+
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives all tests of a group to one process. (`--dist loadgroup` does not know its groups under pytest 9.2.)"""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Groups:
+    return _Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its group, and let the groups begin in their order; short files fill the end."""
+    """Let the groups begin in their order; short files fill the end."""
     order = list(dict.fromkeys(_GROUPS.values()))
-    items.sort(key=lambda item: order.index(_group(item)) if _group(item) in order else len(order))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=lambda item: order.index(_group(item.nodeid)) if _group(item.nodeid) in order else len(order))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Lower the priority of a process of pytest-xdist from its first test on that measures nothing."""
-    if "PYTEST_XDIST_WORKER" in os.environ and _group(item) not in _MEASURING:
+    if "PYTEST_XDIST_WORKER" in os.environ and _group(item.nodeid) not in _MEASURING:
         os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
