@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -79,6 +79,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the groups begin in their order; short files fill the end."""
     order = list(dict.fromkeys(_GROUPS.values()))
     items.sort(key=lambda item: order.index(_group(item.nodeid)) if _group(item.nodeid) in order else len(order))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Replace halves of characters in what a test has logged: pytest-xdist cannot send them."""
+    report = yield
+    report.sections = [(title, text.encode(errors="replace").decode()) for title, text in report.sections]
+    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

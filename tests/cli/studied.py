@@ -8,6 +8,7 @@ from pathlib import Path
 from host.settings import Settings
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
+from tests.warehouse.runs import cell
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 
@@ -30,6 +31,8 @@ def fill(folder: Path) -> Home:
     for arm, (paces, rounds) in ARMS.items():
         for (workload, slower), (load, slower_still) in itertools.product(WORKLOADS.items(), LOADS.items()):
             for repeat, pace in enumerate(paces):
-                write(settings, RunSpec(arm, repeat, pace * slower * slower_still, rounds, workload, load))
+                spec = RunSpec(arm, repeat, pace * slower * slower_still, rounds, workload, load)
+                ids = {"arm_id": arm, "workload_id": workload, "load_id": load}
+                write(settings, spec, identity=cell(f"{arm}, {workload}, {load}", **ids))
     ingest_all(settings)
     return home

@@ -24,6 +24,8 @@ _BINARY = ("a binary file", "import the JSON file that the tool writes")
 _OF_THE_TOOL = "import the JSON file that the tool writes beside it"
 _JSON = re.compile(r'\{\s*(["}]|$)|\[\s*([\[{"\]]|-?\d[\d.eE+-]*\s*([,\]]|$)|true\b|false\b|null\b|$)')
 _SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(#.*)?$")
+#: Characters of a column's name in CSV; longer is prose with commas.
+_LONGEST_COLUMN = 60
 _YAML = re.compile(r"(---\s*$|%YAML|(- )?[\w.\"'/-]+:(\s|$))")
 
 
@@ -54,7 +56,8 @@ def _kind_of_text(text: str) -> str:
     if _SECTION.match(first) and (not second or "=" in second or second.startswith("[")):
         return "a configuration file (TOML or INI)"
     for mark, kind in (("\t", "TSV"), (",", "CSV")):
-        if first.count(mark) and first.count(mark) == second.count(mark):
+        names, values = first.split(mark), second.split(mark)
+        if len(names) == len(values) > 1 and max(map(len, names)) <= _LONGEST_COLUMN:
             return kind
     return "YAML" if _YAML.match(first) else "text"
 

@@ -82,7 +82,7 @@ def test_an_engine_gets_caches_and_a_temporary_folder_of_its_own(
 ) -> None:
     """Also below a home that is too deep for sockets: vLLM's have 36 letters."""
     monkeypatch.setenv("TMPDIR", "/tmp")
-    home = tmp_path / ("deep" * 30) / "home"
+    home = tmp_path / ("deep" * 20) / "home"
     binds = (
         "import os, socket, stat\n"
         "t = os.environ['TMPDIR']\n"
