@@ -34,7 +34,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest --dist loadscop
 test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
 	$(PYTEST) -n 4 $(ARGS)
 
-FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/warehouse/importers tests/warehouse/schema tests/webapp/charts
+FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/interchange tests/warehouse/schema tests/webapp/charts
 test-fast: install-test ## while editing: the tests without an engine, a browser, services or whole pages (ARGS="tests/cli" for others)
 	$(PYTEST) -n 2 -m "not engine and not browser" $(or $(ARGS),$(FAST))
 
@@ -54,7 +54,7 @@ journeys: install-test browser ## walk ten ways of a new user through the pages,
 docs: install ## write the generated parts of docs/
 	$(RUN)/python -m warehouse.schema.dictionary
 	$(RUN)/python -m cli.reference
-	$(RUN)/python -m warehouse.importers.docs_table
+	$(RUN)/python -m interchange.docs_table
 	$(RUN)/python -m jobs.engines.docs_tables
 
 install: $(VENV)/installed ## create the app's environment in .venv

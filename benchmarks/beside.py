@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from access.local import local_actor
 from benchmarks.client import STUDY as SERVED
 from benchmarks.processes import own_home
 from benchmarks.rate import beside_server
@@ -33,7 +34,6 @@ from benchmarks.reading.pages import served
 from benchmarks.table import Row, show
 from host import quiet
 from host.settings import ENVIRONMENT_PREFIX, Settings
-from jobs.access.local import local_actor
 from jobs.engines.models import check_model
 from jobs.queue import job, submit
 from lab.errors import EngineError

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 import time
 
+from access.local import local_actor
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from host.settings import Settings
-from jobs.access.local import local_actor
 from jobs.presets import load_preset, preset_names
 from jobs.queue import job, submit
 from lab.errors import EngineError

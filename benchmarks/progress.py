@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from access.local import local_actor
 from benchmarks.client import LOAD, STUDY, WORKLOAD
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from host.settings import Settings
-from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log

@@ -18,11 +18,11 @@ import sys
 import time
 from pathlib import Path
 
+from access.local import local_actor
 from benchmarks.client import FLAGS
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from host.settings import Settings
-from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_log
 from jobs.engines.models import check_model

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from jobs.table import ACTIVE, MAX_PRIORITY, Job, add_event, check_priority, get_job, readable
 from jobs.turns import Turns, in_turn
 from jobs.worker_registry import WorkerInfo
-from lab import access
-from lab.access import Actor, Change
+from lab import roles
 from lab.errors import StudyError, UserError
+from lab.roles import Actor, Change
 from lab.study import Study
 from lab.study.plan import estimate_s, plan, repeats_of_a_launch
 from warehouse.app_db import audit
@@ -149,7 +149,7 @@ def _left_s(job: Job | None, takes_s: Callable[[Study], float]) -> float:
 
 def reprioritise(engine: sa.Engine, job_id: str, priority: int, *, actor: Actor) -> None:
     """Give a queued job another priority. Raises UserError if it is not queued (any more), and AccessError."""
-    access.require(actor, Change.ORDER)
+    roles.require(actor, Change.ORDER)
     check_priority(priority)
     with engine.begin() as connection:
         _queued_job(connection, job_id)
@@ -168,7 +168,7 @@ def move_down(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
 
 
 def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
-    access.require(actor, Change.ORDER)
+    roles.require(actor, Change.ORDER)
     with engine.begin() as connection:
         _queued_job(connection, job_id)
         rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state.in_(ACTIVE)).with_for_update())

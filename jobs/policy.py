@@ -29,8 +29,8 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.models import HUB_NAME, REFERENCE_MODELS, expanded, local_folder
 from jobs.engines.profiles import read_profiles
 from jobs.worker_registry import known_engines
-from lab.access import Role
 from lab.errors import SettingsError
+from lab.roles import Role
 from lab.study import Arm, Frozen, Study
 from lab.study.methods import METHODS
 from warehouse.app_db.engine import app_engine

@@ -29,9 +29,9 @@ from jobs.table import (
     get_row,
     readable,
 )
-from lab import access
-from lab.access import Actor, Change
+from lab import roles
 from lab.errors import AccessError, StudyError, UnknownNameError, UserError
+from lab.roles import Actor, Change
 from lab.study import Study
 from lab.study.parsing import study_to_toml
 from warehouse.app_db import audit
@@ -55,9 +55,9 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     engine, a model or hardware that is not available. An unreachable broker is not an error: workers also poll for
     queued jobs.
     """
-    access.require(actor, Change.SUBMIT, is_new=True)
+    roles.require(actor, Change.SUBMIT, is_new=True)
     if priority > 0:
-        access.require(actor, Change.ORDER)
+        roles.require(actor, Change.ORDER)
     check_priority(priority)
     from jobs.order import check_hardware  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
     from jobs.submission import check_study  # noqa: PLC0415 - likewise
@@ -104,12 +104,12 @@ def _store_study(connection: sa.Connection, study: Study, study_json: str, now: 
 def _refuse_one_more(connection: sa.Connection, actor: Actor) -> None:
     own = (jobs_table.c.state == "queued", jobs_table.c.submitted_by == actor.name)
     waiting = connection.scalar(sa.select(sa.func.count()).select_from(jobs_table).where(*own)) or 0
-    if waiting >= MOST_WAITING and not access.may(actor, Change.ORDER):
+    if waiting >= MOST_WAITING and not roles.may(actor, Change.ORDER):
         raise AccessError(f"{waiting} jobs of yours wait already: let some of them run, or cancel some")
 
 
 def _refuse_too_much(connection: sa.Connection, length: int, actor: Actor) -> None:
-    if access.may(actor, Change.ORDER):
+    if roles.may(actor, Change.ORDER):
         return
     since = datetime.now(UTC) - timedelta(days=1)
     today = (jobs_table.c.submitted_at > since, jobs_table.c.submitted_by == actor.name)
@@ -259,7 +259,7 @@ def cancel(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
     """
     with engine.begin() as connection:
         row = get_row(connection, job_id, lock=True)
-        access.require(actor, Change.CANCEL, row["submitted_by"])
+        roles.require(actor, Change.CANCEL, row["submitted_by"])
         state = row["state"]
         if state in ("done", "failed"):
             raise UserError(f"job {job_id} is already {state}: there is nothing to cancel")
@@ -281,7 +281,7 @@ def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = Fa
     """
     with engine.begin() as connection:
         job = get_job(connection, job_id, lock=True)
-        access.require(actor, Change.RETRY, job.submitted_by)
+        roles.require(actor, Change.RETRY, job.submitted_by)
         if job.state not in FINISHED:
             raise UserError(f"job {job_id} is {job.state}: only a job that has ended can be run again")
         if not everything and job.state == "done" and not (job.progress and job.progress.runs_failed):

@@ -22,8 +22,8 @@ from jobs.engines.profiles import installed_profile
 from jobs.engines.side_by_side import memory_problems
 from jobs.engines.speculation.memory import memory_problems_of_drafts
 from jobs.worker_registry import known_engines, list_workers
-from lab.access import Role
 from lab.errors import StudyError, UserError
+from lab.roles import Role
 from lab.study import Arm, Study, Workload
 from lab.study.tune import drafts
 from warehouse.app_db.engine import app_engine

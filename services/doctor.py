@@ -10,10 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from access import accounts
+from access.web.hosts import is_loopback, refuse_open_page
+from access.web.oidc import refuse_incomplete
 from host.private_files import open_to_others
 from host.settings import Settings
 from jobs import queue
-from jobs.access import accounts
 from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
 from jobs.engines.endpoint import ENDPOINT
@@ -23,14 +25,12 @@ from jobs.host_report import Finding
 from jobs.policy import load_policy
 from jobs.table import Job
 from jobs.worker_registry import WorkerInfo, list_workers, why_jobs_wait
-from lab.access import Role
 from lab.errors import UserError
+from lab.roles import Role
 from services import valkey
 from services.supervisor import is_up, page_answers
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
-from webapp.access.hosts import is_loopback, refuse_open_page
-from webapp.access.oidc import refuse_incomplete
 from workers.engine_runtime.engine_user import engine_user
 from workers.slots import slots_here
 

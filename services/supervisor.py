@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+from access.web import oidc, start_token
+from access.web.hosts import refuse_open_page, refuse_taken_port
 from host.settings import Settings
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
 from warehouse.migrate import make_home, migrate
-from webapp.access import oidc, start_token
-from webapp.access.hosts import refuse_open_page, refuse_taken_port
 from workers.slots import slots_here
 
 _READY_TIMEOUT_S = 60.0

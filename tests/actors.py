@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.access import Actor, Role
+from lab.roles import Actor, Role
 
 ADMIN = Actor("ada", Role.ADMINISTRATOR)
 SUBMITTER = Actor("sam", Role.SUBMITTER)

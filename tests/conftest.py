@@ -7,21 +7,24 @@ import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
-from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from host.settings import Settings
 from tests.migrated import migrated_home
 from tests.workers.homes import Home, new_home, until
 from tests.workers.valkey import Broker
 
 # No limit on the time of one example: the machine also runs engines, and pytest-timeout watches the whole test. The
 # same examples each time, so that a change is judged by itself; `--hypothesis-profile=explore` looks for new ones.
-_SLOW = [HealthCheck.too_slow]
-settings.register_profile("drafthouse", deadline=None, suppress_health_check=_SLOW, max_examples=50, derandomize=True)
-settings.register_profile("explore", deadline=None, suppress_health_check=_SLOW, max_examples=1000)
-settings.load_profile("drafthouse")
+_SLOW = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile(
+    "drafthouse", deadline=None, suppress_health_check=_SLOW, max_examples=50, derandomize=True
+)
+hypothesis.settings.register_profile("explore", deadline=None, suppress_health_check=_SLOW, max_examples=1000)
+hypothesis.settings.load_profile("drafthouse")
 
 # Homes of tests lie in memory where there is room for them: every bundle and every commit is synced to its disk, and
 # half of the suite would wait for that.
@@ -99,6 +102,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def migrated() -> Path:
     """A home with databases made by the migrations; tests copy it."""
     return migrated_home()
+
+
+@pytest.fixture(scope="module")
+def shared(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A home that a module fills once and then only reads."""
+    home = tmp_path_factory.mktemp("shared") / "home"
+    shutil.copytree(migrated, home)
+    return Settings(home=home)
+
+
+@pytest.fixture
+def settings(migrated: Path, tmp_path: Path) -> Settings:
+    """Of a home of this test's own, in which nothing runs."""
+    home = tmp_path / "home"
+    shutil.copytree(migrated, home)
+    return Settings(home=home, ingest_every_s=0.05)
 
 
 @pytest.fixture

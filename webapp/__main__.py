@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from access.web import oidc, start_token
+from access.web.headers import frame_origins
+from access.web.hosts import hosts_of, refuse_open_page, refuse_taken_port, trusted_proxies
 from host.private_files import write_for_nobody_else
 from host.process_memory import limit_memory
 from host.settings import Settings, load_settings
 from lab.errors import UserError
-from webapp.access import oidc, start_token
-from webapp.access.headers import frame_origins
-from webapp.access.hosts import hosts_of, refuse_open_page, refuse_taken_port, trusted_proxies
 from webapp.server import workarounds
 
 _SCHEMES = ("http", "https")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from access.accounts import role_now
 from host import quiet
-from jobs.access.accounts import role_now
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
 from jobs.policy import author_problems

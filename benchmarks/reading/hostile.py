@@ -23,15 +23,15 @@ import aiohttp
 import psutil
 import sqlalchemy as sa
 
+from access import accounts, sessions, tokens
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
 from benchmarks.reading.pages import serving
 from benchmarks.reading.visitors import new_session, open_page, visitor
 from benchmarks.table import Row, show
 from host.settings import ENVIRONMENT_PREFIX, Settings
-from jobs.access import accounts, sessions, tokens
-from lab.access import Actor, Role
 from lab.errors import EngineError
+from lab.roles import Actor, Role
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs
 

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sa
 
+from access.local import local_actor
 from benchmarks.processes import own_home
 from benchmarks.rate import beside_server
 from benchmarks.table import Row, show
 from host.settings import ENVIRONMENT_PREFIX, Settings
-from jobs.access.local import local_actor
 from jobs.engines.models import check_model
 from jobs.queue import job, submit
 from jobs.table import FINISHED

@@ -211,8 +211,8 @@ class Elsewhere(Lab):
     ) -> Imported:
         if as_measured:
             raise UserError("--as-measured is for the lab's own host: there, unset DRAFTHOUSE_SERVER")
-        from warehouse.bundles.restore import is_export
-        from warehouse.importers.files import read_paths
+        from interchange.files import read_paths
+        from interchange.restore import is_export
 
         progress("reading files", 0.0)
         if len(paths) == 1 and is_export(paths[0]):

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from access.local import local_actor
 from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
 from host.process_memory import give_back_memory
 from host.settings import Settings
-from jobs.access.local import local_actor
 from lab.errors import UserError
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ class Here(Lab):
         *,
         as_measured: bool = False,
     ) -> Imported:
-        from warehouse.importers.documents import import_document
-        from warehouse.importers.store import import_paths
+        from interchange.documents import import_document
+        from interchange.store import import_paths
 
         actor = local_actor()
         imported = import_paths(self._settings, paths, tool, labels, progress, actor=actor, as_measured=as_measured)

@@ -11,9 +11,9 @@ from jobs.datasets import registry
 from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.files import Stock
 from jobs.datasets.registry import resolve
-from lab import access
-from lab.access import Actor, Change
+from lab import roles
 from lab.errors import UserError
+from lab.roles import Actor, Change
 from lab.study import Workload
 from lab.study.model_base import Frozen
 from warehouse.app_db import audit
@@ -63,7 +63,7 @@ def add_dataset(settings: Settings, name: str, file: Path, *, actor: Actor, repl
     Raises UserError naming the invalid line, or that another file has this name unless it is to `replace` it, and
     AccessError.
     """
-    access.require(actor, Change.DATASETS)
+    roles.require(actor, Change.DATASETS)
     refuse_full_disk(settings.datasets, settings.least_free_mib, "a dataset")
     entry = registry.add(settings.datasets, name, file, replace=replace)
     _record(settings, actor, name, added=entry.original_name, sha256=entry.sha256, rows=entry.stock.rows)
@@ -72,7 +72,7 @@ def add_dataset(settings: Settings, name: str, file: Path, *, actor: Actor, repl
 
 def remove_dataset(settings: Settings, name: str, *, actor: Actor) -> None:
     """Unregister the name and delete the copy. Raises UserError if nothing is registered under it, and AccessError."""
-    access.require(actor, Change.DATASETS)
+    roles.require(actor, Change.DATASETS)
     registry.remove(settings.datasets, name)
     _record(settings, actor, name, removed=True)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from access import accounts
 from host.settings import Settings
 from jobs import leases
-from jobs.access import accounts
 from jobs.host_report import Finding
 from jobs.policy import policy_file
 from jobs.worker_registry import record_waiting, register_worker
-from lab.access import Role
+from lab.roles import Role
 from services import doctor
 from services.doctor import examine
 from tests.actors import ADMIN

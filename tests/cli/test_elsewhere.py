@@ -23,14 +23,14 @@ from jobs import leases, queue
 from jobs.order import reprioritise
 from jobs.presets import load_preset
 from jobs.table import MAX_PRIORITY
-from lab.access import Role
 from lab.errors import UserError
+from lab.roles import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
 from tests.cli.homes import Home
 from tests.client.serving import Served, lab_elsewhere
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.homes import WORKER, environment, finish, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.served import served

@@ -9,7 +9,7 @@ import pytest
 
 from cli.app import VERBS
 from tests.cli.homes import REPOSITORY, new_home
-from tests.warehouse.importers.sample_files import APPENDED
+from tests.interchange.sample_files import APPENDED
 from warehouse.app_db import engine
 from warehouse.ingest import publication
 

@@ -16,14 +16,14 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 import drafthouse
+from access import accounts, tokens
+from access.web.gate import Gate
+from access.web.guard import Guard
 from host.settings import Settings
-from jobs.access import accounts, tokens
-from lab.access import Role
+from lab.roles import Role
 from tests.actors import ADMIN
 from tests.webapp.homes import make_home
 from warehouse.app_db.engine import app_engine
-from webapp.access.gate import Gate
-from webapp.access.guard import Guard
 from webapp.api.app import PREFIX, api
 from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes

@@ -21,13 +21,13 @@ import pytest
 import drafthouse
 from host.ports import free_port
 from jobs import queue
-from lab.access import Role
+from lab.roles import Role
 from lab.study.parsing import study_to_toml
 from tests.actors import ADMIN
 from tests.cli.homes import REPOSITORY
 from tests.client.serving import Served, lab_elsewhere
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.served import served

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.access import Role
+from lab.roles import Role
 from tests.cli.homes import REPOSITORY
 from tests.client.serving import Served, lab_elsewhere
 from tests.lab.studies import study

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from host.disk_space import refuse_full_disk
+from interchange.store import import_paths
 from jobs.datasets.listing import add_dataset
 from lab.errors import ForeignFileError, UserError
 from tests.actors import ADMIN, SUBMITTER
-from tests.warehouse.importers.sample_files import SAMPLES
+from tests.interchange.sample_files import SAMPLES
 from tests.workers.homes import Home
-from warehouse.importers.store import import_paths
 
 FULL = 2**40  # MiB: no disk has as much
 SAMPLE = SAMPLES / "vllm-bench" / "base-code-c1.json"
@@ -36,7 +36,7 @@ def test_without_room_nothing_is_imported_or_registered(home: Home) -> None:
 def test_a_users_imports_of_a_day_have_a_measure_of_their_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     import_paths(home.settings, [SAMPLE], actor=SUBMITTER)
     size_mib = SAMPLE.stat().st_size / 2**20
-    monkeypatch.setattr("warehouse.importers.store.MIB", int(size_mib * 2**20 * 1.5))
+    monkeypatch.setattr("interchange.store.MIB", int(size_mib * 2**20 * 1.5))
     tight = home.settings.model_copy(update={"import_mib_per_day": 1})
     with pytest.raises(
         ForeignFileError, match=r"within 24 hours, .* \(DRAFTHOUSE_IMPORT_MIB_PER_DAY\): import the rest"

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from access import accounts
+from access.local import local_actor
 from host.settings import Settings
 from jobs import policy, queue
-from jobs.access import accounts
-from jobs.access.local import local_actor
 from jobs.engines import transformers, vllm
 from jobs.policy import author_problems, launch_problems, place_problems, setting_problems
 from jobs.presets import all_presets
 from jobs.submission import absolute, check_study
-from lab.access import Role
 from lab.errors import SettingsError, StudyError
+from lab.roles import Role
 from lab.study import Study
 from lab.study.parsing import study_from_toml
 from tests.actors import ADMIN

@@ -16,13 +16,13 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from access import accounts, sessions
 from host.settings import Settings
 from jobs import leases, queue
-from jobs.access import accounts, sessions
 from jobs.leases import LeaseLost
-from lab.access import Actor, Role
 from lab.cost import Price
 from lab.errors import AccessError, RevisionError
+from lab.roles import Actor, Role
 from tests.actors import ADMIN
 from tests.jobs.greedy_worker import claimed_by
 from tests.postgresql import Server, running_server

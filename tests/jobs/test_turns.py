@@ -16,7 +16,7 @@ from jobs import leases, queue
 from jobs.order import estimated_starts
 from jobs.table import Job, Progress
 from jobs.turns import Turns, in_turn
-from lab.access import Actor, Role
+from lab.roles import Actor, Role
 from tests.jobs.test_order import NOW, job, worker
 from tests.workers.homes import Home
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from access.web.hosts import refuse_open_page, trusted_proxies
 from cli.app import VERBS
 from host.settings import ENVIRONMENT_PREFIX, Settings
 from tests.cli.homes import REPOSITORY
-from webapp.access.hosts import refuse_open_page, trusted_proxies
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

@@ -14,11 +14,11 @@ import duckdb
 import psutil
 import pytest
 
+from access.web import start_token
 from jobs.worker_registry import list_workers
 from tests.cli.homes import DRAFTHOUSE, REPOSITORY, Home, new_home, services_of, up
 from tests.services.waiting import eventually
 from warehouse.app_db.engine import app_engine
-from webapp.access import start_token
 
 pytestmark = pytest.mark.engine
 

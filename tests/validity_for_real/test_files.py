@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from host.settings import Settings
+from interchange.store import import_paths
 from lab.validity import Severity
 from tests.actors import ADMIN
+from tests.interchange.sample_files import DETAILED
 from tests.warehouse.asking import ask
-from tests.warehouse.importers.sample_files import DETAILED
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 
 #: What was changed in a copy of the file.

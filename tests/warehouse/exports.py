@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION
 from tests.warehouse.runs import write_run
-from warehouse.bundles.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION
 from warehouse.bundles.run_bundle import REQUESTS_FILE
 
 

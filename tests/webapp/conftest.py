@@ -13,6 +13,7 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from access.web.gate import gate
 from host.settings import Settings
 from jobs.presets import load_preset
 from lab.study import Study
@@ -20,7 +21,6 @@ from tests.lab.studies import study
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study, measured_only_to_be_read
 from tests.webapp.three_arms import ARMS
-from webapp.access.gate import gate
 from webapp.pages.submit import form_options
 from webapp.shared import published_data
 

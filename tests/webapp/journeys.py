@@ -38,7 +38,7 @@ from tests.webapp.three_arms import three_arms
 from warehouse.ingest.service import ingest_all
 
 WIDTHS_PX = (1280, 800, 390)
-SAMPLE = REPOSITORY / "tests/warehouse/importers/samples/vllm-bench"
+SAMPLE = REPOSITORY / "tests/interchange/samples/vllm-bench"
 _NAME = "demo"  # of the README
 P95 = (
     "select r.arm, r.concurrency, quantile_cont(q.ttft_ms, 0.95) as p95_ttft_ms from requests q "

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from host.settings import Settings
+from interchange.store import import_paths
 from lab.metrics.records import Identity
 from tests.actors import ADMIN
 from tests.cli.homes import new_home
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.lab.validity.healthy import healthy
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import claimed_job
 from tests.webapp.page_text import words
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import agreements, compare_study

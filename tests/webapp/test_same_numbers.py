@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from host.settings import Settings
+from interchange.store import import_paths
 from lab.metrics import number_format
 from lab.study.plan import plan
 from tests.actors import ADMIN
 from tests.cli.homes import Home, new_home
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
 from tests.warehouse.asking import ask
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import claimed_job, finish
 from tests.webapp.measured import write_run
 from tests.webapp.page_text import words
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 
 OUTPUT_COST = "per_million_output_tokens"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from interchange.store import import_paths
 from lab.errors import ForeignFileError
 from lab.study.plan import plan
 from tests.actors import ADMIN, OTHER_SUBMITTER
 from tests.warehouse.asking import ask
 from tests.warehouse.exports import forged_export
 from tests.workers.homes import Home
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from workers.worker import Worker
 

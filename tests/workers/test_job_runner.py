@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from access import accounts
 from jobs import queue
-from jobs.access import accounts
-from lab.access import Role
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
+from lab.roles import Role
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
 from tests.workers.homes import NGRAM, Home

@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lab.access import Actor, Change, Role
 from lab.errors import AccessError
+from lab.roles import Actor, Change, Role
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import audit
 

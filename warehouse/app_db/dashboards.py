@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from lab import access
-from lab.access import Actor, Change
+from lab import roles
 from lab.errors import AccessError, UserError
+from lab.roles import Actor, Change
 from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import dashboards, pins
@@ -70,7 +70,7 @@ def find(engine: sa.Engine, dashboard_id: str) -> Dashboard | None:
 
 def create(engine: sa.Engine, name: str, *, actor: Actor) -> str:
     """Create a dashboard unless one has this name, and return its id. Raises UserError for an invalid name."""
-    access.require(actor, Change.DASHBOARD, is_new=True)
+    roles.require(actor, Change.DASHBOARD, is_new=True)
     _refuse_bad_name(name)
     with changing(engine) as connection:
         return _id_of(connection, name) or _insert(connection, name, actor)
@@ -107,7 +107,7 @@ def restore(engine: sa.Engine, dashboard_id: str, *, actor: Actor) -> None:
 
 def duplicate(engine: sa.Engine, dashboard_id: str, name: str, *, actor: Actor) -> str:
     """Create a dashboard of this name with the same pins and return its id. Raises UserError if the name is taken."""
-    access.require(actor, Change.DASHBOARD, is_new=True)
+    roles.require(actor, Change.DASHBOARD, is_new=True)
     _refuse_bad_name(name)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
@@ -138,7 +138,7 @@ def note_change(connection: sa.Connection, dashboard_id: str, actor: Actor, **de
     actor's to change.
     """
     owned = connection.execute(sa.select(dashboards.c.owner).where(dashboards.c.dashboard_id == dashboard_id))
-    access.require(actor, Change.DASHBOARD, owned.scalar_one_or_none())
+    roles.require(actor, Change.DASHBOARD, owned.scalar_one_or_none())
     audit.record(connection, actor, Change.DASHBOARD, dashboard_id, **detail)
 
 

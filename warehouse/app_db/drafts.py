@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lab.access import Actor
+from lab.roles import Actor
 from warehouse.app_db import schema
 from warehouse.app_db.engine import reading
 from warehouse.app_db.saved_views import MAX_STATE_LENGTH

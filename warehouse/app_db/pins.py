@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from lab.access import Actor
 from lab.errors import UserError
+from lab.roles import Actor
 from warehouse.app_db.dashboards import changing, new_id, note_change, refuse_absent, touch
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import pins

@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from lab import access
-from lab.access import Actor, Change
+from lab import roles
 from lab.cost import Price
 from lab.errors import UserError
+from lab.roles import Actor, Change
 from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import prices as prices_table
@@ -45,7 +45,7 @@ def book(engine: sa.Engine) -> list[Price]:
 
 def add(engine: sa.Engine, price: Price, *, actor: Actor) -> int:
     """Add an entry and return its number. A price that is in force already is not added again. Raises AccessError."""
-    access.require(actor, Change.PRICES)
+    roles.require(actor, Change.PRICES)
     _ = price.per_hour  # raises UserError unless it states exactly one price
     with engine.begin() as connection:
         row = _row(price)
@@ -63,7 +63,7 @@ def withdraw(engine: sa.Engine, price_id: int, *, actor: Actor) -> None:
     """Put an entry out of force; it stays in the book. Raises UserError if no entry in force has this number, and
     AccessError.
     """
-    access.require(actor, Change.PRICES)
+    roles.require(actor, Change.PRICES)
     in_force = (prices_table.c.price_id == price_id, prices_table.c.withdrawn_at.is_(None))
     if not 0 <= price_id < 2**31:  # which no database's INTEGER holds
         raise UserError(f"there is no price {price_id}: `drafthouse prices` lists those that are in force")

@@ -16,9 +16,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lab import access
-from lab.access import Actor, Change
+from lab import roles
 from lab.errors import AccessError, UserError
+from lab.roles import Actor, Change
 from warehouse.app_db import audit, schema
 from warehouse.app_db.engine import reading
 
@@ -145,7 +145,7 @@ def named_views(engine: sa.Engine, page: str) -> list[NamedView]:
 
 def _refuse_unowned(connection: sa.Connection, page: str, name: str, actor: Actor) -> None:
     named = connection.execute(sa.select(schema.named_views.c.owner).where(*_is(page, name))).one_or_none()
-    access.require(actor, Change.NAMED_VIEW, None if named is None else named.owner, is_new=named is None)
+    roles.require(actor, Change.NAMED_VIEW, None if named is None else named.owner, is_new=named is None)
 
 
 def _is(page: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:

@@ -202,7 +202,7 @@ users = sa.Table(
     "users",
     APP,
     sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("role", sa.Text, nullable=False),  # lab.access.Role
+    sa.Column("role", sa.Text, nullable=False),  # lab.roles.Role
     sa.Column("password_hash", sa.Text),  # argon2id; null until a password is set, or for ever with another login
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("disabled_at", UtcDateTime),  # null: may sign in
@@ -233,7 +233,7 @@ api_tokens = sa.Table(
     sa.Column("token_hash", sa.Text, nullable=False, unique=True),  # SHA-256: the secrets are random and long
     sa.Column("name", sa.Text, sa.ForeignKey("users.name"), nullable=False, index=True),
     sa.Column("label", sa.Text, nullable=False),  # what it is for
-    sa.Column("role", sa.Text, nullable=False),  # the most that it may do: lab.access.Role
+    sa.Column("role", sa.Text, nullable=False),  # the most that it may do: lab.roles.Role
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("ends_at", UtcDateTime, nullable=False),
     sa.Column("last_used_at", UtcDateTime),
@@ -246,7 +246,7 @@ shared_links = sa.Table(
     sa.Column("link_id", sa.Text, primary_key=True),  # what people call it
     sa.Column("token_hash", sa.Text, nullable=False, unique=True),  # SHA-256: the secrets are random and long
     sa.Column("owner", sa.Text, nullable=False, index=True),  # no user in a lab without accounts
-    sa.Column("kind", sa.Text, nullable=False),  # jobs.access.shared_links.Kind
+    sa.Column("kind", sa.Text, nullable=False),  # access.shared_links.Kind
     sa.Column("subject", sa.Text, nullable=False),  # the id of what it shows
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
@@ -268,7 +268,7 @@ login_addresses = sa.Table(
     "login_addresses",
     APP,
     sa.Column("name", sa.Text, sa.ForeignKey("users.name"), primary_key=True),
-    sa.Column("address", sa.Text, primary_key=True),  # as failures are counted: jobs.access.addresses
+    sa.Column("address", sa.Text, primary_key=True),  # as failures are counted: access.addresses
     sa.Column("came_in_at", UtcDateTime, nullable=False),
 )
 
@@ -279,8 +279,8 @@ audit = sa.Table(
     sa.Column("at", UtcDateTime, nullable=False),
     sa.Column("actor", sa.Text, nullable=False),
     sa.Column("role", sa.Text, nullable=False),  # the role that the actor had then
-    sa.Column("via", sa.Text, nullable=False),  # lab.access.Via
-    sa.Column("action", sa.Text, nullable=False),  # lab.access.Change, or a word of its own
+    sa.Column("via", sa.Text, nullable=False),  # lab.roles.Via
+    sa.Column("action", sa.Text, nullable=False),  # lab.roles.Change, or a word of its own
     sa.Column("subject", sa.Text, nullable=False),  # what was changed
     sa.Column("detail_json", sa.Text, nullable=False),
     sa.Index("ix_audit_actor_at", "actor", "at"),

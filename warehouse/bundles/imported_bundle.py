@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from lab.errors import BundleError
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
+from warehouse.bundles.imported_run import ImportedRequests, ImportedRun, SourceFile
 from warehouse.bundles.provenance import JOB_PREFIX, LABELS, read_provenance
 from warehouse.bundles.record_file import read_columns, read_parts, write_columns
 from warehouse.bundles.run_bundle import (
@@ -30,7 +31,6 @@ from warehouse.bundles.run_bundle import (
     readable_version,
     write_atomically,
 )
-from warehouse.importers.model import ImportedRequests, ImportedRun, SourceFile
 
 SOURCE_FOLDER = "source"
 #: Of imported bundles, whose format has numbers of its own.

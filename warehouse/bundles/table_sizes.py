@@ -16,6 +16,9 @@ from lab.errors import BundleError
 from warehouse.bundles.record_file import refuse_bomb
 from warehouse.sandbox.limits import end_with, limit_memory, limit_time
 
+#: The most that a table of an imported run may take in memory; the ingester needs about three times as much.
+MAX_TABLE_BYTES = 512 * 2**20
+
 #: What the process may take, beside what it has at its start; and how long it may compute and wait.
 MEMORY_MIB, _TIMEOUT_S = 1024, 300.0
 _REFUSED = 3

@@ -21,8 +21,8 @@ from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported, requests_bytes
 from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, read_provenance
 from warehouse.bundles.record_file import refuse_bomb
-from warehouse.bundles.restore import MAX_TABLE_BYTES
 from warehouse.bundles.run_bundle import REQUESTS_FILE, TELEMETRY_FILE, read_bundle, read_log
+from warehouse.bundles.table_sizes import MAX_TABLE_BYTES
 from warehouse.ingest import imported_rows
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction

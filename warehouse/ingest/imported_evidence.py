@@ -20,7 +20,7 @@ from lab.metrics.records import Circumstances, RunRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.imported_bundle import ImportedRecord, known_of_all
-from warehouse.importers.model import ImportedRequests, ImportedRun
+from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
 #: Fields that no format of another tool has.
 _NEVER_RECORDED = (

@@ -12,8 +12,7 @@ import pyarrow as pa
 from lab.metrics.histogram import histogram
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle
-from warehouse.importers.build import latencies_of
-from warehouse.importers.model import ImportedRequests, ImportedRun, Scalar
+from warehouse.bundles.imported_run import ImportedRequests, ImportedRun, Scalar, latencies_of
 from warehouse.ingest.imported_evidence import Evidence, as_lists, failure_reason, first_token_s
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS

@@ -111,7 +111,7 @@ def create_master(path: Path) -> None:
 
 def refresh(connection: duckdb.DuckDBPyConnection) -> None:
     """Bring views, comments and published figures up to date with this Drafthouse. Safe to repeat."""
-    from warehouse.published.tables import published_tables  # noqa: PLC0415 - most processes do without its figures
+    from warehouse.ingest.published_tables import published_tables  # noqa: PLC0415 - most processes do without its figures
 
     with transaction(connection):
         describe(connection)

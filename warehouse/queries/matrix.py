@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.comparison.matrix import MatrixCell, length_over_prompts
+from lab.published.golden import GoldenLength
 from lab.study.workload import NO_TEXT
-from warehouse.published.golden import GoldenLength
 from warehouse.queries.comparing.paired_runs import jobs_of
 
 #: The mode of InferenceX's files; what a study measured is in neither unless its own template says so.

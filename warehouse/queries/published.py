@@ -6,8 +6,8 @@ import duckdb
 import pandas as pd
 
 from lab.errors import QueryError
+from lab.published import book
 from lab.published.replication import Beside, OurRun, side_by_side
-from warehouse.published import book
 from warehouse.queries.results import frame
 from warehouse.queries.rows import Row, dicts
 

@@ -14,15 +14,15 @@ from lab.metrics import histogram
 from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.definition import SEVERAL_VALUES, Metric
 from warehouse.app_db import schema as app_schema
-from warehouse.published.columns import (
+from warehouse.schema import request_columns
+from warehouse.schema.column import Column, column, from_dicts, table
+from warehouse.schema.published_columns import (
     DOUBT_COLUMNS,
     FIGURE_COLUMNS,
     PUBLISHED_METRICS,
     PUBLISHED_RUN_COLUMNS,
     SOURCE_COLUMNS,
 )
-from warehouse.schema import request_columns
-from warehouse.schema.column import Column, column, from_dicts, table
 from warehouse.schema.request_columns import STORED_REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 

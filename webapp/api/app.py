@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from lab.access import Role
+from lab.roles import Role
 from webapp.api import books, dashboards, imports, queue_of_jobs, sql, studies
 from webapp.api.asking import Asking
 from webapp.api.limits import Operation, Turns

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
+from access.web.gate import ACTOR, AGAIN, GATE, Gate
 from host.settings import Settings
-from lab.access import Actor
-from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
+from lab.roles import Actor
 
 
 @dataclass(frozen=True)

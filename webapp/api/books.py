@@ -15,12 +15,12 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi import Path as InPath
 from pydantic import BaseModel, Field
 
+from interchange.files import LARGEST_IMPORT_BYTES
 from jobs.datasets.listing import DatasetState, add_dataset, list_datasets, remove_dataset
-from lab.access import Change
 from lab.errors import UnknownNameError, UserError
+from lab.roles import Change
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
-from warehouse.importers.files import LARGEST_IMPORT_BYTES
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.rows import dicts

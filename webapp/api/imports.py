@@ -10,11 +10,11 @@ from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData, UploadFile
 
-from lab.access import Change
+from interchange.documents import import_document
+from interchange.files import LARGEST_IMPORT_BYTES, MIB, MOST_FILES, ForeignFile, printable
+from interchange.store import AUTO, Import, import_paths, import_read
 from lab.errors import ForeignFileError
-from warehouse.importers.documents import import_document
-from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, MOST_FILES, ForeignFile, printable
-from warehouse.importers.store import AUTO, Import, import_paths, import_read
+from lab.roles import Change
 from webapp.api.asking import Asking, Question
 from webapp.api.limits import READING_FILES, Operation, takes
 

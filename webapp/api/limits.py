@@ -22,11 +22,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from lab import access
-from lab.access import Change
+from access.web.account import Account
+from interchange.files import MIB
+from lab import roles
 from lab.errors import BusyError
-from warehouse.importers.files import MIB
-from webapp.access.account import Account
+from lab.roles import Change
 from webapp.api.asking import Question, question
 
 #: Of JSON, unless the route takes more.
@@ -77,7 +77,7 @@ class Operation(APIRoute):
             asking = question(request)
             length = _length(request, body)
             if body.files_for is not None:
-                access.require(asking.actor, body.files_for, is_new=True)
+                roles.require(asking.actor, body.files_for, is_new=True)
                 with asking.gate.account.holding(asking.actor.name, length):
                     return await handle(request)
             sent = _Json(request.scope, request.receive)

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from interchange.export import FORMULA
 from lab.errors import QueryError
-from warehouse.bundles.export import FORMULA
 from warehouse.sandbox.runner import MAX_BYTES, SqlResult
 
 Format = Literal["json", "csv", "arrow", "parquet"]

@@ -12,8 +12,8 @@ from anyio import CapacityLimiter, to_thread
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from access.web.pace import AtOnce
 from lab.errors import BusyError
-from webapp.access.pace import AtOnce
 from webapp.api.asking import Question
 
 #: Streams that one visitor has open at once.

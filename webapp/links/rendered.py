@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
-from jobs.access.shared_links import Kind
+from access.shared_links import Kind
+from access.web.headers import script_digests
 from warehouse.app_db import dashboards
-from webapp.access.headers import script_digests
 from webapp.links import things
 from webapp.links.things import Thing
 from webapp.pages.dashboards import html_export

@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from jobs.access import shared_links
-from jobs.access.shared_links import Kind, SharedLink
+from access import shared_links
+from access.shared_links import Kind, SharedLink
+from access.web import login_page
+from access.web.gate import Gate
+from access.web.guard import SHARED
+from access.web.headers import Headers, login_headers, shared_headers
 from lab.errors import UserError
 from warehouse.app_db.engine import DATABASE_ERRORS
-from webapp.access import login_page
-from webapp.access.gate import Gate
-from webapp.access.guard import SHARED
-from webapp.access.headers import Headers, login_headers, shared_headers
 from webapp.links import rendered
 from webapp.links.rendered import Page
 from webapp.shared.share_address import PRINT, shared_address

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from jobs.access.shared_links import Kind
+from access.shared_links import Kind
 from lab.errors import UserError
 from lab.metrics.catalogue import METRICS
 from warehouse.app_db import dashboards, pins

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Mount, Route
 
-from webapp.access.gate import gate
-from webapp.access.guard import Guard
-from webapp.access.headers import script_digests
-from webapp.access.routes import access_routes
+from access.web.gate import gate
+from access.web.guard import Guard
+from access.web.headers import script_digests
+from access.web.routes import access_routes
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
 from webapp.pages import DEFAULT, PAGES

@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from webapp.access import visitor
+from access.web import visitor
 from webapp.pages import DEFAULT, PAGES
 from webapp.server import colour_watch, navigation
 from webapp.server.script_lock import page_turn

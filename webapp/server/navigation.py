@@ -12,7 +12,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from webapp.access import visitor
+from access.web import visitor
 from webapp.shared import url_widgets
 from webapp.shared.page import Page
 from webapp.shared.study_bar import Bar

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import streamlit as st
 import vl_convert
 
-from warehouse.bundles.export import FORMULA
+from interchange.export import FORMULA
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 from webapp.charts.vega_spec import plain

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from lab.access import Change
+from access.web import visitor
 from lab.errors import UserError
+from lab.roles import Change
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.pins import PinnedFigure
-from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.text import literal
 from webapp.shared.url_params import DASHBOARD, View, page_file

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from access.web.guard import SHARED
 from host.settings import Settings
-from webapp.access.guard import SHARED
 
 #: The same page for those who have signed in, for their printer.
 PRINT = "/print"

@@ -8,12 +8,12 @@ from urllib.parse import urljoin
 
 import streamlit as st
 
-from jobs.access import shared_links
-from jobs.access.shared_links import Kind
-from lab.access import Change
+from access import shared_links
+from access.shared_links import Kind
+from access.web import visitor
+from access.web.gate import gate
 from lab.errors import UserError
-from webapp.access import visitor
-from webapp.access.gate import gate
+from lab.roles import Change
 from webapp.shared import published_data
 from webapp.shared.share_address import PRINT, shared_address
 from webapp.shared.text import count, literal, moment

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from webapp.access.page_sessions import PAGE_SESSIONS
+from access.web.page_sessions import PAGE_SESSIONS
 
 
 def widget_key(key: str) -> str:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.routing import Route
 
-from webapp.access.guard import CLIENT
+from access.web.guard import CLIENT
 
 _FILE = Path(__file__).parents[2] / "drafthouse.py"
 

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from access.web.gate import Gate
 from lab.errors import UnknownNameError, UserError
 from warehouse.snapshots import Snapshot, Snapshots
-from webapp.access.gate import Gate
 
 #: A new snapshot of a large warehouse takes seconds: those who wait for it leave threads to others.
 _THREADS = 4

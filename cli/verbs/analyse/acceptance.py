@@ -16,7 +16,7 @@ from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RU
 from lab.comparison.matrix import MatrixCell
 from lab.errors import UserError
 from lab.metrics.number_format import number
-from warehouse.published.golden import GoldenLength, golden_text
+from lab.published.golden import GoldenLength, golden_text
 from warehouse.queries import matrix as queries
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 

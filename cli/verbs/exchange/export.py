@@ -11,8 +11,8 @@ from cli.arguments import AsJson, StudyId
 from cli.labs.chosen import the_lab
 from cli.output import print_json, print_text
 from cli.results import results_of
-from warehouse.bundles.export import export as export_study
-from warehouse.bundles.export import is_folder
+from interchange.export import export as export_study
+from interchange.export import is_folder
 
 To = Annotated[
     Path,

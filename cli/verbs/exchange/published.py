@@ -15,7 +15,7 @@ from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table, print_text
 from lab.comparison.matrix import MatrixCell
 from lab.errors import UserError
-from warehouse.published.golden import read_golden
+from lab.published.golden import read_golden
 from warehouse.queries import matrix
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse

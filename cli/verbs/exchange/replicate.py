@@ -16,9 +16,9 @@ from cli.output import print_json, print_table, print_text
 from jobs.presets import load_preset
 from jobs.table import ACTIVE
 from lab.metrics.number_format import number, times
+from lab.published.book import preset_of
 from lab.published.replication import Beside
 from lab.study import Study
-from warehouse.published.book import preset_of
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.published import beside, repeating_job
 

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from access.local import local_actor
 from cli.arguments import AsJson, AsReference, StudyName
 from cli.follow import follow
 from cli.home import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
 from host.settings import Settings
-from jobs.access.local import local_actor
 from jobs.queue import submit
 from jobs.worker_registry import list_workers
 from lab.errors import UserError

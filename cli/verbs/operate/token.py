@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from access import tokens
+from access.local import local_actor
+from access.tokens import Token
 from cli.arguments import AsJson
 from cli.home import ready_settings
 from cli.output import print_json, print_literally, print_table, print_text
-from jobs.access import tokens
-from jobs.access.local import local_actor
-from jobs.access.tokens import Token
-from lab.access import role_of
+from lab.roles import role_of
 from warehouse.app_db.engine import app_engine
 
 app = typer.Typer(add_completion=False)

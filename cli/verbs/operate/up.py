@@ -13,11 +13,12 @@ from typing import Annotated
 import psutil
 import typer
 
+from access.local import local_actor
+from access.web import start_token
 from cli.follow import all_runs_published, follow, results_url
 from cli.home import ready_settings
 from cli.output import print_text
 from host.settings import Settings, load_settings
-from jobs.access.local import local_actor
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import nvidia_gpus
 from jobs.forecast import repeat_seconds
@@ -29,7 +30,6 @@ from services import supervisor
 from services.supervisor import stopped_by_signal
 from warehouse.migrate import make_home
 from warehouse.queries.connect import open_warehouse
-from webapp.access import start_token
 
 _TEND_EVERY_S = 0.25
 #: An engine with the reference model takes 2.6 GiB, and the page and the ingester want some too.

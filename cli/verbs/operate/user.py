@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from access import accounts
+from access.local import local_actor
 from cli.arguments import AsJson
 from cli.home import ready_settings
 from cli.output import print_json, print_literally, print_table, print_text
 from host.settings import Settings
-from jobs.access import accounts
-from jobs.access.local import local_actor
-from lab.access import Role, role_of
+from lab.roles import Role, role_of
 from warehouse.app_db.engine import app_engine
 
 app = typer.Typer(add_completion=False)

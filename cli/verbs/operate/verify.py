@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from access.local import local_actor
 from cli.arguments import AsJson
 from cli.follow import follow
 from cli.output import print_json, print_table, print_text
 from host.settings import Settings, load_settings
-from jobs.access.local import local_actor
 from jobs.engines.capabilities import all_capabilities
 from jobs.host_report import HostReport
 from jobs.queue import submit

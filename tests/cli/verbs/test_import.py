@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.homes import REPOSITORY, Home, new_home
+from tests.interchange.sample_files import APPENDED, SAMPLES
 from tests.migrated import copy_migrated
-from tests.warehouse.importers.sample_files import APPENDED, SAMPLES
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.cli.homes import Home, new_home
+from tests.interchange.sample_files import SAMPLES
 from tests.migrated import copy_migrated
-from tests.warehouse.importers.sample_files import SAMPLES
 
 VERBS = (
     ("compare",),

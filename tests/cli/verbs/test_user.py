@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from access import accounts, sessions
 from host.settings import Settings
-from jobs.access import accounts, sessions
 from tests.cli.homes import new_home
 from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine

@@ -13,7 +13,7 @@ import pytest
 from host.settings import Settings
 from jobs.engines.profiles import Profile, whole_environment
 from jobs.policy import policy_file, setting_problems
-from lab.access import Role
+from lab.roles import Role
 from lab.study import Study
 from tests.workers.homes import Home
 from workers.engine_runtime.launch import Command, engine_command

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lab.metrics.record_table import Ragged, RecordTable
 from lab.metrics.request_table import RequestTable
 from tests.warehouse.runs import failed_request, request
-from warehouse.importers.model import ImportedRequest, ImportedRequests
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests
 
 
 @given(lengths=st.lists(st.integers(0, 3), max_size=10))

@@ -14,8 +14,8 @@ from lab.errors import BundleError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine, RunRecord, WorkBeside
 from lab.study import Arm, Load, Server, Sessions, Slo, Speculation, Trial, Workload
 from lab.study.model_base import Frozen, Since
+from tests.interchange import samples_read
 from tests.warehouse.asking import ask
-from tests.warehouse.importers import samples_read
 from tests.warehouse.runs import FORMATS, bundle_of_format, records, run_record, write_run
 from warehouse.bundles.imported_bundle import read_imported, write_imported
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles, read_bundle, read_log, read_run

@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_bundle import ImportedBundle, record_of
-from warehouse.importers.model import (
+from warehouse.bundles.imported_run import (
     ImportedRequest,
     ImportedRequests,
     ImportedRun,

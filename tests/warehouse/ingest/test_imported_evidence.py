@@ -21,8 +21,8 @@ from warehouse.bundles.imported_bundle import (
     read_record,
     write_imported,
 )
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, Scalar
 from warehouse.bundles.run_bundle import REQUESTS_FILE, find_bundles
-from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, Scalar
 from warehouse.ingest.imported_evidence import (
     as_lists,
     chunk_moments_s,

@@ -11,7 +11,7 @@ import pytest
 
 from lab.metrics.histogram import histogram
 from tests.warehouse.ingest.foreign import FAILED, REQUEST, bundle, evidence, foreign, silent
-from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
 from warehouse.ingest.imported_rows import figure_rows, histograms, request_rows, run_rows, verdict_on
 
 

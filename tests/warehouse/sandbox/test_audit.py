@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from host.settings import Settings
-from lab.access import Actor
 from lab.errors import QueryError
+from lab.roles import Actor
 from tests.actors import ADMIN, SUBMITTER, VIEWER
 from tests.migrated import copy_migrated
 from warehouse.app_db import audit

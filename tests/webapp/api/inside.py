@@ -11,10 +11,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from access.web.gate import ACTOR, AGAIN, GATE, Gate
+from access.web.guard import Guard
 from host.settings import Settings
-from lab.access import Actor, Role
-from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
-from webapp.access.guard import Guard
+from lab.roles import Actor, Role
 from webapp.api.app import PREFIX, api
 from webapp.warehouse_files.routes import warehouse_routes
 

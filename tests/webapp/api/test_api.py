@@ -19,15 +19,15 @@ import pyarrow as pa
 import pytest
 
 import drafthouse
+from access import accounts, tokens
+from access.web.gate import FRESH_S
 from jobs import order, queue
-from jobs.access import accounts, tokens
-from lab.access import Role
+from lab.roles import Role
 from lab.study.parsing import study_to_toml
+from tests.access.web.labs import Lab, lab_served
 from tests.actors import ADMIN
 from tests.lab.studies import study
-from tests.webapp.access.labs import Lab, lab_served
 from tests.webapp.measured import measure_study
-from webapp.access.gate import FRESH_S
 
 TOML = """
 name = "from a program"

@@ -9,9 +9,9 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok
 
+from access.web.gate import Gate
 from tests.webapp.api.inside import LetIn
 from tests.webapp.homes import make_home
-from webapp.access.gate import Gate
 from webapp.api.app import api
 
 _EXAMPLES = 6

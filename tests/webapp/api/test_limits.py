@@ -9,15 +9,15 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
+from access.web.gate import ACTOR, AGAIN, GATE, Gate
 from host.settings import Settings
-from lab.access import Actor, Role
 from lab.errors import BusyError
+from lab.roles import Actor, Role
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.webapp.api.inside import inside
 from tests.webapp.homes import make_home
 from warehouse.app_db.engine import app_engine
-from webapp.access.gate import ACTOR, AGAIN, GATE, Gate
 from webapp.api import watching
 from webapp.api.app import api
 from webapp.api.asking import Question

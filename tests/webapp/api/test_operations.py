@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from host.settings import Settings
 from jobs import queue
 from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.api.inside import ROLE, inside
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study

@@ -13,14 +13,14 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 
-from jobs.access import shared_links
-from jobs.access.shared_links import Kind
-from lab.access import Actor
+from access import shared_links
+from access.shared_links import Kind
+from access.web.gate import gate
+from access.web.guard import Guard
+from access.web.routes import access_routes
+from lab.roles import Actor
 from tests.actors import VIEWER
 from tests.webapp.conftest import MeasuredHome, using_home
-from webapp.access.gate import gate
-from webapp.access.guard import Guard
-from webapp.access.routes import access_routes
 from webapp.links.routes import link_routes
 
 DAY = timedelta(days=1)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from jobs.access import accounts, sessions, shared_links
-from jobs.access.shared_links import Kind
-from lab.access import Role
+from access import accounts, sessions, shared_links
+from access.shared_links import Kind
+from access.web.gate import gate
+from lab.roles import Role
 from tests.actors import ADMIN, VIEWER
 from tests.webapp.links.conftest import Lab
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.pins import PinnedFigure
-from webapp.access.gate import gate
 from webapp.links import rendered
 from webapp.shared import published_data
 

@@ -12,11 +12,11 @@ from argon2 import PasswordHasher
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
+from access import accounts, passwords, sessions, shared_links, tokens
+from access.shared_links import Kind
 from host.settings import Settings
-from jobs.access import accounts, passwords, sessions, shared_links, tokens
-from jobs.access.shared_links import Kind
-from lab.access import Actor, Role
 from lab.errors import AccessError
+from lab.roles import Actor, Role
 from tests.actors import ADMIN, SUBMITTER, VIEWER
 from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.page_text import ran, words

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from host.settings import Settings
+from interchange.store import import_paths
 from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import ARMS, OTHERWISE
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from webapp.pages.compare import figures
 

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 from host.settings import Settings
+from interchange.store import import_paths
 from lab.cost import Price
 from lab.errors import UserError
 from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.queries.arm_costs import COST
 from tests.webapp.conftest import OpenPage, using_home
 from tests.webapp.homes import make_home
@@ -23,7 +24,6 @@ from tests.webapp.page_text import ran, words
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.paired_runs import CellKey
 from webapp.charts import cost

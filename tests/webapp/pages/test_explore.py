@@ -7,17 +7,17 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from host.settings import Settings
+from interchange.store import import_paths
 from lab.errors import UserError
 from lab.metrics.number_format import ratio
 from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import three_arms
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from webapp.pages.explore import figures
 from webapp.pages.explore.page import run_config, run_table, why_nothing

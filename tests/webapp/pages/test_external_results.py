@@ -7,16 +7,16 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 from host.settings import Settings
+from interchange.store import import_paths
 from jobs.presets import load_preset
 from tests.actors import OTHER_SUBMITTER
+from tests.interchange.sample_files import SAMPLES
 from tests.warehouse.asking import ask
 from tests.warehouse.exports import forged_export
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.runs import write_run
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from webapp.pages.external_results import data, page
 from webapp.shared import published_data, study_bar, url_params

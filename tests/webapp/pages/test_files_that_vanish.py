@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 from streamlit.runtime.context import ContextProxy
 
+from access import accounts, sessions
+from access.web.gate import gate
 from host.settings import Settings
-from jobs.access import accounts, sessions
-from lab.access import Role
+from lab.roles import Role
 from tests.actors import ADMIN
 from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.page_text import words
 from warehouse.app_db.engine import app_engine
-from webapp.access.gate import gate
 from webapp.pages import PAGES
 
 NOT_TOML = "this is [not TOML"

@@ -9,10 +9,10 @@ import pytest
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
+from access import accounts, sessions
 from host.settings import Settings
 from jobs import queue
-from jobs.access import accounts, sessions
-from lab.access import Actor, Role
+from lab.roles import Actor, Role
 from lab.study import Study
 from tests.actors import ADMIN
 from tests.lab.studies import study

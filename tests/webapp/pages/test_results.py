@@ -11,11 +11,12 @@ import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 
 from host.settings import Settings
+from interchange.store import import_paths
 from jobs import queue
 from lab.study.plan import plan
 from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp import frames
 from tests.webapp.comparisons import comparison
 from tests.webapp.conftest import OpenPage, ReadStudy
@@ -25,7 +26,6 @@ from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import three_arms
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.ratio_tables import arm_means
 from webapp.pages.results import tables

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from host.settings import Settings
+from interchange.store import import_paths
 from lab.metrics.catalogue import SAMPLED
 from tests.actors import ADMIN
+from tests.interchange.sample_files import SAMPLES
 from tests.lab.studies import study
-from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.page_text import words
-from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from webapp.charts import timeline
 

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
+from access.web.hosts import refuse_taken_port
 from host.settings import Settings
 from lab.errors import UserError
 from tests.cli.homes import REPOSITORY
 from tests.webapp.homes import environment
 from webapp.__main__ import streamlit_options
-from webapp.access.hosts import refuse_taken_port
 
 #: Every address of this machine.
 ANY = "0.0.0.0"  # noqa: S104 - refused in every test here

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from access import accounts, tokens
 from host.settings import Settings
-from jobs.access import accounts, tokens
-from lab.access import Role
+from lab.roles import Role
 from tests.actors import ADMIN
 from tests.cli.homes import REPOSITORY
 from tests.client.serving import serving

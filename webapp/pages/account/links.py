@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from jobs.access import shared_links
-from jobs.access.shared_links import Kind, SharedLink
-from lab.access import Change
-from webapp.access import visitor
-from webapp.access.gate import gate
+from access import shared_links
+from access.shared_links import Kind, SharedLink
+from access.web import visitor
+from access.web.gate import gate
+from lab.roles import Change
 from webapp.pages.account import changes
 from webapp.shared import published_data
 from webapp.shared.text import count, literal, moment

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from lab.access import Change
-from webapp.access import visitor
-from webapp.access.gate import gate
+from access.web import visitor
+from access.web.gate import gate
+from lab.roles import Change
 from webapp.pages.account import links, password, tokens, users
 from webapp.shared import url_params, url_widgets
 from webapp.shared.errors import show_user_errors

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from jobs.access import passwords, sessions
+from access import passwords, sessions
+from access.web import visitor
 from lab.errors import UserError
-from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.text import literal
 

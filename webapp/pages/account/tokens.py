@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import streamlit as st
 
-from jobs.access import tokens
-from jobs.access.tokens import Token
-from lab.access import Change, Role
+from access import tokens
+from access.tokens import Token
+from access.web import visitor
+from access.web.gate import gate
 from lab.errors import UserError
-from webapp.access import visitor
-from webapp.access.gate import gate
+from lab.roles import Change, Role
 from webapp.pages.account import changes
 from webapp.shared import published_data
 from webapp.shared.text import count, literal, moment

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from jobs.access import accounts
-from jobs.access.accounts import User
-from lab.access import Role
+from access import accounts
+from access.accounts import User
+from access.web import visitor
+from access.web.gate import gate
 from lab.errors import UserError
-from webapp.access import visitor
-from webapp.access.gate import gate
+from lab.roles import Role
 from webapp.pages.account import changes
 from webapp.shared import published_data
 from webapp.shared.columns import DAY, Column, columns

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import duckdb
 
+from access.web import visitor
 from lab.cost import Price
 from lab.errors import UnknownPriceError
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
 from warehouse.queries.costs import ArmCost, slo_of, study_costs
-from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 

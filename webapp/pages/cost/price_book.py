@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from lab.access import Change
+from access.web import visitor
 from lab.cost import Price
 from lab.errors import UserError
 from lab.metrics.number_format import number
+from lab.roles import Change
 from warehouse.app_db.price_book import Entry, price_from
-from webapp.access import visitor
 from webapp.pages.cost import data
 from webapp.shared import undo_banner
 from webapp.shared.columns import DAY, MINUTE, Column, columns

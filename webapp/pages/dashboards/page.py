@@ -11,13 +11,13 @@ from urllib.parse import urljoin
 
 import streamlit as st
 
-from jobs.access.shared_links import Kind
-from lab.access import Change
+from access.shared_links import Kind
+from access.web import visitor
 from lab.errors import UserError
+from lab.roles import Change
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
-from webapp.access import visitor
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards import arranging, html_export, render_pins, variables
 from webapp.pages.dashboards.render_pins import RenderedPin

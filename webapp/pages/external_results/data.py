@@ -9,14 +9,14 @@ from typing import Any
 import duckdb
 import pandas as pd
 
+from access.web import visitor
+from interchange import removal
+from interchange.files import ForeignFile
+from interchange.store import Import, import_read
 from jobs.presets import load_preset
+from lab.published import book
 from lab.published.replication import Beside
-from warehouse.importers import removal
-from warehouse.importers.files import ForeignFile
-from warehouse.importers.store import Import, import_read
-from warehouse.published import book
 from warehouse.queries import published as queries
-from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from lab.access import Change
+from access.web import visitor
 from lab.errors import UserError
-from webapp.access import visitor
+from lab.roles import Change
 from webapp.pages.external_results import data
 from webapp.shared import undo_banner, uploads, url_params, url_widgets
 from webapp.shared.columns import Column, columns

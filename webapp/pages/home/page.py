@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 import pandas as pd
 import streamlit as st
 
+from access.web import visitor
 from jobs import queue, worker_registry
 from jobs.blocks import jobs_at_work
 from jobs.host_report import HostReport, last_report
 from jobs.presets import load_preset
 from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
-from lab.access import Change
 from lab.comparison.verdict import READING_WORDS
 from lab.errors import StudyError
+from lab.roles import Change
 from warehouse.queries.comparing.headlines import Headline
-from webapp.access import visitor
 from webapp.pages.home import tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list

@@ -6,12 +6,12 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
+from access.web import visitor
 from jobs import queue
 from jobs.engine_logs import log_tail
 from jobs.table import FINISHED, Job
-from lab.access import Change
+from lab.roles import Change
 from lab.study.parsing import study_to_toml
-from webapp.access import visitor
 from webapp.pages.jobs import runs
 from webapp.shared import published_data, url_params
 from webapp.shared.columns import SECOND, Column, columns

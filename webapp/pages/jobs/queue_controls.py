@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 import streamlit as st
 
+from access.web import visitor
 from jobs import order
 from jobs.table import MAX_PRIORITY, Job
 from jobs.worker_registry import WorkerInfo, lacking_engines
-from lab.access import Change
+from lab.roles import Change
 from lab.study import Study
-from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import clock, count, duration, literal

@@ -9,13 +9,13 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from access.web import visitor
 from jobs import queue, worker_registry
 from jobs.queue import Page
 from jobs.table import Job, Progress
-from lab.access import Change
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number
-from webapp.access import visitor
+from lab.roles import Change
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.columns import MINUTE, Column, columns

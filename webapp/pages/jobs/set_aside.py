@@ -8,11 +8,11 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
+from access.web import visitor
 from jobs import queue
 from jobs.queue import SetAside
-from lab.access import Change
+from lab.roles import Change
 from warehouse.queries import results
-from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.published_data import published_query

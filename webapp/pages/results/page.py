@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 import pandas as pd
 import streamlit as st
 
-from jobs.access.shared_links import Kind
+from access.shared_links import Kind
 from jobs.table import Job
 from lab.comparison.verdict import READING_WORDS
 from lab.metrics.definition import Metric

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 import pandas as pd
 import streamlit as st
 
-from jobs.access.shared_links import Kind
+from access.shared_links import Kind
 from lab.metrics.catalogue import BY_NAME, METRICS
 from lab.metrics.number_format import number
 from warehouse.bundles.engine_log import read_tail

@@ -10,12 +10,12 @@ import pandas as pd
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from access.web import visitor
 from host.settings import Settings
-from lab.access import Actor
+from lab.roles import Actor
 from warehouse.sandbox.places import PLACES
 from warehouse.sandbox.runner import SqlResult, as_frame, asks_for_audit, run_sql
 from warehouse.schema.dictionary import relations
-from webapp.access import visitor
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.charts.custom_columns import drawable, with_floats

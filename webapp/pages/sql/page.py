@@ -8,11 +8,11 @@ import pandas as pd
 import streamlit as st
 from pandas.api.types import is_float_dtype
 
-from lab.access import Change
+from access.web import visitor
 from lab.errors import QueryError, UserError
 from lab.metrics.number_format import number
+from lab.roles import Change
 from warehouse.app_db import saved_views
-from webapp.access import visitor
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.pages.sql import assistant, data, figures, state

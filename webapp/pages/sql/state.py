@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
+from access.web import visitor
 from warehouse.app_db import saved_views
-from webapp.access import visitor
 from webapp.charts.custom import ChartSpec
 from webapp.shared import published_data
 from webapp.shared.url_params import QUERY

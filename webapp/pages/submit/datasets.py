@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 import pandas as pd
 import streamlit as st
 
+from access.web import visitor
 from jobs.datasets.listing import DatasetState
-from lab.access import Change
 from lab.errors import UserError
-from webapp.access import visitor
+from lab.roles import Change
 from webapp.pages.submit import form_options
 from webapp.shared import uploads
 from webapp.shared.columns import Column, columns

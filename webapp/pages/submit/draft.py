@@ -12,9 +12,9 @@ from typing import Any
 
 import streamlit as st
 
+from access.web import visitor
 from jobs.engines.profiles import is_secret
 from warehouse.app_db import drafts
-from webapp.access import visitor
 from webapp.pages.submit import form_state, text_editor
 from webapp.pages.submit.form_model import FormValues, Row
 from webapp.shared import published_data

@@ -9,11 +9,11 @@ from typing import TypedDict
 
 import streamlit as st
 
+from access.web import visitor
 from jobs.table import MAX_PRIORITY
-from lab.access import Change
+from lab.roles import Change
 from lab.study import Study
 from lab.study.plan import repeats_of_a_launch
-from webapp.access import visitor
 from webapp.pages.submit import form_state, validation_messages
 from webapp.pages.submit.validation_messages import Problem
 from webapp.shared import published_data, url_params

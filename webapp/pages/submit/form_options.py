@@ -10,6 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from access.web import visitor
 from jobs.datasets import listing
 from jobs.datasets.listing import DatasetState
 from jobs.engines.capabilities import Capabilities
@@ -22,7 +23,6 @@ from jobs.submission import missing_here
 from jobs.worker_registry import known_engines
 from lab.study import Study
 from lab.study.methods import METHODS
-from webapp.access import visitor
 from webapp.shared import published_data
 
 #: The engine of a new arm, offered even before a worker has reported its engines.

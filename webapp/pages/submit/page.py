@@ -6,10 +6,10 @@ from pathlib import Path
 
 import streamlit as st
 
+from access.web import visitor
 from jobs import queue
 from lab.errors import StudyError
 from lab.study import Study
-from webapp.access import visitor
 from webapp.pages.submit import (
     datasets,
     footer,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from access.web import visitor
 from jobs.table import Job
-from lab.access import Change
 from lab.errors import StudyError
 from lab.metrics.number_format import bounds, times
+from lab.roles import Change
 from lab.tuning.beginning import tuning_of
 from lab.tuning.report import Measured, Report
-from webapp.access import visitor
 from webapp.pages.tune import data, figures
 from webapp.shared import published_data, study_picker, url_params
 from webapp.shared.cards import Card, show_cards

@@ -11,10 +11,10 @@ from host.settings import Settings
 from lab.comparison.effect import Interval
 from lab.comparison.surface import foretold_sentences, sentence
 from lab.errors import QueryError
+from lab.published.golden import GoldenLength
 from tests.warehouse.queries.comparing.session_study import ingest_sessions
 from tests.warehouse.runs import request, write_run
 from warehouse.ingest.service import ingest_all
-from warehouse.published.golden import GoldenLength
 from warehouse.queries import slices
 from warehouse.queries.comparing.by_group import by_group, surfaces
 from warehouse.queries.comparing.documents import contexts_document

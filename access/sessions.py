@@ -1,0 +1,158 @@
+"""Sessions of signed-in users: a random secret in the browser's cookie, of which only the digest is stored.
+
+A session ends when its user signs out or is disabled, or signs in on too many other browsers, a while after it was last
+used, and at the latest a week after it began. Wrong passwords are counted by name and by address; from an address
+from which a user came in before, only their own tries there count.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from access import passwords
+from access.addresses import network_of
+from lab.errors import AccessError
+from lab.roles import Actor, Role
+from warehouse.app_db import audit
+from warehouse.app_db.engine import reading
+from warehouse.app_db.schema import login_addresses, login_failures, sessions, users
+
+LASTS, LASTS_UNUSED = timedelta(days=7), timedelta(hours=24)
+#: Sessions of one user: signing in once more ends the one that was used longest ago.
+MOST_SESSIONS = 20
+#: How often a session's last use is written.
+_SEEN_EVERY = timedelta(minutes=5)
+#: Wrong passwords within `WINDOW` before the next try has to wait: from one address for one name, for one name from
+#: anywhere, and from one address for any name (many people may share a proxy's).
+WINDOW = timedelta(minutes=15)
+MOST_PAIR, MOST_NAME, MOST_ADDRESS = 5, 50, 100
+MOST_CHARACTERS = 100
+#: How long, and how many, addresses are remembered from which a user came in.
+KNOWN_FOR, MOST_KNOWN = timedelta(days=90), 20
+#: Whoever tried to come in and could not.
+NOBODY = Actor("nobody", Role.VIEWER)
+_WRONG = "the name or the password is wrong"
+
+
+def sign_in(engine: sa.Engine, name: str, password: str, address: str) -> str:
+    """Return the secret of a new session. Raises AccessError, with one sentence for whatever is wrong."""
+    name = name[:MOST_CHARACTERS]
+    _refuse_wrong_password(engine, name, password, address)
+    return begin(engine, name, address)
+
+
+def change_password(engine: sa.Engine, name: str, old: str, new: str, address: str) -> None:
+    """Set a user's password, who shows the old one, and end all of their sessions, so that only the new one opens any.
+
+    Raises AccessError for a wrong or unusable password; wrong ones are counted as at signing in.
+    """
+    _refuse_wrong_password(engine, name, old, address)
+    hashed = passwords.hash_password(new)
+    with engine.begin() as connection:
+        user = connection.execute(sa.select(users).where(users.c.name == name)).one()
+        connection.execute(users.update().where(users.c.name == name).values(password_hash=hashed))
+        connection.execute(sessions.delete().where(sessions.c.name == name))
+        audit.record(connection, Actor(name, Role(user.role)), "password.set", name)
+
+
+def _refuse_wrong_password(engine: sa.Engine, name: str, password: str, address: str) -> None:
+    network, now = network_of(address), datetime.now(UTC)
+    pair = f"pair:{name}@{network}"
+    limits = {pair: MOST_PAIR}
+    if not is_known(engine, name, address):
+        limits |= {f"name:{name}": MOST_NAME, f"address:{network}": MOST_ADDRESS}
+    _count_try(engine, limits, now)
+    with reading(engine).connect() as connection:
+        user = connection.execute(sa.select(users).where(users.c.name == name)).one_or_none()
+    is_right = passwords.is_password(None if user is None else user.password_hash, password)
+    if user is None or not is_right or user.disabled_at is not None:
+        with engine.begin() as connection:
+            audit.record(connection, NOBODY, "session.refused", name, address=address)
+        raise AccessError(_WRONG)
+    with engine.begin() as connection:
+        this_try = sa.and_(login_failures.c.key.in_(limits), login_failures.c.at == now)
+        connection.execute(login_failures.delete().where(sa.or_(login_failures.c.key == pair, this_try)))
+
+
+def is_known(engine: sa.Engine, name: str, address: str) -> bool:
+    """Whether the user came in from this address, or its /64, within `KNOWN_FOR`: others cannot lock them out there."""
+    this = (login_addresses.c.name == name, login_addresses.c.address == network_of(address))
+    recent = login_addresses.c.came_in_at > datetime.now(UTC) - KNOWN_FOR
+    with reading(engine).connect() as connection:
+        return connection.scalar(sa.select(login_addresses.c.name).where(*this, recent)) is not None
+
+
+def begin(engine: sa.Engine, name: str, address: str) -> str:
+    """Return the secret of a new session of a user who has shown who they are. Raises AccessError if disabled."""
+    secret, now = passwords.new_secret(), datetime.now(UTC)
+    row = {"token_hash": passwords.digest(secret), "name": name, "created_at": now, "last_seen": now}
+    with engine.begin() as connection:
+        user = connection.execute(sa.select(users).where(users.c.name == name)).one()
+        if user.disabled_at is not None:
+            raise AccessError(_WRONG)
+        connection.execute(sessions.delete().where(sessions.c.ends_at < now))
+        actor = Actor(name, Role(user.role))
+        _end_oldest(connection, actor)
+        connection.execute(sessions.insert().values(row | {"ends_at": now + LASTS}))
+        connection.execute(users.update().where(users.c.name == name).values(came_in_at=now))
+        _remember_address(connection, name, network_of(address), now)
+        audit.record(connection, actor, "session.begin", name, address=address)
+    return secret
+
+
+def _remember_address(connection: sa.Connection, name: str, network: str, now: datetime) -> None:
+    """Store from where the user came in, in place of what was stored of it, and forget the oldest."""
+    own = login_addresses.c.name == name
+    connection.execute(login_addresses.delete().where(own, login_addresses.c.address == network))
+    older = sa.select(login_addresses.c.address).where(own).order_by(login_addresses.c.came_in_at.desc())
+    too_many = list(connection.scalars(older.offset(MOST_KNOWN - 1)))
+    connection.execute(login_addresses.delete().where(own, login_addresses.c.address.in_(too_many)))
+    connection.execute(login_addresses.insert().values(name=name, address=network, came_in_at=now))
+
+
+def _end_oldest(connection: sa.Connection, actor: Actor) -> None:
+    """Leave room for one more session."""
+    own = sa.select(sessions.c.token_hash).where(sessions.c.name == actor.name).order_by(sessions.c.last_seen.desc())
+    too_many = list(connection.scalars(own.offset(MOST_SESSIONS - 1)))
+    if too_many:
+        connection.execute(sessions.delete().where(sessions.c.token_hash.in_(too_many)))
+        audit.record(connection, actor, "session.end", actor.name, reason=f"{MOST_SESSIONS} others are open")
+
+
+def actor_of(engine: sa.Engine, secret: str) -> Actor | None:
+    """The user of an open session, with the role of this moment; None if there is no such session."""
+    key, now = passwords.digest(secret), datetime.now(UTC)
+    alive = (sessions.c.ends_at > now, sessions.c.last_seen > now - LASTS_UNUSED, users.c.disabled_at.is_(None))
+    query = sa.select(sessions.c.last_seen, users.c.name, users.c.role).join(users)
+    with reading(engine).connect() as connection:
+        row = connection.execute(query.where(sessions.c.token_hash == key, *alive)).one_or_none()
+    if row is None:
+        return None
+    if now - row.last_seen > _SEEN_EVERY:
+        with engine.begin() as connection:
+            connection.execute(sessions.update().where(sessions.c.token_hash == key).values(last_seen=now))
+    return Actor(row.name, Role(row.role))
+
+
+def end(engine: sa.Engine, secret: str) -> None:
+    """Sign out; a session that has ended already is left as it is."""
+    actor = actor_of(engine, secret)
+    with engine.begin() as connection:
+        connection.execute(sessions.delete().where(sessions.c.token_hash == passwords.digest(secret)))
+        if actor is not None:
+            audit.record(connection, actor, "session.end", actor.name)
+
+
+def _count_try(engine: sa.Engine, limits: dict[str, int], now: datetime) -> None:
+    """Count the try as a wrong one before it is looked at: many at once are not more than one after the other."""
+    counted = sa.select(login_failures.c.key, sa.func.count()).group_by(login_failures.c.key)
+    with engine.begin() as connection:
+        connection.execute(login_failures.delete().where(login_failures.c.at < now - WINDOW))
+        rows = connection.execute(counted.where(login_failures.c.key.in_(limits)))
+        tries = {key: number for key, number in rows}  # noqa: C416 - rows are no pairs to mypy
+        if any(tries.get(key, 0) >= most for key, most in limits.items()):
+            minutes = int(WINDOW.total_seconds() // 60)
+            raise AccessError(f"too many wrong passwords: wait {minutes} minutes, then try again")
+        connection.execute(login_failures.insert(), [{"key": key, "at": now} for key in limits])

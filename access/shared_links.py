@@ -1,0 +1,135 @@
+"""Links that show one dashboard, study or run to whoever has them, without a login, until an end date.
+
+Only the digest of a link's secret is stored; the link itself is shown once, when it is made.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from access import passwords
+from access.accounts import is_present
+from lab import roles
+from lab.errors import AccessError
+from lab.roles import Actor, Change
+from warehouse.app_db import audit
+from warehouse.app_db.engine import reading
+from warehouse.app_db.schema import shared_links, users
+
+#: How many working links a user may have at once.
+MOST_LINKS = 500
+MOST_TITLE = 200
+#: How often a link's last use is written.
+_SEEN_EVERY = timedelta(minutes=1)
+
+
+class Kind(StrEnum):
+    """What a link can show. A study is named by its job."""
+
+    DASHBOARD = "dashboard"
+    STUDY = "study"
+    RUN = "run"
+
+
+@dataclass(frozen=True)
+class SharedLink:
+    """What may be shown of a link."""
+
+    link_id: str
+    owner: str  # who made it
+    kind: Kind
+    subject: str  # the id of what it shows
+    title: str  # of what it shows, as it was called when the link was made
+    created_at: datetime
+    ends_at: datetime
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+    def works(self, now: datetime) -> bool:
+        """Whether it opens anything, unless its maker was disabled."""
+        return self.revoked_at is None and now < self.ends_at
+
+
+def make_link(
+    engine: sa.Engine, kind: Kind, subject: str, title: str, *, lasts: timedelta, most: timedelta, actor: Actor
+) -> tuple[SharedLink, str]:
+    """Make a link that works for `lasts`, and return it with its secret; `most` is the longest time that is allowed.
+
+    Raises AccessError for a time that is none or longer, and for more links than anybody can look after.
+    """
+    roles.require(actor, Change.SHARE, is_new=True)
+    if not most:
+        raise AccessError("this lab shares nothing without a login: see DRAFTHOUSE_WEB_SHARE_DAYS")
+    if not timedelta(0) < lasts <= most:
+        raise AccessError(f"a shared link works between a moment and {most.days} days: not {lasts.days} days")
+    now, secret = datetime.now(UTC), passwords.new_secret()
+    link = SharedLink(secrets.token_hex(4), actor.name, kind, subject, title[:MOST_TITLE], now, now + lasts, None, None)
+    own = (shared_links.c.owner == actor.name, shared_links.c.revoked_at.is_(None), shared_links.c.ends_at > now)
+    with engine.begin() as connection:
+        count = sa.select(sa.func.count()).select_from(shared_links).where(*own)
+        if (connection.scalar(count) or 0) >= MOST_LINKS:
+            raise AccessError(f"you have {MOST_LINKS} links that work: end some of them on the page Account first")
+        connection.execute(shared_links.insert().values(vars(link) | {"token_hash": passwords.digest(secret)}))
+        audit.record(connection, actor, Change.SHARE, f"{kind} {subject}", link=link.link_id, ends_at=link.ends_at)
+    return link, secret
+
+
+def opened(engine: sa.Engine, secret: str, *, absent_after: timedelta | None = None) -> SharedLink | None:
+    """The link with this secret; None if there is none, it has ended, or its maker was disabled or has not come in for
+    the time `absent_after`.
+
+    Who made a link need not be a user: a lab without accounts has none.
+    """
+    now = datetime.now(UTC)
+    query = sa.select(shared_links).outerjoin(users, users.c.name == shared_links.c.owner)
+    valid = (shared_links.c.revoked_at.is_(None), shared_links.c.ends_at > now, users.c.disabled_at.is_(None))
+    with reading(engine).connect() as connection:
+        this = query.where(shared_links.c.token_hash == passwords.digest(secret), *valid, is_present(absent_after))
+        row = connection.execute(this).mappings().one_or_none()
+    if row is None:
+        return None
+    if row["last_used_at"] is None or now - row["last_used_at"] > _SEEN_EVERY:
+        with engine.begin() as connection:
+            used = shared_links.update().where(shared_links.c.link_id == row["link_id"])
+            connection.execute(used.values(last_used_at=now))
+    return _link(row)
+
+
+def all_links(engine: sa.Engine, owner: str | None = None) -> list[SharedLink]:
+    """Return the links that a user has made, or all users, the newest first; also those that have ended."""
+    query = sa.select(shared_links).order_by(shared_links.c.created_at.desc(), shared_links.c.link_id)
+    with reading(engine).connect() as connection:
+        rows = connection.execute(query if owner is None else query.where(shared_links.c.owner == owner)).mappings()
+        return [_link(row) for row in rows]
+
+
+def working_links_to(engine: sa.Engine, kind: Kind, subject: str) -> list[SharedLink]:
+    """Return the links of all users that show this thing, the newest first, without those that have ended."""
+    of_it = (shared_links.c.kind == kind, shared_links.c.subject == subject, shared_links.c.revoked_at.is_(None))
+    query = sa.select(shared_links).where(*of_it, shared_links.c.ends_at > datetime.now(UTC))
+    with reading(engine).connect() as connection:
+        rows = connection.execute(query.order_by(shared_links.c.created_at.desc())).mappings()
+        return [_link(row) for row in rows]
+
+
+def revoke(engine: sa.Engine, link_id: str, *, actor: Actor) -> None:
+    """End a link at once. Raises AccessError if there is none, or if it is not the actor's to end."""
+    with engine.begin() as connection:
+        this = shared_links.c.link_id == link_id
+        found = connection.execute(sa.select(shared_links).where(this)).mappings().one_or_none()
+        if found is None:
+            raise AccessError(f"there is no shared link {link_id!r}")
+        roles.require(actor, Change.SHARE, found["owner"])
+        if found["revoked_at"] is None:
+            connection.execute(shared_links.update().where(this).values(revoked_at=datetime.now(UTC)))
+            audit.record(connection, actor, Change.SHARE, f"{found['kind']} {found['subject']}", revoked=link_id)
+
+
+def _link(row: sa.RowMapping) -> SharedLink:
+    values = {name: value for name, value in row.items() if name != "token_hash"}
+    return SharedLink(**values | {"kind": Kind(values["kind"])})

@@ -1,0 +1,1 @@
+"""The login of visitors: what a request may do before any page or route sees it."""

@@ -1,0 +1,251 @@
+"""Signing in at an OpenID provider: the authorization code flow with PKCE, and what its answer says of the visitor.
+
+The provider says who somebody is; what they may do here is said by the users of this lab, or by a claim.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import secrets
+import stat
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from access.web.hosts import is_loopback
+from host.settings import Settings
+from lab.errors import AccessError, SettingsError
+from lab.roles import Role
+
+BACK = "/login/oidc/back"
+_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
+_MOST_BYTES, _TIMEOUT_S, _KNOWN_FOR_S = 2**20, 10.0, 3600.0
+_FAILED = "signing in at the provider did not work"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a browser keeps while its user is at the provider, to know the answer to its own question."""
+
+    state: str
+    nonce: str
+    verifier: str
+    then: str
+
+    @classmethod
+    def new(cls, then: str) -> Attempt:
+        return cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), then)
+
+    def packed(self) -> str:
+        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+
+    @classmethod
+    def unpacked(cls, text: str) -> Attempt:
+        """Raises AccessError for anything that `packed` has not made."""
+        try:
+            return cls(**{name: str(value) for name, value in json.loads(base64.urlsafe_b64decode(text)).items()})
+        except (ValueError, TypeError, AttributeError):
+            raise AccessError(f"{_FAILED}: it took too long, or was begun in another browser. Try again") from None
+
+
+class Provider:
+    """An OpenID provider, by its own description of itself. Safe to use from any thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._read_s = float("-inf")
+        self._description: dict[str, Any] = {}
+        self._keys: dict[str, Any] = {}
+
+    def address(self, attempt: Attempt) -> str:
+        """Where the browser goes to sign in. Raises AccessError if the provider does not answer."""
+        challenge = hashlib.sha256(attempt.verifier.encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self._settings.web_oidc_client_id,
+            "redirect_uri": self._back,
+            "scope": "openid email profile",
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        return f"{self._described()['authorization_endpoint']}?{urlencode(query)}"
+
+    def claims(self, attempt: Attempt, query: Mapping[str, str]) -> dict[str, Any]:
+        """What the provider says of the visitor who came back with this query. Raises AccessError."""
+        if not hmac.compare_digest(query.get("state", "").encode(), attempt.state.encode()):
+            raise AccessError(f"{_FAILED}: the answer belongs to another attempt. Try again")
+        if "code" not in query:
+            raise AccessError(f"{_FAILED}: the provider has refused it. Try again, or ask an administrator")
+        form = {
+            "grant_type": "authorization_code",
+            "code": query["code"],
+            "redirect_uri": self._back,
+            "code_verifier": attempt.verifier,
+        }
+        answer = self._exchanged(form)
+        claims = self._verified(str(answer.get("id_token", "")), attempt.nonce)
+        if self._settings.web_oidc_name_claim in claims:
+            return claims
+        return self._more_claims(claims, str(answer.get("access_token", "")))
+
+    def _exchanged(self, form: dict[str, str]) -> dict[str, Any]:
+        """The tokens for a code; the client shows its secret in a header unless the provider wants it in the form."""
+        described, client = self._described(), self._settings.web_oidc_client_id
+        secret = client_secret(self._settings)
+        ways = described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        if "client_secret_basic" not in ways:
+            return _ask(described["token_endpoint"], form | {"client_id": client, "client_secret": secret})
+        pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
+        return _ask(described["token_endpoint"], form, f"Basic {base64.b64encode(pair.encode()).decode()}")
+
+    @property
+    def _back(self) -> str:
+        return f"{self._settings.public_url}{BACK}"
+
+    def _more_claims(self, claims: dict[str, Any], access_token: str) -> dict[str, Any]:
+        """With those that are not in the token but at the provider's own address for them."""
+        endpoint = self._described().get("userinfo_endpoint")
+        if endpoint is None:
+            return claims
+        more = _ask(endpoint, authorization=f"Bearer {access_token}")
+        return {**more, **claims} if more.get("sub") == claims["sub"] else claims
+
+    def _verified(self, token: str, nonce: str) -> dict[str, Any]:
+        """The claims of a token that the provider has signed for this lab and this attempt."""
+        wanted = jwt.JWTClaimsRegistry(
+            leeway=60,
+            iss={"essential": True, "value": self._settings.web_oidc_issuer},
+            aud={"essential": True, "value": self._settings.web_oidc_client_id},
+            nonce={"essential": True, "value": nonce},
+            exp={"essential": True},
+            sub={"essential": True},
+        )
+        self._described()
+        keys: Any = self._keys
+        try:
+            claims: dict[str, Any] = jwt.decode(token, KeySet.import_key_set(keys), _ALGORITHMS).claims
+            wanted.validate(claims)
+            self._refuse_another_party(claims)
+        except (JoseError, ValueError) as error:
+            with self._lock:
+                self._read_s = float("-inf")  # the provider may have new keys
+            raise AccessError(f"{_FAILED}: its answer is not valid ({type(error).__name__}). Try again") from None
+        return claims
+
+    def _refuse_another_party(self, claims: Mapping[str, Any]) -> None:
+        """Raise AccessError for a token that was made for another client, which names this one beside itself."""
+        audience, party = claims["aud"], claims.get("azp")
+        is_of_many = isinstance(audience, list) and len(audience) > 1
+        if (party is not None or is_of_many) and party != self._settings.web_oidc_client_id:
+            raise AccessError(f"{_FAILED}: its answer is for another client. Try again")
+
+    def _described(self) -> dict[str, Any]:
+        with self._lock:
+            if time.monotonic() - self._read_s > _KNOWN_FOR_S:
+                issuer = self._settings.web_oidc_issuer
+                description = _ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+                if description.get("issuer") != issuer:
+                    raise AccessError(f"{_FAILED}: the provider calls itself {description.get('issuer')}")
+                self._keys = _ask(description["jwks_uri"])
+                self._description, self._read_s = description, time.monotonic()
+            return self._description
+
+
+class _SameOrigin(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect to another server: the client's secret, a code or a visitor's token would go with it."""
+
+    def redirect_request(self, req: urllib.request.Request, *answer: Any) -> urllib.request.Request | None:
+        to, asked = urlsplit(str(answer[-1])), urlsplit(req.full_url)
+        if (to.scheme, to.netloc) != (asked.scheme, asked.netloc):
+            raise AccessError(f"{_FAILED}: the provider leads from {asked.netloc} to {to.netloc}: see its addresses")
+        return super().redirect_request(req, *answer)
+
+
+def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
+    """The visitor's name in this lab. Raises AccessError without one, and for an address that may be another's."""
+    claim = settings.web_oidc_name_claim
+    name = claims.get(claim)
+    if not isinstance(name, str) or not name:
+        raise AccessError(f"{_FAILED}: the provider does not say your {claim}")
+    if claim == "email" and claims.get("email_verified") is not True:
+        raise AccessError(f"{_FAILED}: the provider has not verified that {name} is your address")
+    return name.lower() if claim == "email" else name
+
+
+def role_in(settings: Settings, claims: Mapping[str, Any]) -> Role | None:
+    """The highest role that the claim names; None where roles are this lab's own business."""
+    if not settings.web_oidc_role_claim:
+        return None
+    given = claims.get(settings.web_oidc_role_claim)
+    named = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    return max((role for role in Role if role.value in named), key=lambda role: role.rank, default=None)
+
+
+def refuse_incomplete(settings: Settings) -> None:
+    """Raise SettingsError unless a provider can be asked."""
+    if settings.web_login != "oidc":
+        return
+    missing = [name for name in ("web_oidc_issuer", "web_oidc_client_id") if not getattr(settings, name)]
+    if missing:
+        raise SettingsError(
+            f"DRAFTHOUSE_WEB_LOGIN=oidc needs {' and '.join(f'DRAFTHOUSE_{n.upper()}' for n in missing)}"
+        )
+    issuer = urlsplit(settings.web_oidc_issuer)
+    if issuer.scheme != "https" and not (issuer.scheme == "http" and is_loopback(issuer.hostname or "")):
+        raise SettingsError(f"DRAFTHOUSE_WEB_OIDC_ISSUER is {settings.web_oidc_issuer!r}: it must begin with https://")
+    client_secret(settings)
+
+
+def client_secret(settings: Settings) -> str:
+    """Raises SettingsError if its file cannot be read, or others can read it too."""
+    file = settings.web_oidc_client_secret_file
+    if file is None:
+        raise SettingsError("DRAFTHOUSE_WEB_LOGIN=oidc needs DRAFTHOUSE_WEB_OIDC_CLIENT_SECRET_FILE")
+    try:
+        if stat.S_IMODE(file.stat().st_mode) & 0o077:
+            raise SettingsError(f"{file} can be read by others: run `chmod 600 {file}`")
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read ({error.strerror}): write the client's secret into it") from None
+
+
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    """The beginning of an answer. The limit of its connection is for each piece: this one is for all of them."""
+    until_s, body = time.monotonic() + _TIMEOUT_S, bytearray()
+    while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES - len(body))):
+        body += piece
+        if time.monotonic() > until_s:
+            raise TimeoutError
+    return bytes(body)
+
+
+def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "") -> dict[str, Any]:
+    """The provider's answer. Raises AccessError if it does not answer, or not with an object in JSON."""
+    headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+    body = None if form is None else urlencode(form).encode()
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting
+    try:
+        with urllib.request.build_opener(_SameOrigin).open(request, timeout=_TIMEOUT_S) as answer:
+            value = json.loads(_read(answer))
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+        code = f" ({error.code})" if isinstance(error, urllib.error.HTTPError) else ""
+        raise AccessError(f"{_FAILED}: the provider does not answer{code}. Try again in a moment") from None
+    if not isinstance(value, dict):
+        raise AccessError(f"{_FAILED}: the provider's answer is not understood")
+    return value

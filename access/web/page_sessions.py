@@ -1,0 +1,90 @@
+"""Whose session each open page's is, and how large a file it may upload.
+
+Streamlit takes a session's id for a key: whoever names it in a websocket goes on with that session, and whoever names
+it in an address uploads into it. So the guard asks here first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+
+from streamlit import runtime
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+
+from lab.roles import Actor, Change, may_any
+
+UPLOADS = "/_stcore/upload_file/"
+#: What a form adds to its file.
+_FORM_BYTES = 2**20
+#: Far more than can be open or resumed; the one that ran longest ago is forgotten, until it runs again.
+_MOST_REMEMBERED = 5_000
+#: What a small file takes beside its bytes, generously: so their number has a limit too.
+LEAST_BYTES = 64 * 1024
+
+
+class PageSessions:
+    """Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[str, int]] = OrderedDict()  # visitor, and bytes of the largest upload
+
+    def claim(self, session_id: str, visitor: str) -> None:
+        """At each run of a page: the session is this visitor's. One that changes hands may upload nothing yet."""
+        with self._lock:
+            owner, largest = self._known.get(session_id, (visitor, 0))
+            self._known[session_id] = (visitor, largest if owner == visitor else 0)
+            self._known.move_to_end(session_id)
+            if len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+
+    def offer_upload(self, session_id: str, most_mib: int) -> None:
+        """The session's page shows an uploader for files of so many MiB."""
+        with self._lock:
+            if (found := self._known.get(session_id)) is not None:
+                self._known[session_id] = (found[0], max(found[1], most_mib * 2**20))
+
+    def belongs(self, session_id: str, visitor: str) -> bool:
+        with self._lock:
+            return self._known.get(session_id, ("", 0))[0] == visitor
+
+    def largest_upload(self, session_id: str) -> int:
+        """Bytes of the largest file that may be uploaded there; 0 where no uploader was shown."""
+        with self._lock:
+            return self._known.get(session_id, ("", 0))[1]
+
+    def uploaded_bytes(self) -> Counter[str]:
+        """What each visitor has uploaded into pages that are open."""
+        manager = runtime.get_instance().uploaded_file_mgr if runtime.exists() else None
+        if not isinstance(manager, MemoryUploadedFileManager):
+            return Counter()
+        counted = Counter[str]()
+        for session_id, files in list(manager.file_storage.items()):
+            with self._lock:
+                visitor = self._known.get(session_id, ("", 0))[0]
+            counted[visitor] += sum(max(len(file.data), LEAST_BYTES) for file in list(files.values()))
+        return counted
+
+
+def why_no_upload(
+    sessions: PageSessions, actor: Actor | None, path: str, method: str, length: str
+) -> tuple[int, str] | None:
+    """Status and sentence of the answer to an upload, or its removal, that is refused; None if it may go on."""
+    session_id, most = path.removeprefix(UPLOADS).partition("/")[0], 0
+    if actor is None or not sessions.belongs(session_id, actor.name):
+        return 403, "This page is not yours, or was not shown yet: load it again."
+    if method == "DELETE":
+        return None
+    if may_any(actor, Change.IMPORT) or may_any(actor, Change.DATASETS):
+        most = sessions.largest_upload(session_id)
+    if not most:
+        return 403, "This page takes no files from you."
+    if not length.isdecimal():
+        return 411, "Send the file with its length."
+    is_long = int(length) > most + _FORM_BYTES
+    return (413, f"The file is longer than {most // 2**20} MiB.") if is_long else None
+
+
+#: Of this process.
+PAGE_SESSIONS = PageSessions()

@@ -1,0 +1,56 @@
+"""Who looks at the page: the actor of every change that a page makes."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from access.web.gate import gate
+from access.web.page_sessions import PAGE_SESSIONS
+from lab.errors import AccessError, UserError
+from lab.roles import Actor, Change, may, may_any
+from warehouse.app_db.engine import DATABASE_ERRORS
+
+
+def actor() -> Actor:
+    """The person whose browser shows the page. Raises AccessError if their session has ended since it was opened."""
+    here = gate()
+    cookie = None if here.is_open else st.context.cookies.get(here.cookie)
+    found = here.actor_of(cookie)
+    if found is None:
+        raise AccessError("your session has ended: load this page again to sign in")
+    return found
+
+
+def claim_session() -> None:
+    """Let nobody else go on with this page's session, or upload into it. Raises AccessError as `actor` does."""
+    name, context = actor().name, get_script_run_ctx(suppress_warning=True)
+    if context is not None:
+        PAGE_SESSIONS.claim(context.session_id, name)
+
+
+def allowed(change: Change, owner: str | None) -> bool:
+    """Whether the page should offer this change of what `owner` owns. The function that makes it decides."""
+    return may(actor(), change, owner)
+
+
+def allowed_any(change: Change) -> bool:
+    """Whether the page should offer this change at all."""
+    return may_any(actor(), change)
+
+
+def name_for_turns() -> str:
+    """The user in whose name a script takes its turn; empty where visitors are not told apart."""
+    here = gate()
+    if not here.has_users:
+        return ""
+    try:
+        found = here.actor_of(st.context.cookies.get(here.cookie))
+    except (UserError, *DATABASE_ERRORS):  # the database is away: the page says so
+        return ""
+    return "" if found is None else found.name
+
+
+def has_signed_in() -> bool:
+    """Whether the visitor is a user of this lab, who can sign out."""
+    return gate().has_users

@@ -1,0 +1,161 @@
+"""AIPerf's profile_export.jsonl: a line per request, its figures with their units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from interchange.build import build_run
+from interchange.fields import Taken
+from interchange.formats.guidellm import started_at
+from interchange.json_reader import Document
+from interchange.typed_json import Count, Flag, Name, Number, Numbers, Record, all_known, whole
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, Scalar, SourceFile
+
+_TO_MS = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
+_NS_PER_S = 1e9
+#: Since 1970, which is larger than any other number here.
+Nanoseconds = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+_Unit = Literal["ms", "s", "sec", "us", "ns"]
+
+
+class _Metadata(Record):
+    request_start_ns: Nanoseconds
+    request_end_ns: Nanoseconds
+    benchmark_phase: Name = None
+    was_cancelled: Flag | None = None
+
+
+class _Counted(Record):
+    value: Count | None = None
+
+
+class _Duration(Record):
+    value: Number | None = None
+    unit: _Unit
+
+    @property
+    def ms(self) -> float | None:
+        return None if self.value is None else self.value * _TO_MS[self.unit]
+
+
+class _Durations(Record):
+    value: Numbers | None = None
+    unit: _Unit
+
+    @property
+    def ms(self) -> tuple[float, ...] | None:
+        """None if one of them is unknown."""
+        if self.value is None or None in self.value:
+            return None
+        return tuple(value * _TO_MS[self.unit] for value in all_known(self.value))
+
+
+class _Figures(Record):
+    usage_prompt_tokens: _Counted = _Counted()
+    usage_completion_tokens: _Counted = _Counted()
+    spec_decode_steps: _Counted = _Counted()
+    spec_decode_draft_tokens: _Counted = _Counted()
+    spec_decode_accepted_draft_tokens: _Counted = _Counted()
+    time_to_first_token: _Duration | None = None
+    decode_duration: _Duration | None = None
+    request_latency: _Duration | None = None
+    inter_chunk_latency: _Durations | None = None
+
+
+class _Speculation(Record):
+    num_spec_tokens: Count | None = None
+
+
+class _Line(Record):
+    metadata: _Metadata
+    metrics: _Figures = _Figures()
+    error: Any = None
+    spec_decode_acceptance: _Speculation | None = None
+
+
+@dataclass(frozen=True)
+class RequestLines:
+    """A file's lines of the measured phase, in the order in which their requests were sent."""
+
+    document: Document
+    content: list[object]
+    lines: tuple[_Line, ...]
+
+    @property
+    def source(self) -> SourceFile:
+        return self.document.file.source
+
+
+def detect(value: object) -> bool:
+    if not isinstance(value, dict) or "metrics" not in value:
+        return False
+    metadata = value.get("metadata")
+    return isinstance(metadata, dict) and "request_start_ns" in metadata
+
+
+def request_lines(documents: Sequence[Document]) -> RequestLines:
+    """The lines of one file without those of its warm-up. Raises ForeignFileError."""
+    lines = [whole(document).parse(_Line, "a line of AIPerf's profile_export.jsonl") for document in documents]
+    measured = [line for line in lines if (line.metadata.benchmark_phase or "profiling") == "profiling"]
+    ordered = tuple(sorted(measured, key=lambda line: line.metadata.request_start_ns))
+    return RequestLines(documents[0], [document.value for document in documents], ordered)
+
+
+def run(lines_of_run: RequestLines) -> ImportedRun:
+    """The run of a file without its summary: its requests, and what follows from them."""
+    taken, sent = Taken(), requests(lines_of_run)
+    if len(sent.completed):
+        end_ns = max(line.metadata.request_end_ns for line in lines_of_run.lines)
+        taken.metrics["duration_s"] = max(end_ns - _first_ns(lines_of_run), 0) / _NS_PER_S
+    return build_run(
+        "aiperf", lines_of_run.document, lines_of_run.content, taken, columns=columns(lines_of_run), requests=sent
+    )
+
+
+def requests(lines_of_run: RequestLines) -> ImportedRequests:
+    return ImportedRequests.of(
+        [
+            _request(index, line, (line.metadata.request_start_ns - _first_ns(lines_of_run)) / _NS_PER_S)
+            for index, line in enumerate(lines_of_run.lines)
+        ]
+    )
+
+
+def columns(lines_of_run: RequestLines) -> dict[str, Scalar]:
+    """What the lines say of the run as a whole."""
+    if not lines_of_run.lines:
+        return {}
+    start: dict[str, Scalar] = {"started_at": started_at(_first_ns(lines_of_run) / _NS_PER_S)}
+    counts = {spec.num_spec_tokens for line in lines_of_run.lines if (spec := line.spec_decode_acceptance)}
+    return start | ({"num_speculative_tokens": counts.pop()} if len(counts) == 1 else {})
+
+
+def _first_ns(lines_of_run: RequestLines) -> int:
+    return lines_of_run.lines[0].metadata.request_start_ns
+
+
+def _request(index: int, line: _Line, sent_s: float) -> ImportedRequest:
+    figures = line.metrics
+    prompt_tokens, tokens = figures.usage_prompt_tokens.value, figures.usage_completion_tokens.value
+    if line.error or line.metadata.was_cancelled:
+        inner = line.error.get("message") if isinstance(line.error, dict) else line.error
+        return ImportedRequest(index, str(inner or "it was cancelled"), sent_s, prompt_tokens=prompt_tokens)
+    ttft, e2e = figures.time_to_first_token, figures.request_latency
+    decoding_ms = figures.decode_duration.ms if figures.decode_duration else None
+    return ImportedRequest(
+        index,
+        sent_s=sent_s,
+        ttft_ms=ttft.ms if ttft else None,
+        tpot_ms=decoding_ms / (tokens - 1) if decoding_ms is not None and tokens and tokens > 1 else None,
+        e2e_ms=e2e.ms if e2e else None,
+        chunk_gaps_ms=figures.inter_chunk_latency.ms if figures.inter_chunk_latency else None,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=tokens,
+        spec_drafts=figures.spec_decode_steps.value,
+        spec_draft_tokens=figures.spec_decode_draft_tokens.value,
+        spec_accepted_tokens=figures.spec_decode_accepted_draft_tokens.value,
+    )

@@ -1,0 +1,188 @@
+"""genai-bench: a JSON file per run, with experiment_metadata.json beside it. Either names the time unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from interchange.build import build_run
+from interchange.fields import OTHER_PERCENTILE, STD, Figure, statistics_of, take
+from interchange.json_reader import Document
+from interchange.typed_json import Count, Flag, Name, Number, Part, Record, Text, parse, whole
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
+
+_TOOL = "genai-bench"
+_UNITS_MS = {"s": 1000.0, "ms": 1.0}
+_LATENCIES = {"ttft": "ttft", "tpot": "tpot", "e2e_latency": "e2e"}
+_SUCCESS = (None, 200)
+_FIXED_LENGTHS = re.compile(r"D\((\d{1,7}),(\d{1,7})\)")
+
+
+def _figures(factor: float) -> tuple[Figure, ...]:
+    aggregated = "aggregated_metrics."
+    stats = f"{aggregated}stats."
+    return (
+        Figure(f"{aggregated}num_completed_requests", "requests_completed"),
+        Figure(f"{aggregated}num_error_requests", "requests_failed"),
+        Figure(f"{aggregated}run_duration", "duration_s", "always seconds"),
+        Figure(f"{stats}num_input_tokens.sum", "prompt_tokens"),
+        Figure(f"{stats}num_output_tokens.sum", "completion_tokens", "the server's usage, if the server sends it"),
+        Figure(f"{aggregated}requests_per_second", "request_per_s"),
+        Figure(f"{aggregated}mean_output_throughput_tokens_per_s", "output_tok_per_s"),
+        Figure(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
+        Figure(f"{aggregated}mean_input_throughput_tokens_per_s", None, "no column; prompt_tokens / duration_s"),
+        *(
+            figure
+            for name, ours in _LATENCIES.items()
+            for figure in statistics_of(f"{stats}{name}.{{}}", ours, "in the file's time unit", factor)
+        ),
+        *(Figure(f"{stats}{name}.stddev", None, STD) for name in _LATENCIES),
+        *(Figure(f"{stats}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75)),
+        Figure(f"{stats}output_latency.mean", None, "no column; e2e - ttft"),
+        Figure(f"{stats}output_inference_speed.mean", None, "no column; about 1000 / tpot"),
+        Figure(f"{stats}output_throughput.mean", None, "a mean over requests, not of the run"),
+    )
+
+
+FIELDS: tuple[Figure, ...] = _figures(1000.0)
+PASSTHROUGH: dict[str, str] = {
+    "_time_unit": "unit of all latencies, else metrics_time_unit of experiment_metadata.json; refused without either",
+    "aggregated_metrics.num_concurrency": "concurrency",
+    "aggregated_metrics.scenario": "input_tokens and requested_output_tokens, if it is D(input,output)",
+    "individual_request_metrics": "the requests; failed ones have no latency",
+    "experiment_metadata.json: model": "target",
+    "experiment_metadata.json: benchmark_version": "the tool's version",
+    "experiment_metadata.json: server_engine, server_version": "engine (in small letters), engine_version",
+    "experiment_metadata.json: additional_request_params": "ignore_eos, temperature",
+    "experiment_metadata.json: max_requests_per_run": "not used: more requests may be sent, so it is not num_prompts",
+}
+
+
+def detect(value: object) -> bool:
+    return isinstance(value, dict) and "aggregated_metrics" in value and "individual_request_metrics" in value
+
+
+def is_metadata(value: object) -> bool:
+    keys = ("benchmark_version", "traffic_scenario", "api_backend", "task")
+    return isinstance(value, dict) and all(key in value for key in keys)
+
+
+class _Aggregated(Record):
+    run_duration: Number
+    num_completed_requests: Count
+    stats: dict[str, Any]
+    num_requests: Count | None = None
+    scenario: Name = None
+    iteration_type: Name = None
+    num_concurrency: Count | None = None
+
+
+class _Request(Record):
+    error_code: Any = None
+    error_message: Text | None = None
+    num_input_tokens: Count | None = None
+    num_output_tokens: Count | None = None
+    ttft: Number | None = None
+    tpot: Number | None = None
+    e2e_latency: Number | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _failed_has_no_figures(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("error_code") not in _SUCCESS:
+            return {key: value[key] for key in ("error_code", "error_message") if key in value}
+        return value
+
+
+class _Run(Record):
+    time_unit: Name = Field(None, alias="_time_unit")
+    aggregated_metrics: _Aggregated
+    individual_request_metrics: Annotated[tuple[_Request, ...], Field(fail_fast=True)] = ()
+
+
+class _ExtraParameters(Record):
+    ignore_eos: Flag | None = None
+    temperature: Number | None = None
+
+
+class _Metadata(Record):
+    benchmark_version: Name = None
+    metrics_time_unit: Name = None
+    model: Name = None
+    server_engine: Name = None
+    server_version: Name = None
+    additional_request_params: _ExtraParameters = _ExtraParameters()
+
+
+def read(documents: Sequence[Document]) -> list[ImportedRun]:
+    """The runs of one folder, with what its metadata file says of all of them."""
+    described = [whole(document) for document in documents if is_metadata(document.value)]
+    if len(described) > 1:
+        raise described[1].error("benchmark_version", "a second metadata file for one folder: import them one by one")
+    beside = described[0] if described else None
+    return [_run(whole(document), beside) for document in documents if detect(document.value)]
+
+
+def _run(part: Part, beside: Part | None) -> ImportedRun:
+    run = part.parse(_Run, "a result of genai-bench")
+    metadata = beside.parse(_Metadata, "genai-bench's metadata") if beside else _Metadata()
+    factor, total = _ms_in_unit(part, run.time_unit or metadata.metrics_time_unit), run.aggregated_metrics.num_requests
+    taken = take(part, _figures(factor))
+    requests = [_request(index, request, factor) for index, request in enumerate(run.individual_request_metrics)]
+    if len(requests) != total:
+        taken.left_out.append(LeftOut("requests", f"the file has {len(requests)} of its requests"))
+    aggregated = Part(part.document, parse(dict[str, object], part.document, part.content["aggregated_metrics"], ""))
+    return build_run(
+        _TOOL,
+        part.document,
+        part.content,
+        taken,
+        columns=_columns(run.aggregated_metrics) | (_described(metadata) if beside else {}),
+        requests=ImportedRequests.of(requests) if len(requests) == total else None,
+        tool_version=metadata.benchmark_version,
+        labels=aggregated.labels(("scenario", "iteration_type", "batch_size")),
+        companions=[beside.document.file.source] if beside else (),
+    )
+
+
+def _ms_in_unit(part: Part, unit: str | None) -> float:
+    if unit not in _UNITS_MS:
+        why = f"the time unit is {unit}; supported are s and ms"
+        raise part.error("_time_unit", why if unit else "no time unit: import experiment_metadata.json with it")
+    return _UNITS_MS[unit]
+
+
+def _columns(aggregated: _Aggregated) -> dict[str, Scalar]:
+    lengths = _FIXED_LENGTHS.fullmatch(aggregated.scenario or "")
+    return {
+        "concurrency": aggregated.num_concurrency if aggregated.iteration_type == "num_concurrency" else None,
+        "input_tokens": int(lengths[1]) if lengths else None,
+        "requested_output_tokens": int(lengths[2]) if lengths else None,
+    }
+
+
+def _described(metadata: _Metadata) -> dict[str, Scalar]:
+    return {
+        "target": metadata.model,
+        "engine": metadata.server_engine.lower() if metadata.server_engine else None,
+        "engine_version": metadata.server_version,
+        "ignore_eos": metadata.additional_request_params.ignore_eos,
+        "temperature": metadata.additional_request_params.temperature,
+    }
+
+
+def _request(index: int, request: _Request, factor: float) -> ImportedRequest:
+    if request.error_code not in _SUCCESS:
+        return ImportedRequest(index, request.error_message or f"error {request.error_code}")
+    tokens = request.num_output_tokens
+    return ImportedRequest(
+        index,
+        ttft_ms=None if request.ttft is None else request.ttft * factor,
+        tpot_ms=None if request.tpot is None or tokens is None or tokens < 2 else request.tpot * factor,
+        e2e_ms=None if request.e2e_latency is None else request.e2e_latency * factor,
+        prompt_tokens=request.num_input_tokens,
+        completion_tokens=tokens,
+    )

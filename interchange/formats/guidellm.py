@@ -1,0 +1,313 @@
+"""GuideLLM's benchmarks.json, version 2: one object with a list of benchmarks, each of them a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from interchange import build
+from interchange.build import build_run
+from interchange.fields import Figure, Taken, take
+from interchange.json_reader import Document
+from interchange.typed_json import (
+    LARGEST,
+    Count,
+    Flag,
+    Name,
+    Number,
+    Numbers,
+    Part,
+    Record,
+    Text,
+    parts,
+    whole,
+)
+from lab.metrics.measure import Value
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
+
+_TOOL = "guidellm"
+SUPPORTED = 2
+_STEPS = "its percentiles are nearest values, not interpolated; recomputed from the requests"
+_MEANS = {"time_to_first_token_ms": ("ttft", 1.0), "request_latency": ("e2e", 1000.0)}
+FIELDS: tuple[Figure, ...] = (
+    Figure("metrics.request_totals.successful", "requests_completed"),
+    Figure("duration", "duration_s"),
+    Figure("metrics.prompt_token_count.successful.total_sum", "prompt_tokens"),
+    Figure("metrics.output_token_count.successful.total_sum", "completion_tokens"),
+    Figure("metrics.requests_per_second.successful.mean", "request_per_s"),
+    Figure("metrics.output_tokens_per_second.successful.mean", "output_tok_per_s"),
+    Figure("metrics.tokens_per_second.successful.mean", "total_tok_per_s"),
+    *(
+        Figure(f"metrics.{name}.successful.mean", f"{ours}_mean_ms", "seconds" if factor > 1 else "", factor)
+        for name, (ours, factor) in _MEANS.items()
+    ),
+    Figure(
+        "metrics.time_per_output_token_ms.successful.mean",
+        None,
+        "includes the time to the first token, so it is not tpot, which is computed from the requests",
+    ),
+    Figure(
+        "metrics.inter_token_latency_ms.successful.mean",
+        None,
+        "tpot, but weighted by tokens per request; tpot is computed from the requests",
+    ),
+    *(
+        Figure(f"metrics.{name}.successful.percentiles.{p}", None, _STEPS)
+        for name in (*_MEANS, "time_per_output_token_ms", "inter_token_latency_ms")
+        for p in ("p50", "p90", "p95", "p99")
+    ),
+    Figure("metrics.request_concurrency.successful.mean", None, "average requests in flight, not the limit"),
+    Figure("metrics.output_tokens_per_iteration.successful.mean", None, "tokens per chunk, not per round"),
+)
+PASSTHROUGH: dict[str, str] = {
+    "metadata.guidellm_version": "the tool's version",
+    "config.backend.model": "target",
+    "config.backend.request_format": "endpoint",
+    "config.strategy": "concurrency (streams; 1 if synchronous) or request_rate_rps",
+    "config.constraints.max_requests": "num_prompts",
+    "requests.*.response_metrics.speculative_decoding.num_spec_tokens": "num_speculative_tokens",
+    "start_time": "started_at",
+    "metrics.request_totals.errored, incomplete": "requests_failed, their sum",
+    "requests.successful": "the requests: time_to_first_token_ms, request_latency, inter_token_latency_ms (as tpot)",
+    "requests.*.response_metrics.speculative_decoding": "num_drafts and all of acceptance, summed over requests",
+    "requests.errored, incomplete": "failed requests, without latencies",
+}
+_FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
+
+
+def detect(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("benchmarks"), list):
+        return False
+    metadata = value.get("metadata")
+    return isinstance(metadata, dict) and "guidellm_version" in metadata
+
+
+class _Speculation(Record):
+    num_spec_tokens: Count | None = None
+    num_spec_steps: Count | None = None
+    num_draft_tokens: Count | None = None
+    num_accepted_draft_tokens: Count | None = None
+    acceptance_histogram: Numbers | None = None
+
+
+class _Response(Record):
+    speculative_decoding: _Speculation | None = None
+
+
+class _Request(Record):
+    request_latency: Number | None = None  # seconds
+    time_to_first_token_ms: Number | None = None
+    inter_token_latency_ms: Number | None = None
+    prompt_tokens: Count | None = None
+    output_tokens: Count | None = None
+    output: Text | None = None
+    response_metrics: _Response | None = None
+
+    @property
+    def speculation(self) -> _Speculation | None:
+        return self.response_metrics.speculative_decoding if self.response_metrics else None
+
+
+class _Info(Record):
+    error: Any = None
+
+
+class _FailedRequest(Record):
+    prompt_tokens: Count | None = None
+    info: _Info | None = None
+
+
+class _Requests(Record):
+    successful: Annotated[list[_Request], Field(fail_fast=True)] | None = None
+    errored: Annotated[list[_FailedRequest], Field(fail_fast=True)] | None = None
+    incomplete: Annotated[list[_FailedRequest], Field(fail_fast=True)] | None = None
+
+
+class _Totals(Record):
+    successful: Count
+    errored: Count | None = None
+    incomplete: Count | None = None
+
+
+class _Metrics(Record):
+    request_totals: _Totals
+
+
+class _Backend(Record):
+    model: Name = None
+    request_format: Name = None
+
+
+class _Strategy(Record):
+    type_: Name = None
+    streams: Count | None = None
+    rate: Number | None = None
+
+
+class _LimitArguments(Record):
+    count: Any = None
+
+
+class _RequestLimit(Record):
+    args: _LimitArguments | None = None
+    current_index: Count | None = None
+
+
+class _Constraints(Record):
+    max_requests: _RequestLimit | None = None
+
+
+class _Config(Record):
+    prefer_response_metrics: Flag | None = None
+    backend: _Backend = _Backend()
+    strategy: _Strategy = _Strategy()
+    constraints: _Constraints | None = None
+
+
+class _Benchmark(Record):
+    metrics: _Metrics
+    config: _Config
+    start_time: Number | None = None
+    requests: _Requests | None = None
+
+
+class _Metadata(Record):
+    version: Count | None = None
+    guidellm_version: Name = None
+
+
+class _Report(Record):
+    metadata: _Metadata
+
+
+def read(documents: Sequence[Document]) -> list[ImportedRun]:
+    return [run for document in documents for run in _runs(whole(document))]
+
+
+def _runs(report: Part) -> list[ImportedRun]:
+    metadata = report.parse(_Report, "GuideLLM's report").metadata
+    if (version := metadata.version) != SUPPORTED:
+        why = f"found version {version}; supported is version {SUPPORTED} of GuideLLM's report"
+        raise report.document.error(("metadata", "version"), why)
+    benchmarks = parts(report.document, report.content["benchmarks"], "benchmarks")
+    return [_run(part, metadata.guidellm_version) for part in benchmarks]
+
+
+def _run(part: Part, version: str | None) -> ImportedRun:
+    benchmark = part.parse(_Benchmark, "a GuideLLM benchmark")
+    totals, server_counts = benchmark.metrics.request_totals, benchmark.config.prefer_response_metrics
+    taken = take(part, FIELDS)
+    if totals.errored is not None and totals.incomplete is not None:
+        taken.metrics["requests_failed"] = totals.errored + totals.incomplete
+    requests = _all_requests(benchmark, taken, server_counts=server_counts is not False)
+    if server_counts is False:
+        _drop_client_counts(taken)
+    return build_run(
+        _TOOL,
+        part.document,
+        part.content,
+        taken,
+        columns=_columns(benchmark),
+        requests=requests,
+        tool_version=version,
+        place=f"benchmarks[{part.at[-1]}]",
+    )
+
+
+def _drop_client_counts(taken: Taken) -> None:
+    """Tokens that the client counted are not the server's."""
+    names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens")
+    taken.drop(names, "prefer_response_metrics was off: the client counted the tokens itself")
+
+
+def _columns(benchmark: _Benchmark) -> dict[str, Scalar]:
+    backend, strategy = benchmark.config.backend, benchmark.config.strategy
+    return {
+        "target": backend.model,
+        "endpoint": _FORMATS.get(backend.request_format or ""),
+        "concurrency": 1 if strategy.type_ == "synchronous" else strategy.streams,
+        "request_rate_rps": strategy.rate,
+        "num_prompts": _limit(benchmark.config.constraints),
+        "num_speculative_tokens": _drafted(benchmark.requests),
+        "started_at": started_at(benchmark.start_time),
+    }
+
+
+def _limit(constraints: _Constraints | None) -> int | None:
+    """The limit on requests; where the report has a list of them, the one of this benchmark."""
+    limit = constraints.max_requests if constraints else None
+    if limit is None or limit.args is None:
+        return None
+    given, place = limit.args.count, limit.current_index or 0
+    if isinstance(given, list):
+        given = given[place] if place < len(given) else None
+    is_count = isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given <= LARGEST
+    return int(given) if is_count and given == int(given) else None
+
+
+def _drafted(requests: _Requests | None) -> int | None:
+    """Tokens drafted per round, if all requests agree."""
+    specs = [spec for request in (requests.successful or () if requests else ()) if (spec := request.speculation)]
+    counts = {spec.num_spec_tokens for spec in specs}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def started_at(epoch_s: float | None) -> str | None:
+    """UTC, ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
+    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
+        return None
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
+
+
+def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
+    """None if the report has only a sample of them, or none."""
+    lists, total = benchmark.requests, benchmark.metrics.request_totals.successful
+    done = (lists.successful if lists else None) or []
+    if lists is None or len(done) != total:
+        taken.left_out.append(LeftOut("requests", f"the report has {len(done)} of {total} completed requests"))
+        return None
+    taken.metrics |= _positions(done)
+    requests = [_completed(index, request, server_counts=server_counts) for index, request in enumerate(done)]
+    failed = [*(lists.errored or ()), *(lists.incomplete or ())]
+    requests += [_failed(len(done) + place, request) for place, request in enumerate(failed)]
+    return ImportedRequests.of(requests)
+
+
+def _completed(index: int, request: _Request, *, server_counts: bool) -> ImportedRequest:
+    latency_s, tokens, spec = (
+        request.request_latency,
+        request.output_tokens if server_counts else None,
+        request.speculation,
+    )
+    return ImportedRequest(
+        index,
+        ttft_ms=request.time_to_first_token_ms,
+        tpot_ms=request.inter_token_latency_ms if tokens is not None and tokens > 1 else None,
+        e2e_ms=None if latency_s is None else latency_s * 1000,
+        prompt_tokens=request.prompt_tokens if server_counts else None,
+        completion_tokens=tokens,
+        output_text=request.output,
+        spec_drafts=spec.num_spec_steps if spec else None,
+        spec_draft_tokens=spec.num_draft_tokens if spec else None,
+        spec_accepted_tokens=spec.num_accepted_draft_tokens if spec else None,
+    )
+
+
+def _failed(index: int, request: _FailedRequest) -> ImportedRequest:
+    error = request.info.error if request.info else None
+    return ImportedRequest(index, str(error) if error else "it did not end", prompt_tokens=request.prompt_tokens)
+
+
+def _positions(done: Sequence[_Request]) -> dict[str, Value]:
+    """Rounds by the number of accepted tokens, added over the requests; empty if one request does not record them."""
+    rounds: dict[int, int] = {}
+    for request in done:
+        counts = request.speculation.acceptance_histogram if request.speculation else None
+        if counts is None or None in counts:
+            return {}
+        for length, count in enumerate(counts):
+            rounds[length] = rounds.get(length, 0) + int(count or 0)
+    return build.positions(rounds)

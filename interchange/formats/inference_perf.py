@@ -1,0 +1,199 @@
+"""inference-perf: stage_N_lifecycle_metrics.json is a run; summary_lifecycle_metrics.json is all stages together, and a
+run only if no stage lies beside it. per_request_lifecycle_metrics.json has the requests of all stages. Seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from interchange import build
+from interchange.build import build_run
+from interchange.fields import OTHER_PERCENTILE, Figure, Taken, latency_columns, statistics_of, take
+from interchange.formats import inference_perf_requests as per_request
+from interchange.formats.inference_perf_requests import Request
+from interchange.json_reader import Document
+from interchange.typed_json import Count, Number, Part, Record, whole
+from lab.metrics.measure import Value
+from warehouse.bundles.imported_run import ImportedRequests, ImportedRun, LeftOut
+
+_TOOL = "inference-perf"
+_LATENCY = "successes.latency."
+_CLIENT = "divided by the client's own token count; left out if the server's differs"
+_LATENCIES = {
+    "time_to_first_token": ("ttft", ""),
+    "time_per_output_token": ("tpot", _CLIENT),
+    "request_latency": ("e2e", ""),
+}
+_MEDIAN = "successes.latency.{}.median"
+FIELDS: tuple[Figure, ...] = (
+    Figure("successes.count", "requests_completed"),
+    Figure("failures.count", "requests_failed"),
+    Figure("benchmark_time_seconds", "duration_s"),
+    Figure(
+        "successes.prompt_tokens.total", "prompt_tokens", "the server's count, if no request fell back to the client's"
+    ),
+    Figure("successes.output_tokens.total", "completion_tokens", "likewise"),
+    Figure("successes.throughput.requests_per_sec", "request_per_s"),
+    Figure("successes.throughput.output_tokens_per_sec", None, "from the client's own count; the server's is taken"),
+    Figure("successes.throughput.total_tokens_per_sec", None, "likewise"),
+    *(
+        figure
+        for name, (ours, words) in _LATENCIES.items()
+        for figure in statistics_of(f"{_LATENCY}{name}.{{}}", ours, words, 1000.0, ("mean", "p90", "p95", "p99"))
+    ),
+    *(Figure(_MEDIAN.format(name), f"{ours}_p50_ms", words, 1000.0) for name, (ours, words) in _LATENCIES.items()),
+    *(Figure(f"{_LATENCY}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
+    Figure(
+        f"{_LATENCY}inter_token_latency.mean",
+        None,
+        "gaps between chunks, with a 0 for each further token in a chunk: neither icl nor itl",
+    ),
+    Figure(f"{_LATENCY}normalized_time_per_output_token.mean", None, "includes the time to the first token"),
+    Figure("load_summary.achieved_rate", None, "the rate at which requests were sent, not the requested one"),
+)
+PASSTHROUGH: dict[str, str] = {
+    "load_summary.concurrency": "concurrency; without it, requested_rate is request_rate_rps",
+    "load_summary.count": "num_prompts",
+    "successes.token_count_mismatches": "at 0, the tool's time_per_output_token is used",
+    "successes.client_fallback_requests": "at 0, its token counts are used: the server made them",
+    "per_request_lifecycle_metrics.json": (
+        "the requests, split into stages by start time; used if they reproduce the stage's means"
+    ),
+    "per_request_lifecycle_metrics.json: request": "target (its model), if it is the same for all requests",
+    "per_request_lifecycle_metrics.json: info.response_metrics.chunk_times": "ttft, tpot, icl",
+    "per_request_lifecycle_metrics.json: info.response_metrics.server_usage": "prompt_tokens, completion_tokens",
+    "config.yaml": "not used: foreign YAML is not read",
+}
+
+
+def detect(value: object) -> bool:
+    if not isinstance(value, dict) or not all(isinstance(value.get(k), dict) for k in ("successes", "failures")):
+        return False
+    return isinstance(value.get("load_summary"), dict)
+
+
+def is_stage(value: object) -> bool:
+    """Whether it is one stage: the summary of all stages has no achieved rate."""
+    return isinstance(value, dict) and detect(value) and "achieved_rate" in value["load_summary"]
+
+
+_OF_SERVER = "these are the server's metrics, not a run: import stage_N_lifecycle_metrics.json"
+_OF_ADAPTER = "these are the requests of one adapter, which are among those of {}: this is no run of its own"
+_STAGE_FILE = re.compile(r"(?P<adapter>.+_)?(?P<stage>stage_\d+_[^/]*)")
+
+
+def _is_of_server(value: object) -> bool:
+    """Whether a report has what the server's metrics say, in the form of a report on the client's requests."""
+    return isinstance(value, dict) and not value["load_summary"] and "latency" not in value["successes"]
+
+
+def _refuse_parts(stages: Sequence[Document]) -> None:
+    """Raise ForeignFileError for the first report on a part of a stage that lies beside it: only its name shows it."""
+    names = {document.file.name.rpartition("/")[2] for document in stages}
+    for document in stages:
+        found = _STAGE_FILE.fullmatch(document.file.name.rpartition("/")[2])
+        if found and found["adapter"] and found["stage"] in names:
+            raise document.error((), _OF_ADAPTER.format(found["stage"]))
+
+
+class _Fallbacks(Record):
+    prompt: Number | None = None
+    output: Number | None = None
+
+
+class _Successes(Record):
+    count: Count | None = None
+    token_count_mismatches: Number | None = None
+    client_fallback_requests: _Fallbacks = _Fallbacks()
+
+
+class _Failures(Record):
+    count: Count | None = None
+
+
+class _LoadSummary(Record):
+    count: Count | None = None
+    concurrency: Count | None = None
+    requested_rate: Number | None = None
+
+
+class _Report(Record):
+    successes: _Successes
+    failures: _Failures
+    load_summary: _LoadSummary
+    benchmark_time_seconds: Number
+
+    @property
+    def sent(self) -> int:
+        return (self.successes.count or 0) + (self.failures.count or 0)
+
+
+def read(documents: Sequence[Document]) -> list[ImportedRun]:
+    """The runs of one folder: its stages, or its summary where it has none, or else only its requests."""
+    stages = [document for document in documents if is_stage(document.value)]
+    _refuse_parts(stages)
+    others = [document for document in documents if detect(document.value) and document not in stages]
+    reports = sorted(stages, key=lambda document: document.file.name) or others
+    listed = [document for document in documents if per_request.detect(document.value)]
+    if not reports:
+        return [per_request.run(document) for document in listed]
+    for document in others if reports is others else ():
+        if _is_of_server(document.value):
+            raise document.error((), _OF_SERVER)
+    if len(listed) > 1:
+        raise listed[1].error((), "a second file of requests for one folder: import them one by one")
+    return _runs([whole(document) for document in reports], listed[0] if listed else None)
+
+
+def _runs(parts: Sequence[Part], listed: Document | None) -> list[ImportedRun]:
+    records = per_request.in_order(listed) if listed else []
+    reports = [part.parse(_Report, "a report of inference-perf") for part in parts]
+    is_complete = sum(report.sent for report in reports) == len(records)
+    runs, start = [], 0
+    for part, report in zip(parts, reports, strict=True):
+        runs.append(_run(part, report, records[start : start + report.sent] if is_complete else [], listed))
+        start += report.sent
+    return runs
+
+
+def _run(part: Part, report: _Report, records: Sequence[Request], listed: Document | None) -> ImportedRun:
+    load, taken = report.load_summary, take(part, FIELDS)
+    _drop_client_counts(report.successes, taken)
+    requests = _fitting(taken, per_request.requests(records))
+    if requests is None:
+        why = "no requests that fit this stage" if listed else "no per_request_lifecycle_metrics.json with it"
+        taken.left_out.append(LeftOut("requests", why))
+    return build_run(
+        _TOOL,
+        part.document,
+        part.content,
+        taken,
+        columns={
+            "concurrency": load.concurrency,
+            "request_rate_rps": load.requested_rate if load.concurrency is None else None,
+            "num_prompts": load.count,
+            "target": per_request.model(records) if requests is not None else None,
+        },
+        requests=requests,
+        companions=[listed.file.source] if listed and requests is not None else (),
+    )
+
+
+def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
+    if successes.token_count_mismatches != 0:
+        taken.drop(latency_columns("tpot"), "divided by the client's own count of tokens, which is not the server's")
+    fallbacks = successes.client_fallback_requests
+    for count, name in ((fallbacks.prompt, "prompt_tokens"), (fallbacks.output, "completion_tokens")):
+        if count != 0:
+            taken.drop([name], "the client counted some of them itself, because the server did not")
+
+
+def _fitting(taken: Taken, requests: ImportedRequests) -> ImportedRequests | None:
+    """The requests, or None if they do not reproduce the stage's count and mean times."""
+    recomputed = build.of_requests(requests)
+    same = [name for name in ("requests_completed", "ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics]
+    names: dict[str, Value] = {name: recomputed.get(name) for name in same}
+    if not len(requests) or None in names.values() or build.disagreements(taken.metrics, names, "they"):
+        return None
+    return requests

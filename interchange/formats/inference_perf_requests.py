@@ -1,0 +1,126 @@
+"""inference-perf's per_request_lifecycle_metrics.json: a list of requests with the moment of every chunk. Seconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from interchange.build import build_run
+from interchange.fields import Taken
+from interchange.json_reader import Document
+from interchange.typed_json import Count, Name, Number, Numbers, Record, Text, all_known, parse
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
+
+
+class _Usage(Record):
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+
+
+class _Response(Record):
+    server_usage: _Usage = _Usage()
+    chunk_times: Numbers | None = None
+
+
+class _Info(Record):
+    response_metrics: _Response = _Response()
+
+
+class _Sent(Record):
+    """The body of a request."""
+
+    model: Name = None
+
+
+class Request(Record):
+    """One request; its times run forwards if it completed."""
+
+    start_time: Number
+    end_time: Number | None = None
+    info: _Info = _Info()
+    error: Any = None
+    request: Text | None = None
+
+    @property
+    def chunks_s(self) -> Sequence[float]:
+        """When each chunk came; empty if that was not saved."""
+        return all_known(self.info.response_metrics.chunk_times)
+
+    @model_validator(mode="after")
+    def _runs_forwards(self) -> Request:
+        if self.error:
+            return self
+        if any(after < before for before, after in pairwise([self.start_time, *self.chunks_s])):
+            raise PydanticCustomError("time", "a chunk came before the one before it: chunk_times run backwards")
+        if self.end_time is not None and self.end_time < self.start_time:
+            raise PydanticCustomError("time", "it ended before it began: end_time is before start_time")
+        return self
+
+
+def detect(value: object) -> bool:
+    keys = ("start_time", "end_time", "info")
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(record, dict) and all(key in record for key in keys) for record in value)
+    )
+
+
+def in_order(document: Document) -> list[Request]:
+    """The requests, in the order in which they were sent. Raises ForeignFileError."""
+    kind = Annotated[list[Request], Field(fail_fast=True)]
+    records: list[Request] = parse(kind, document, document.value, "a request of inference-perf")
+    return sorted(records, key=lambda record: record.start_time)
+
+
+def run(document: Document) -> ImportedRun:
+    """The run of a file whose reports are not there: its requests, and what follows from them."""
+    records, taken = in_order(document), Taken()
+    sent = requests(records)
+    if len(sent.completed):
+        end_s = max(request.end_time or 0.0 for request in records)
+        taken.metrics["duration_s"] = max(end_s - records[0].start_time, 0.0)
+    columns = {"target": model(records)}
+    return build_run("inference-perf", document, document.value, taken, columns=columns, requests=sent)
+
+
+def requests(records: Sequence[Request]) -> ImportedRequests:
+    first_s = records[0].start_time if records else 0.0
+    listed = [_request(index, record, record.start_time - first_s) for index, record in enumerate(records)]
+    return ImportedRequests.of(listed)
+
+
+def model(records: Sequence[Request]) -> str | None:
+    """What all requests asked for; None if they differ or were not saved."""
+    named = {_model(record) for record in records}
+    return named.pop() if len(named) == 1 else None
+
+
+def _model(record: Request) -> str | None:
+    try:
+        return _Sent.model_validate(json.loads(record.request or "{}")).model
+    except (ValidationError, ValueError, RecursionError):
+        return None
+
+
+def _request(index: int, record: Request, sent_s: float) -> ImportedRequest:
+    usage = record.info.response_metrics.server_usage
+    if record.error:
+        inner = record.error.get("error_msg") if isinstance(record.error, dict) else record.error
+        return ImportedRequest(index, str(inner or "it failed"), sent_s, prompt_tokens=usage.prompt_tokens)
+    chunks, tokens = record.chunks_s, usage.completion_tokens
+    return ImportedRequest(
+        index,
+        sent_s=sent_s,
+        ttft_ms=(chunks[0] - record.start_time) * 1000 if chunks else None,
+        tpot_ms=(chunks[-1] - chunks[0]) * 1000 / (tokens - 1) if chunks and tokens and tokens > 1 else None,
+        e2e_ms=None if record.end_time is None else (record.end_time - record.start_time) * 1000,
+        chunk_gaps_ms=tuple((after - before) * 1000 for before, after in pairwise(chunks)) if chunks else None,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=tokens,
+    )

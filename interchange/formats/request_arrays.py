@@ -1,0 +1,123 @@
+"""Requests as vLLM's and SGLang's clients save them: an array for each of their times (seconds) and counts."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
+
+from interchange.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known
+from lab.metrics.record_table import Floats
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests
+
+
+def _unless_plain(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Validate lists of numbers, but copy none if all are valid: they are nearly all of a file."""
+    if not isinstance(value, list) or all(map(_is_plain, value)):
+        return value if isinstance(value, list) else validate(value)
+    return validate([list(values) if isinstance(values, array) else values for values in value])
+
+
+def _is_plain(values: object) -> bool:
+    if isinstance(values, array):
+        return bool(min(values) >= 0 and max(values) <= LARGEST)
+    if not isinstance(values, list):
+        return False
+    return not values or bool(set(map(type, values)) == {float} and min(values) >= 0 and max(values) <= LARGEST)
+
+
+class RequestArrays(Record):
+    """The arrays that both clients write; each has one value per request."""
+
+    ttfts: Numbers | None = None
+    itls: Annotated[list[Numbers | None], Field(fail_fast=True), WrapValidator(_unless_plain)] | None = None
+    input_lens: Counts | None = None
+    output_lens: Counts | None = None
+    errors: Anything | None = None
+    generated_texts: Anything | None = None
+
+
+class TimedArrays(RequestArrays):
+    """The arrays of vLLM's client, which records when each request was sent and answered."""
+
+    latencies: Numbers | None = None
+    start_times: Numbers | None = None
+
+
+def read(part: Part, arrays: TimedArrays) -> ImportedRequests | None:
+    """The requests of vLLM's client; None if the file has none. Raises ForeignFileError for arrays of other lengths."""
+    if arrays.ttfts is None or arrays.itls is None:
+        return None
+    refuse_other_lengths(part, arrays, TimedArrays)
+    count = len(arrays.ttfts)
+    inputs, outputs = arrays.input_lens or [None] * count, arrays.output_lens or [None] * count
+    latencies, starts = arrays.latencies or [None] * count, all_known(arrays.start_times)
+    first_s = min(starts, default=0.0)
+    texts, gaps = arrays.generated_texts, gaps_s(arrays.itls)
+    requests = (
+        request(
+            index,
+            error=_error(arrays.errors, index, arrays.ttfts[index], outputs[index]),
+            sent_s=starts[index] - first_s if len(starts) == count else None,
+            ttft_s=arrays.ttfts[index],
+            gaps_s=gaps[index],
+            latency_s=latencies[index],
+            lengths=(inputs[index], outputs[index]),
+            text=texts[index] if texts else None,
+        )
+        for index in range(count)
+    )
+    return ImportedRequests.of(list(requests))
+
+
+def gaps_s(itls: Sequence[Sequence[float | None] | None]) -> list[Floats]:
+    """Return the gaps of each request, none for one of which some are unknown."""
+    return [np.asarray(gaps if isinstance(gaps, array) else all_known(gaps), dtype=np.float64) for gaps in itls]
+
+
+def refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
+    """Raise ForeignFileError if an array that `kind` declares has not as many values as `ttfts`."""
+    count = len(arrays.ttfts or ())
+    for key in kind.model_fields:
+        items = getattr(arrays, key)
+        if items is not None and len(items) != count:
+            raise part.error(key, f"it has {len(items)} values where ttfts has {count}: the file is damaged")
+
+
+def request(
+    index: int,
+    *,
+    error: str | None,
+    sent_s: float | None,
+    ttft_s: float | None,
+    gaps_s: Floats,
+    latency_s: float | None,
+    lengths: tuple[int | None, int | None],
+    text: object,
+) -> ImportedRequest:
+    """One request from its place in every array. Of a failed one only its error and its prompt are known."""
+    prompt_tokens, tokens = lengths
+    if error is not None or ttft_s is None:
+        return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
+    decoding_s = sum(gaps_s.tolist()) if latency_s is None else max(latency_s - ttft_s, 0.0)
+    return ImportedRequest(
+        index,
+        sent_s=sent_s,
+        ttft_ms=ttft_s * 1000,
+        tpot_ms=decoding_s * 1000 / (tokens - 1) if tokens is not None and tokens > 1 else None,
+        e2e_ms=(ttft_s + decoding_s) * 1000,
+        chunk_gaps_ms=array("d", (gaps_s * 1000).tobytes()),
+        prompt_tokens=prompt_tokens,
+        completion_tokens=tokens,
+        output_text=text if isinstance(text, str) else None,
+    )
+
+
+def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:
+    """None for a completed request. In a file without errors, one with neither a token nor a wait has failed."""
+    if errors is not None:
+        return str(errors[index]) if errors[index] else None
+    return None if ttft_s or tokens else "neither a token nor a wait is recorded"

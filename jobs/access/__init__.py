@@ -1,1 +1,0 @@
-"""Who uses this lab: users, their sessions, and the actor behind a command."""

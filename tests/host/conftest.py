@@ -1,5 +1,0 @@
-"""The home of tests that need its databases."""
-
-from tests.warehouse.conftest import settings
-
-__all__ = ["settings"]

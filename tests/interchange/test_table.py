@@ -1,0 +1,42 @@
+"""docs/importing.md says what the importers do."""
+
+from __future__ import annotations
+
+import pytest
+
+from interchange.detect import FORMATS, format_of
+from interchange.docs_table import DOCUMENT, updated
+from lab.metrics.catalogue import METRICS
+from warehouse.bundles import imported_run
+
+_EVERY = pytest.mark.parametrize("name", FORMATS)
+
+
+def test_the_table_in_the_documents_is_that_of_the_code() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert text == updated(text), "run `python -m interchange.docs_table`"
+
+
+@_EVERY
+def test_every_field_became_a_number_of_a_run_or_says_why_not(name: str) -> None:
+    names = {metric.name for metric in METRICS}
+    for field in FORMATS[name].fields:
+        assert field.becomes in names or (field.becomes is None and field.words)
+
+
+@_EVERY
+def test_no_field_is_declared_twice(name: str) -> None:
+    paths = [field.path for field in FORMATS[name].fields]
+    assert len(set(paths)) == len(paths)
+
+
+def test_nothing_else_is_taken_for_a_result() -> None:
+    values: tuple[object, ...] = ({}, [], [1], None, "text", 3, {"benchmarks": 1}, {"metadata": []}, {"successes": 1})
+    assert not [value for value in values if format_of(value) is not None]
+
+
+def test_columns_and_metrics_that_do_not_exist_are_a_mistake_of_ours() -> None:
+    with pytest.raises(KeyError):
+        imported_run.all_columns({"colour": "blue"})
+    with pytest.raises(KeyError):
+        imported_run.all_metrics({"colour": 1})

@@ -1,0 +1,180 @@
+"""One run as another tool's file describes it. What the file does not say is None, never 0."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pydantic import InstanceOf
+
+from lab.metrics.catalogue import METRICS
+from lab.metrics.latency import Samples
+from lab.metrics.measure import Value
+from lab.metrics.record_schema import record_schema
+from lab.metrics.record_table import Mask, RecordTable
+from warehouse.bundles.canonical_json import canonical_json
+
+Scalar = str | int | float | bool | None
+
+#: Columns of `runs` that a foreign file may fill; every imported run has each of them, most of them None.
+COLUMNS = (
+    "target",
+    "method",
+    "draft_model",
+    "num_speculative_tokens",
+    "dataset",
+    "requested_output_tokens",
+    "input_tokens",
+    "ignore_eos",
+    "temperature",
+    "concurrency",
+    "num_prompts",
+    "request_rate_rps",
+    "burstiness",
+    "endpoint",
+    "repeat",
+    "started_at",
+    "engine",
+    "engine_version",
+)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that a run was read from: its name as given, and the digest of its content."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A figure of the file that has no column, and why."""
+
+    field: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ImportedRequest:
+    """One request as the file describes it. A failed one has its error and no latency, whatever its row says."""
+
+    index: int
+    error: str | None = None
+    sent_s: float | None = None  # since the first request was sent
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None  # also None for a request of one token
+    e2e_ms: float | None = None
+    chunk_gaps_ms: Sequence[float] | None = None  # a chunk may hold several tokens
+    token_gaps_ms: Sequence[float] | None = None  # a chunk's gap divided over its tokens
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None  # as the server counted
+    output_text: str | None = None
+    spec_drafts: int | None = None
+    spec_draft_tokens: int | None = None
+    spec_accepted_tokens: int | None = None
+
+
+class ImportedRequests(RecordTable):
+    """The requests of a run, with a column for each field of ImportedRequest. Counts are 64 bits wide: a file may hold
+    any.
+    """
+
+    schema = pa.schema(
+        [
+            field.with_type(pa.int64()) if field.nullable and field.type == pa.int32() else field
+            for field in record_schema(ImportedRequest)
+        ]
+    )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ImportedRequests) and bool(self.arrow.equals(other.arrow))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def is_completed(self) -> Mask:
+        return ~self.known("error")
+
+    @property
+    def completed(self) -> ImportedRequests:
+        """The requests that ended without an error."""
+        # Not cached if it is the table itself, which would refer to itself and stay in memory until it is collected.
+        return self if self.is_completed.all() else self._completed
+
+    @cached_property
+    def _completed(self) -> ImportedRequests:
+        return self.where(self.is_completed)
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """A run of another tool. `run_id` is the digest of what the file says of this run: importing it again, alone or
+    as part of a longer file, gives the same id.
+
+    `metrics` has all of METRICS, `columns` all of COLUMNS. `printed` holds the tool's own figures under its own names
+    and in its own units. `doubts` are sentences about figures that contradict each other.
+    """
+
+    run_id: str
+    tool: str  # a key of interchange.detect.FORMATS
+    tool_version: str | None
+    source: SourceFile
+    place: str  # where in the file, for people: "line 2", "benchmarks[1]"; empty if the file is one run
+    columns: Mapping[str, Scalar]
+    metrics: Mapping[str, Value]
+    requests: InstanceOf[ImportedRequests] | None = None  # None if the file has no rows of requests
+    labels: Mapping[str, str] = field(default_factory=dict)
+    printed: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[LeftOut, ...] = ()
+    doubts: tuple[str, ...] = ()
+    companions: tuple[SourceFile, ...] = ()  # other files about the same run
+
+
+def run_id(tool: str, content: object) -> str:
+    """SHA-256 (hex) over the tool's name and the canonical JSON of what its file says of the run."""
+    digest = hashlib.sha256(f"{tool}\n".encode())
+    for text in canonical_json(content):
+        digest.update(text.encode())
+    return digest.hexdigest()
+
+
+def all_columns(recorded: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """All of COLUMNS, None where unknown. Raises KeyError for any other name."""
+    return _filled(dict.fromkeys(COLUMNS), recorded)
+
+
+def all_metrics(recorded: Mapping[str, Value]) -> Mapping[str, Value]:
+    """All of METRICS, None where unknown. Raises KeyError for any other name."""
+    return _filled(dict.fromkeys(metric.name for metric in METRICS), recorded)
+
+
+_T = TypeVar("_T")
+
+
+def _filled(empty: Mapping[str, _T | None], recorded: Mapping[str, _T | None]) -> dict[str, _T | None]:
+    if unknown := set(recorded) - set(empty):
+        raise KeyError(f"no such column: {sorted(unknown)}")
+    return {**empty, **recorded}
+
+
+_SINGLE = ("ttft", "tpot", "e2e")
+_GAPS = {"icl": "chunk_gaps_ms", "itl": "token_gaps_ms"}
+
+
+def latencies_of(completed: ImportedRequests) -> dict[str, Samples]:
+    """Return all values of each latency in ms; no gaps if those of one request are unknown."""
+    values: dict[str, Samples] = {}
+    for name in _SINGLE:
+        latency_ms = completed.numbers(f"{name}_ms")
+        values[name] = latency_ms[~np.isnan(latency_ms)]
+    for name, column in _GAPS.items():
+        gaps_ms = completed.lists(column)
+        values[name] = gaps_ms.values if gaps_ms.known.all() else np.zeros(0)
+    return values

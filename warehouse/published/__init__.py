@@ -1,1 +1,0 @@
-"""Published results of other groups: figures.csv has them as printed, sources.toml who measured them and how."""
