@@ -1,7 +1,4 @@
-"""What a process of the lab may use of this machine's memory, so that none of them is a measurement's end.
-
-Engines have no limit here: they are what the memory is for.
-"""
+"""Memory limits of the lab's processes, so that none of them ends a measurement. Engines have no limit here."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _SHARE, _LEAST_BYTES = 0.5, 2 * 2**30
 _OOM_SCORE = 500
 _LOOK_EVERY_S = 0.5
 _RESIDENT = Path("/proc/self/statm")
-#: What was read from fewer bytes leaves too little behind to be worth a look at every object.
+#: Below this size a read leaves too little behind to be worth a collection.
 WORTH_GIVING_BACK_BYTES = 2**20
 #: "Internal software error" of sysexits.h: whoever supervises the process starts it anew.
 EXIT_STATUS = 70
@@ -85,9 +82,7 @@ def _watch(most_bytes: int, page_bytes: int) -> None:
 
 
 def give_back_memory() -> None:
-    """Give back to the system what this process has freed, and what only refers to itself: its allocators keep it, in
-    pieces, for what may come.
-    """
+    """Return freed memory, and that of reference cycles, from the allocators to the system."""
     gc.collect()
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()

@@ -1,4 +1,4 @@
-"""Keeps a machine quiet during measured windows, and says what else of ours ran beside them all the same.
+"""Quiet windows: holds other work of the lab back during measurements, and records what ran beside them.
 
 Whoever works announces it by a file in `<home>/machines/<this boot>/` that it holds locked while the work lasts. The
 kernel drops the lock however the process ends, so an announcement is never stale. A window is announced first, and then

@@ -85,43 +85,38 @@ class Settings(BaseSettings):
     )
     web_login: Literal["none", "accounts", "token", "oidc"] = Field(
         default="none",
-        description="who may open the page: none asks nobody, and needs an address of this machine; accounts are made "
-        "by `drafthouse user`; a token is made at each start; oidc asks an OpenID provider",
+        description="who may open the page: none, token, accounts or oidc (an OpenID provider)",
     )
     web_oidc_issuer: str = Field(default="", description="address of the OpenID provider, as it names itself")
     web_oidc_client_id: str = Field(default="", description="this lab's client id at the OpenID provider")
     web_oidc_client_secret_file: Path | None = Field(
         default=None,
-        description="file with this lab's client secret at the OpenID provider; only its owner may read it",
+        description="file with this lab's client secret there; only its owner may read it",
     )
-    web_oidc_name_claim: str = Field(
-        default="email", description="what the OpenID provider says that names a user here"
-    )
+    web_oidc_name_claim: str = Field(default="email", description="claim of the OpenID provider that names a user here")
     web_oidc_role_claim: str = Field(
-        default="", description="what the OpenID provider says that has a user's role; default: `drafthouse user` does"
+        default="", description="claim of the OpenID provider with a user's role; default: `drafthouse user` sets it"
     )
     web_oidc_new_users: Literal["refused", "viewer", "submitter"] = Field(
-        default="refused", description="the role of whoever the OpenID provider knows and this lab does not yet"
+        default="refused", description="role of users of the OpenID provider who are new to this lab"
     )
     web_oidc_absent_days: int = Field(
         default=30,
         ge=0,
         le=3650,
-        description="a user who has not come in at the OpenID provider for so many days has no tokens and shared links "
-        "until they come in again; 0: they work until their own end",
+        description="tokens and shared links of a user who has not signed in for so many days are suspended; 0: never",
     )
     web_public_hosts: str = Field(
         default="",
-        description="names by which browsers reach the page, separated by commas, such as lab.example.org; needed "
-        "behind a proxy, and where the page listens on every address",
+        description="names by which browsers reach the page, such as lab.example.org, separated by commas; others are "
+        "refused",
     )
     web_https: bool = Field(
         default=False, description="browsers reach the page by https, through a proxy: cookies are sent by https only"
     )
     web_proxies: str = Field(
         default="",
-        description="addresses or networks of the proxies before the page, separated by commas, whose X-Forwarded-For "
-        "and X-Forwarded-Proto are believed; default: nobody's are",
+        description="addresses or networks of the proxies before the page, separated by commas",
     )
     web_frame_ancestors: str = Field(
         default="", description="origins whose pages may show this one in a frame, separated by commas"
@@ -130,39 +125,36 @@ class Settings(BaseSettings):
         default=90,
         ge=0,
         le=3650,
-        description="longest time in days for which a link may show something without a login; 0: no such link works",
+        description="longest time in days for a link without a login; 0: no such link works",
     )
     web_snapshots: int = Field(
         default=3,
         ge=1,
         le=100,
-        description="states of the warehouse that stay for readers elsewhere; each may take as much disk as the "
-        "warehouse",
+        description="states of the warehouse that stay for readers elsewhere, each as large as the warehouse",
     )
     web_workarounds: str = Field(
         default="script_lock,session_turns,index_html",
-        description="the page's work-arounds for Streamlit that are on, separated by commas",
+        description="work-arounds for Streamlit that are on, separated by commas",
     )
     slots: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="workers that `drafthouse up` starts, each with an equal part of the GPUs and processors; several "
-        "studies are then measured side by side",
+        description="workers that `drafthouse up` starts, each with an equal part of the GPUs and processors",
     )
     slot: int = Field(
         default=1,
         ge=1,
-        description="which of the slots a worker has; without it `drafthouse worker` starts those of all",
+        description="slot of a worker; without it `drafthouse worker` starts one for each",
     )
     gpus: str = Field(
         default="",
-        description="GPUs that workers may use, such as 0,2-5, or UUIDs, as slices of a GPU (MIG) have; "
-        "default: all of the host",
+        description="GPUs that workers may use, such as 0,2-5, or UUIDs; default: all of the host",
     )
     share_gpus: bool = Field(
         default=False,
-        description="start engines on GPUs on which other programs compute; default: wait until these are gone",
+        description="start engines on GPUs on which other programs compute, in place of waiting",
     )
     lease_s: float = Field(
         default=30.0, ge=2, le=3600, description="a worker without a heartbeat for this long loses its job"

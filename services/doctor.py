@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import shutil
 import subprocess
+from collections.abc import Collection
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import sqlalchemy as sa
 
 from access import accounts
 from access.web.hosts import is_loopback, refuse_open_page
@@ -23,8 +27,7 @@ from jobs.engines.profiles import read_profiles
 from jobs.engines.relied_on import flags_of
 from jobs.host_report import Finding
 from jobs.policy import load_policy
-from jobs.table import Job
-from jobs.worker_registry import WorkerInfo, list_workers, why_jobs_wait
+from jobs.worker_registry import list_workers, why_jobs_wait
 from lab.errors import UserError
 from lab.roles import Role
 from services import valkey
@@ -43,13 +46,27 @@ _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
 
 def examine(settings: Settings) -> list[Finding]:
     """Check everything. Whatever is missing becomes a finding, never an exception."""
+    url = settings.app_database_url
+    database, found = None, Finding("app database", ok=True, found=url.rsplit("@", maxsplit=1)[-1])
+    try:
+        database = app_engine(url)
+    except UserError as error:
+        found = Finding("app database", ok=False, found=str(error), remedy="drafthouse migrate")
+    try:
+        return _findings(settings, database, found)
+    finally:
+        if database is not None:
+            database.dispose()
+
+
+def _findings(settings: Settings, database: sa.Engine | None, app_database: Finding) -> list[Finding]:
     return [
         _python(),
         _gpu(),
-        _slots(settings),
+        _slots(settings, database),
         _home(settings.home),
-        _app_database(settings.app_database_url),
-        *_jobs(settings.app_database_url),
+        app_database,
+        *([] if database is None else _jobs(database)),
         _warehouse(settings.warehouse_file),
         *_bundles(settings.warehouse_file),
         _models(settings.models_dir),
@@ -57,7 +74,7 @@ def examine(settings: Settings) -> list[Finding]:
         _engine_user(settings),
         _broker(settings.own_broker_url or _embedded_broker_url(settings.broker_file)),
         _services(settings.home, settings.page_url),
-        _login(settings),
+        _login(settings, database),
         _way(settings),
         _policy(settings),
     ]
@@ -79,13 +96,13 @@ def _gpu() -> Finding:
     return Finding("gpu", ok=True, found="; ".join(answer.stdout.strip().splitlines()))
 
 
-def _slots(settings: Settings) -> Finding:
+def _slots(settings: Settings, database: sa.Engine | None) -> Finding:
     """How the host is divided among its workers."""
     try:
         slots = slots_here(settings)
     except UserError as error:
         return Finding("slots", ok=False, found=str(error), remedy="correct the settings slots and gpus")
-    doing = _at_work(settings.app_database_url)
+    doing = {} if database is None else _at_work(database)
     if settings.slots == 1:
         waits = next((said for said in doing.values() if said.startswith(_WAITS)), None)
         told = [f"slot {slots[0]}" + (f" ({waits})" if waits else "")]
@@ -94,26 +111,15 @@ def _slots(settings: Settings) -> Finding:
     return Finding("slots", ok=True, found="; ".join(told))
 
 
-def _at_work(url: str) -> dict[int, str]:
-    """What the workers of this host do, by the slot's number, 0 for the whole host; empty without an app database."""
-    try:
-        database = app_engine(url)
-    except UserError:
-        return {}
-    try:
-        workers = [worker for worker in list_workers(database) if worker.host == platform.node()]
-        running = jobs_at_work(database)
-    finally:
-        database.dispose()
-    return {
-        worker.slot_number: _doing(worker, running.get(worker.worker)) for worker in workers if not worker.is_away()
-    }
-
-
-def _doing(worker: WorkerInfo, job: Job | None) -> str:
-    if job is not None:
-        return f"measures {job.job_id}, {job.name}"
-    return f"{_WAITS}{worker.waits_for}" if worker.waits_for else "free"
+def _at_work(database: sa.Engine) -> dict[int, str]:
+    """Return what each worker of this host does, by the slot's number, 0 for the whole host."""
+    running, doing = jobs_at_work(database), dict[int, str]()
+    for worker in list_workers(database):
+        if worker.host == platform.node() and not worker.is_away():
+            job = running.get(worker.worker)
+            idle = f"{_WAITS}{worker.waits_for}" if worker.waits_for else "free"
+            doing[worker.slot_number] = idle if job is None else f"measures {job.job_id}, {job.name}"
+    return doing
 
 
 def _home(home: Path) -> Finding:
@@ -128,38 +134,23 @@ def _home(home: Path) -> Finding:
     return Finding("home", enough and not readers, f"{home.absolute()}, {free_gib:.0f} GiB free", remedy)
 
 
-def _app_database(url: str) -> Finding:
-    try:
-        app_engine(url).dispose()
-    except UserError as error:
-        return Finding("app database", ok=False, found=str(error), remedy="drafthouse migrate")
-    return Finding("app database", ok=True, found=url.rsplit("@", maxsplit=1)[-1])
-
-
-def _jobs(url: str) -> list[Finding]:
-    """A finding each if jobs are set aside because they cannot be read, and if no worker may start some.
-
-    None without an app database.
-    """
-    try:
-        database = app_engine(url)
-    except UserError:
-        return []
-    try:
-        jobs_aside = queue.set_aside(database)
-        waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
-    finally:
-        database.dispose()
+def _jobs(database: sa.Engine) -> list[Finding]:
+    """Return a finding each if jobs are set aside because they cannot be read, and if no worker may start some."""
+    waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
     findings = []
-    if jobs_aside:
+    if jobs_aside := queue.set_aside(database):
         remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
         findings += [Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)]
     if waiting:
-        named = "; ".join(f"{job_id}: {why}" for job_id, why in list(waiting.items())[:_MOST_NAMED])
-        more = f"; and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
         remedy = "see to what they wait for: an engine belongs into engines.toml of a worker's host"
-        findings += [Finding("waiting jobs", ok=False, found=f"{named}{more}", remedy=remedy)]
+        findings += [Finding("waiting jobs", ok=False, found=_first_of(waiting.items()), remedy=remedy)]
     return findings
+
+
+def _first_of(reasons: Collection[tuple[str, str]]) -> str:
+    """Return the first names with their reasons, and the number of the others."""
+    named = "; ".join(f"{name}: {reason}" for name, reason in itertools.islice(reasons, _MOST_NAMED))
+    return named if len(reasons) <= _MOST_NAMED else f"{named}; and {len(reasons) - _MOST_NAMED} more"
 
 
 def _warehouse(file: Path) -> Finding:
@@ -180,10 +171,9 @@ def _bundles(file: Path) -> list[Finding]:
         return []
     if not rows:
         return []
-    named = "; ".join(f"{path}: {error.splitlines()[0]}" for path, error in rows[:_MOST_NAMED])
-    more = f"; and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+    found = f"set aside: {_first_of([(path, error.splitlines()[0]) for path, error in rows])}"
     remedy = "repair them, or move them out of the folder of bundles; the Jobs page has the tracebacks"
-    return [Finding("bundles", ok=False, found=f"set aside: {named}{more}", remedy=remedy)]
+    return [Finding("bundles", ok=False, found=found, remedy=remedy)]
 
 
 def _models(folder: Path) -> Finding:
@@ -203,7 +193,7 @@ def _engines(settings: Settings) -> list[Finding]:
 
 
 def _engine(settings: Settings, name: str) -> Finding:
-    """Run the engine to ask for its version and flags; takes seconds the first time, and is cached."""
+    """Get the engine's version and flags by running it, which takes seconds the first time and is cached."""
     try:
         can = capabilities(settings, name)
     except UserError as error:
@@ -247,7 +237,7 @@ def _services(home: Path, page_url: str) -> Finding:
     return Finding("services", ok=False, found="not running in this home", remedy="drafthouse up")
 
 
-def _login(settings: Settings) -> Finding:
+def _login(settings: Settings, database: sa.Engine | None) -> Finding:
     """Who may open the page; and whether anybody can, who manages the others."""
     try:
         refuse_open_page(settings)
@@ -260,12 +250,9 @@ def _login(settings: Settings) -> Finding:
         return Finding("login", ok=True, found=f"{found}; DRAFTHOUSE_WEB_LOGIN=token asks them")
     if settings.web_login == "token" or settings.web_oidc_role_claim:
         return Finding("login", ok=True, found=settings.web_login)
-    try:
-        database = app_engine(settings.app_database_url)
-    except UserError as error:
-        return Finding("login", ok=False, found=str(error), remedy="drafthouse migrate")
+    if database is None:
+        return Finding("login", ok=False, found="the app database cannot be read", remedy="drafthouse migrate")
     users = [user for user in accounts.all_users(database) if user.disabled_at is None]
-    database.dispose()
     if not any(user.role is Role.ADMINISTRATOR for user in users):
         remedy = "drafthouse user add NAME --role administrator"
         return Finding("login", ok=False, found="no user is an administrator", remedy=remedy)

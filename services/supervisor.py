@@ -32,10 +32,10 @@ class Services:
         self.processes = processes
 
     def start(self) -> None:
-        """Start the broker, which the others look for at once, and then all of them together."""
-        broker, *others = self.processes
-        broker.start()
-        _wait_ready(broker)
+        """Start the first process, such as the broker that the others need, then the others together."""
+        first, *others = self.processes
+        first.start()
+        _wait_ready(first)
         for process in others:
             process.start()
         for process in others:

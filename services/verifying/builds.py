@@ -42,7 +42,7 @@ class Build:
 
 
 def fits(settings: Settings, engines: Sequence[Capabilities]) -> list[Finding]:
-    """For each engine: whether the driver knows its CUDA version, and whether each GPU is one that it was built for."""
+    """Check for each engine that the driver supports its CUDA version, and that it was built for each GPU."""
     boards = {gpu.index: gpu for gpu in gpus()}.values()  # slices are of the kind of theirs
     driver = known(pynvml.nvmlSystemGetCudaDriverVersion_v2) if boards else None
     kinds = {gpu.name: capability for gpu in boards if (capability := _capability(gpu)) is not None}
@@ -75,7 +75,7 @@ def build_of(program: Path) -> Build:
 
 
 def judged(what: str, build: Build, *, has_gpus: bool, driver: int | None, kinds: Mapping[str, Capability]) -> Finding:
-    """`driver`: the newest CUDA version that it knows, as NVML counts (12040 is 12.4); `kinds`: capability by name."""
+    """`driver`: its newest CUDA version, as NVML counts (12040 is 12.4); `kinds`: capability by name."""
     if build.cuda is None:
         remedy = "`make engine-vllm` installs the CUDA build where it finds the driver" if has_gpus else ""
         return Finding(what, ok=not has_gpus, found="no CUDA: a build for processors", remedy=remedy)

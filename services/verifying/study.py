@@ -1,4 +1,4 @@
-"""The study that `drafthouse verify` measures, and what its runs say of the engines of the host."""
+"""The study that `drafthouse verify` measures, and what its runs show of the host's engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.study.reference_pair import DRAFTS, FLAGS, TARGET
 #: Methods that can be tried with the reference models, and the draft that each needs.
 _TRIED = {**DRAFTS, "ngram": None}
 WORKLOAD, LOAD = Workload(category="code", output_tokens=32), Load(max_concurrency=2, num_prompts=12)
-#: Identical arms that differ by more cannot tell what a draft model does.
+#: If identical arms differ by more, the host is too noisy to measure a draft model.
 MOST_DIFFERENCE = 0.25
 _MOST_NAMED = 4
 _LOGS = "`drafthouse logs {job}` shows what the engine wrote; docs/troubleshooting.md names usual causes"

@@ -33,7 +33,7 @@ def own_engines(engines: list[Capabilities]) -> list[Capabilities]:
 def report(
     settings: Settings, engines: list[Capabilities], target: str, ended: Job, tend: Callable[[], None]
 ) -> HostReport:
-    """Judge the runs of the job that has ended, measure what is no study, and keep the report in the home."""
+    """Judge the ended job's runs, run the other tests, and store the report in the home."""
     runs, invalid = _published(settings, ended, tend)
     findings: list[Finding] = judged(engines, target, runs, invalid, ended.job_id)
     findings += [*builds.fits(settings, own_engines(engines)), builds.numa(settings)]

@@ -49,14 +49,14 @@ def test_a_broker_that_is_away_is_no_obstacle_to_jobs(tmp_path: Path) -> None:
 
 def test_jobs_and_bundles_that_cannot_be_read_are_named(home: Home) -> None:
     settings = home.settings
-    assert doctor._jobs(settings.app_database_url) == doctor._bundles(settings.warehouse_file) == []
+    assert doctor._jobs(home.database) == doctor._bundles(settings.warehouse_file) == []
     job_id = home.submit()
     with home.database.begin() as connection:
         connection.execute(jobs.update().values(study_json="{}"))
     for number in range(7):
         (write_run(settings.bundles, run_id=f"run-{number}") / "run.json").write_text("{}")
     ingest_all(settings)
-    (unreadable,) = doctor._jobs(settings.app_database_url)
+    (unreadable,) = doctor._jobs(home.database)
     assert (unreadable.what, unreadable.ok) == ("jobs", False)
     assert unreadable.found.startswith(f"job {job_id} cannot be read by this Drafthouse (ValidationError: ")
     assert "drafthouse cancel JOB" in unreadable.remedy
@@ -70,7 +70,7 @@ def test_jobs_and_bundles_that_cannot_be_read_are_named(home: Home) -> None:
 def test_each_slot_is_said_with_what_its_worker_measures(home: Home) -> None:
     settings = home.settings.model_copy(update={"slots": 2, "gpus": ""})
     first, second = slots_here(settings)
-    assert doctor._slots(settings).found == f"slot {first} (no worker); slot {second} (no worker)"
+    assert doctor._slots(settings, home.database).found == f"slot {first} (no worker); slot {second} (no worker)"
     for slot in (first, second):
         name, gone = f"{platform.node()}/{slot.number}", lambda _worker: False
         register_worker(
@@ -78,19 +78,21 @@ def test_each_slot_is_said_with_what_its_worker_measures(home: Home) -> None:
         )
     job_id = home.submit(alone=False)
     leases.claim(home.database, f"{platform.node()}/2", 30.0)
-    found = doctor._slots(settings).found
+    found = doctor._slots(settings, home.database).found
     assert found == f"slot {first} (free); slot {second} (measures {job_id}, test study)"
     record_waiting(home.database, f"{platform.node()}/1", "GPU 0 is used by python (process 17 of ada)")
-    found = doctor._slots(settings).found
+    found = doctor._slots(settings, home.database).found
     assert found.startswith(f"slot {first} (waits: GPU 0 is used by python (process 17 of ada)); slot {second} (meas")
 
 
 def test_a_worker_of_the_whole_host_that_waits_says_so(home: Home) -> None:
     name, gone = f"{platform.node()}/1", lambda _worker: False
     register_worker(home.database, name, host=platform.node(), hardware="H200", gpus=1, is_dead=gone)
-    assert "(" not in doctor._slots(home.settings).found
+    assert "(" not in doctor._slots(home.settings, home.database).found
     record_waiting(home.database, name, "GPU 0 is used by python (process 17 of ada)")
-    assert doctor._slots(home.settings).found.endswith(" (waits: GPU 0 is used by python (process 17 of ada))")
+    assert doctor._slots(home.settings, home.database).found.endswith(
+        " (waits: GPU 0 is used by python (process 17 of ada))"
+    )
 
 
 def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:
@@ -117,14 +119,18 @@ def test_a_flag_that_an_engine_is_started_without_is_named(home: Home, version: 
 
 def test_who_may_open_the_page_is_said_and_what_is_missing_for_it(home: Home) -> None:
     settings = home.settings
-    assert doctor._login(settings).found.startswith("nobody is asked who they are: every user of this machine")
+    assert doctor._login(settings, home.database).found.startswith(
+        "nobody is asked who they are: every user of this machine"
+    )
     with_accounts = settings.model_copy(update={"web_login": "accounts"})
-    assert doctor._login(with_accounts).remedy == "drafthouse user add NAME --role administrator"
+    assert doctor._login(with_accounts, home.database).remedy == "drafthouse user add NAME --role administrator"
     accounts.add_user(home.database, "ada", Role.ADMINISTRATOR, actor=ADMIN)
-    assert doctor._login(with_accounts) == Finding("login", ok=True, found="accounts; users who may sign in: 1")
+    assert doctor._login(with_accounts, home.database) == Finding(
+        "login", ok=True, found="accounts; users who may sign in: 1"
+    )
     accounts.disable(home.database, "ada", actor=ADMIN)
-    assert not doctor._login(with_accounts).ok
-    is_open = doctor._login(settings.model_copy(update={"web_host": "gpu01"}))
+    assert not doctor._login(with_accounts, home.database).ok
+    is_open = doctor._login(settings.model_copy(update={"web_host": "gpu01"}), home.database)
     assert (is_open.ok, "set DRAFTHOUSE_WEB_LOGIN=accounts" in is_open.remedy) == (False, True)
 
 

@@ -18,7 +18,7 @@ FULL = 2**40  # MiB: no disk has as much
 SAMPLE = SAMPLES / "vllm-bench" / "base-code-c1.json"
 
 
-def test_a_folder_that_is_not_there_yet_counts_as_where_it_will_be(tmp_path: Path) -> None:
+def test_a_missing_folder_counts_as_where_it_will_be(tmp_path: Path) -> None:
     refuse_full_disk(tmp_path / "a" / "b", 0, "it")
     with pytest.raises(UserError, match=r"it needs more room: .* MiB are free at .*/a/b, and .* are the least"):
         refuse_full_disk(tmp_path / "a" / "b", FULL, "it")

@@ -27,9 +27,7 @@ print("was never ended")
 
 
 @pytest.mark.parametrize("measures", [False, True])
-def test_more_than_the_limit_ends_the_process_and_the_kernel_would_end_it_before_one_that_measures(
-    *, measures: bool
-) -> None:
+def test_the_limit_ends_the_process_and_the_kernel_spares_measurements(*, measures: bool) -> None:
     program, before = _TRIES.format(measures=measures), Path("/proc/self/oom_score_adj").read_text().strip()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=180)
     assert (done.returncode, done.stdout.splitlines()) == (EXIT_STATUS, [before if measures else "500", "goes on"])
@@ -60,6 +58,6 @@ print(pyarrow.default_memory_pool().backend_name)
 """
 
 
-def test_the_verb_import_is_there_before_arrow_and_lets_it_do_without_an_allocator_of_its_own() -> None:
+def test_the_verb_import_lets_arrow_do_without_an_allocator() -> None:
     done = subprocess.run([sys.executable, "-c", _IMPORTS], capture_output=True, text=True, check=True, timeout=180)
     assert done.stdout == "system\n"

@@ -73,7 +73,7 @@ def test_work_of_a_killed_process_is_over(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_what_ran_beside_a_window_is_summed_and_what_was_short_or_its_own_is_not_there(
+def test_work_beside_a_window_is_summed_without_short_and_own_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def work(kind: quiet.Kind, subject: str, seconds: float) -> None:
@@ -136,9 +136,7 @@ def test_an_ingestion_waits_for_the_end_of_a_window(settings: Settings) -> None:
         until(lambda: ask(settings, "select run_id from runs") == [("run-1",)])
 
 
-def test_windows_of_several_workers_without_a_gap_do_not_hold_it_up_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_without_a_gap_do_not_hold_it_up_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quiet, "_CROWDED_FOR_S", 0.3)
     with quiet.announced(tmp_path, "window", "one"), quiet.announced(tmp_path, "window", "two"):
         began_s = time.monotonic()
@@ -184,7 +182,7 @@ def niceness() -> int:
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
-def test_a_question_has_the_lowest_priority_while_a_window_is_on_and_the_point_in_time_of_its_asker(
+def test_a_question_during_a_window_has_the_lowest_priority(
     tmp_path: Path,
 ) -> None:
     usual = niceness()
@@ -220,7 +218,7 @@ def test_reading_makes_no_home_and_needs_no_right_to_write_to_one(tmp_path: Path
     assert not missing.exists()
 
 
-def test_a_users_sql_has_the_lowest_priority_while_a_window_is_on_and_is_recorded(settings: Settings) -> None:
+def test_sql_during_a_window_has_the_lowest_priority_and_is_recorded(settings: Settings) -> None:
     class SeenError(Exception):
         pass
 

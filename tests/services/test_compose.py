@@ -42,13 +42,13 @@ def test_a_service_that_stays_has_a_health_check(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_its_image_is_pinned_to_a_full_version_and_to_a_digest_unless_it_is_built_here(name: str) -> None:
+def test_its_image_is_pinned_to_a_version_and_digest(name: str) -> None:
     version, _, digest = SERVICES[name]["image"].partition("@")
     assert re.search(r":v?\d+\.\d+(\.\d+)?(-\w+)?$", version)
     assert bool(re.fullmatch(r"sha256:[0-9a-f]{64}", digest)) == (name not in OURS)
 
 
-def test_the_images_it_builds_start_from_pinned_versions_and_vllms_takes_a_digest() -> None:
+def test_images_start_from_pinned_versions_and_vllms_takes_a_digest() -> None:
     dockerfile = (REPOSITORY / "Dockerfile").read_text()
     bases = {name: base for base, name in re.findall(r"^FROM (\S+) AS (\w+)", dockerfile, re.MULTILINE)}
     assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", bases["app"])
@@ -88,7 +88,7 @@ def test_no_password_stands_in_the_file_a_variable_or_a_command_line() -> None:
         assert not re.search(r"(?i)pass\w* \$\{", str(service.get("command")))
 
 
-def test_every_secret_is_a_file_outside_the_repository_and_goes_only_to_those_who_need_it() -> None:
+def test_each_secret_is_a_file_for_those_who_need_it() -> None:
     assert {each["file"].rpartition("/")[0] for each in COMPOSE["secrets"].values()} == {
         "${SECRETS_DIR:-/etc/drafthouse}"
     }
@@ -123,7 +123,7 @@ def test_only_volumes_and_scratch_space_can_be_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_each_has_a_limit_of_processes_and_all_but_engines_one_of_memory(name: str) -> None:
+def test_each_has_limits_of_processes_and_memory(name: str) -> None:
     assert SERVICES[name]["pids_limit"] <= 8192
     assert ("mem_limit" in SERVICES[name]) == (name != "worker")
 
@@ -153,7 +153,7 @@ def test_the_page_asks_who_comes_and_answers_to_this_machines_names_alone() -> N
     assert (login, names) == ("accounts", "localhost,127.0.0.1")
 
 
-def test_its_worker_has_all_slots_and_the_page_knows_how_many_there_are() -> None:
+def test_its_worker_has_all_slots_and_the_page_their_number() -> None:
     slots = {name: SERVICES[name]["environment"]["DRAFTHOUSE_SLOTS"] for name in ("worker", "web")}
     assert slots == {"worker": "${SLOTS:-1}", "web": "${SLOTS:-1}"}
     assert all("DRAFTHOUSE_SLOT" not in SERVICES[name]["environment"] for name in OURS)

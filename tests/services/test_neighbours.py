@@ -18,7 +18,7 @@ from tests.workers.homes import Home, until
 from tests.workers.test_two_slots import SLOW, workers_of_two_slots
 
 
-def test_the_ratio_is_of_rounds_and_its_interval_says_how_far_they_differ() -> None:
+def test_the_ratio_and_its_interval_are_of_rounds() -> None:
     same = ratio_of("output_tok_per_s", [([math.log(100.0)], [math.log(90.0), math.log(90.0)])] * 3)
     assert [same.ratio, same.low, same.high] == pytest.approx([0.9] * 3)
     scattered = ratio_of("output_tok_per_s", [([0.0], [-0.1]), ([0.0], [-0.3]), ([0.0], [])])

@@ -15,7 +15,7 @@ PREFIX = "/api/v1"
 
 
 class Me(BaseModel):
-    """Who asks, and what they may do at most."""
+    """The visitor and their role."""
 
     name: str
     role: Role

@@ -1,4 +1,4 @@
-"""Who asks, and the settings of the lab: what every operation of the API gets."""
+"""The visitor and the lab's settings, as every operation of the API gets them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Question:
 
     actor: Actor
     gate: Gate
-    again: Callable[[], Actor | None]  # who asks now, for answers that take long; None: nobody who may
+    again: Callable[[], Actor | None]  # the visitor as of now, for long answers; None if they lost access
 
     @property
     def settings(self) -> Settings:

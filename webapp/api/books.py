@@ -1,4 +1,4 @@
-"""What a lab knows beside its own runs: prices of hardware, datasets, and figures that others published."""
+"""Prices of hardware, datasets, and figures that others published."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from warehouse.app_db.price_book import Entry
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.rows import dicts
-from webapp.api.asking import Asking
+from webapp.api.asking import Asking, Question
 from webapp.api.limits import READING_FILES, Operation, takes
 
 router = APIRouter(route_class=Operation, tags=["books"])
@@ -61,7 +61,7 @@ class PriceDocument(BaseModel):
 @router.get("/prices")
 def list_prices(asking: Asking) -> list[PriceDocument]:
     """Every entry, withdrawn ones too, in the order they were added."""
-    return [_price(entry) for entry in price_book.entries(asking.database)]
+    return [_price_document(entry) for entry in price_book.entries(asking.database)]
 
 
 @router.post("/prices", status_code=201)
@@ -69,17 +69,15 @@ def add_price(asking: Asking, sent: Annotated[SentPrice, Body()]) -> PriceDocume
     """Add a price; earlier prices stay in force for the days before it."""
     today = datetime.now(UTC).date()
     price = price_book.price_from(sent.model_dump() | {"valid_from": sent.valid_from or today})
-    number = price_book.add(asking.database, price, actor=asking.actor)
-    return next(_price(entry) for entry in price_book.entries(asking.database) if entry.price_id == number)
+    return _price(asking, price_book.add(asking.database, price, actor=asking.actor))
 
 
 @router.post("/prices/{number}/withdraw")
 def withdraw_price(asking: Asking, number: Annotated[int, InPath(ge=0, le=2**31 - 1)]) -> PriceDocument:
     """Withdraw a price that was entered by mistake; it stays in the book, marked as withdrawn."""
-    if all(entry.price_id != number for entry in price_book.entries(asking.database)):
-        raise UnknownNameError(f"there is no price {number}")
+    _price(asking, number)
     price_book.withdraw(asking.database, number, actor=asking.actor)
-    return next(_price(entry) for entry in price_book.entries(asking.database) if entry.price_id == number)
+    return _price(asking, number)
 
 
 @router.get("/datasets")
@@ -142,6 +140,13 @@ def show_published(asking: Asking, source: Annotated[str, InPath(max_length=200)
         return dicts(con, "SELECT * FROM published_results WHERE source = ? ORDER BY number", [source])
 
 
-def _price(entry: Entry) -> PriceDocument:
+def _price(asking: Question, number: int) -> PriceDocument:
+    for entry in price_book.entries(asking.database):
+        if entry.price_id == number:
+            return _price_document(entry)
+    raise UnknownNameError(f"there is no price {number}")
+
+
+def _price_document(entry: Entry) -> PriceDocument:
     values = asdict(entry) | {"price": entry.price.model_dump(mode="json"), "per_hour": entry.price.per_hour}
     return PriceDocument.model_validate(values)

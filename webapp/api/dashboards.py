@@ -1,12 +1,13 @@
 """Dashboards: listed, made, changed, removed and restored; and the figures pinned to them."""
 
+# ruff: noqa: FAST003 - `Found` takes the id out of the path
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path
+from fastapi import APIRouter, Body, Depends, Path
 from pydantic import AwareDatetime, BaseModel, Field
 
 from lab.errors import UnknownNameError
@@ -70,87 +71,83 @@ class Pinned(BaseModel):
     pin_id: str
 
 
-@router.get("/dashboards")
-def list_dashboards(asking: Asking) -> list[DashboardDocument]:
-    """All that were not removed, the last changed one first."""
-    return [_document(found) for found in dashboards.all_dashboards(asking.database)]
-
-
-@router.post("/dashboards", status_code=201)
-def make_dashboard(asking: Asking, named: Annotated[Named, Body()]) -> DashboardDocument:
-    """Make a dashboard unless one has this name; it is the asker's own."""
-    return _document(_found(asking, dashboards.create(asking.database, named.name, actor=asking.actor)))
-
-
-@router.get("/dashboards/{dashboard_id}")
-def show_dashboard(asking: Asking, dashboard_id: Id) -> WithPins:
-    """One dashboard and its figures; also one that was removed."""
-    found = _found(asking, dashboard_id)
-    figures = [_pin(pin) for pin in pins.pins_on(asking.database, dashboard_id)]
-    return WithPins(**vars(found), figures=figures)
-
-
-@router.patch("/dashboards/{dashboard_id}")
-def rename_dashboard(asking: Asking, dashboard_id: Id, named: Annotated[Named, Body()]) -> DashboardDocument:
-    """Give it another name; its links work on."""
-    _found(asking, dashboard_id)
-    dashboards.rename(asking.database, dashboard_id, named.name, actor=asking.actor)
-    return _document(_found(asking, dashboard_id))
-
-
-@router.delete("/dashboards/{dashboard_id}")
-def remove_dashboard(asking: Asking, dashboard_id: Id) -> DashboardDocument:
-    """Remove it; it can be restored."""
-    _found(asking, dashboard_id)
-    dashboards.remove(asking.database, dashboard_id, actor=asking.actor)
-    return _document(_found(asking, dashboard_id))
-
-
-@router.post("/dashboards/{dashboard_id}/restore")
-def restore_dashboard(asking: Asking, dashboard_id: Id) -> DashboardDocument:
-    """Restore it with its figures; if its name was taken meanwhile, a number is appended to it."""
-    _found(asking, dashboard_id)
-    dashboards.restore(asking.database, dashboard_id, actor=asking.actor)
-    return _document(_found(asking, dashboard_id))
-
-
-@router.post("/dashboards/{dashboard_id}/duplicate", status_code=201)
-def duplicate_dashboard(asking: Asking, dashboard_id: Id, named: Annotated[Named, Body()]) -> DashboardDocument:
-    """Make one of another name with the same figures; it is the asker's own."""
-    _found(asking, dashboard_id)
-    made = dashboards.duplicate(asking.database, dashboard_id, named.name, actor=asking.actor)
-    return _document(_found(asking, made))
-
-
-@router.post("/dashboards/{dashboard_id}/figures", status_code=201)
-def pin_figure(asking: Asking, dashboard_id: Id, figure: Annotated[Figure, Body()]) -> Pinned:
-    """Append a figure. One that is there already stays as it is."""
-    _found(asking, dashboard_id)
-    if figure.page != pins.TEXT and not (figure.page in PAGES and PAGES[figure.page].has_figures):
-        raise UnknownNameError(f"there is no page {figure.page!r} whose figures could be pinned")
-    shown = PinnedFigure(figure.page, figure.parameters, figure.figure, figure.as_of)
-    return Pinned(pin_id=pins.add(asking.database, dashboard_id, shown, figure.caption, actor=asking.actor))
-
-
-@router.delete("/dashboards/{dashboard_id}/figures/{pin_id}")
-def remove_figure(asking: Asking, dashboard_id: Id, pin_id: Id) -> WithPins:
-    """Take a figure off the dashboard."""
-    _found(asking, dashboard_id)
-    if pin_id not in {pin.pin_id for pin in pins.pins_on(asking.database, dashboard_id)}:
-        raise UnknownNameError(f"there is no figure {pin_id} on this dashboard")
-    pins.remove(asking.database, pin_id, actor=asking.actor)
-    return show_dashboard(asking, dashboard_id)
-
-
-def _found(asking: Question, dashboard_id: str) -> Dashboard:
+def _found(asking: Asking, dashboard_id: Id) -> Dashboard:
     found = dashboards.find(asking.database, dashboard_id)
     if found is None:
         raise UnknownNameError(f"there is no dashboard {dashboard_id}")
     return found
 
 
-def _document(found: Dashboard) -> DashboardDocument:
-    return DashboardDocument(**vars(found))
+#: The dashboard of the address, removed or not; the answer is 404 where there is none.
+Found = Annotated[Dashboard, Depends(_found)]
+
+
+@router.get("/dashboards")
+def list_dashboards(asking: Asking) -> list[DashboardDocument]:
+    """All that were not removed, the last changed one first."""
+    return [DashboardDocument(**vars(found)) for found in dashboards.all_dashboards(asking.database)]
+
+
+@router.post("/dashboards", status_code=201)
+def make_dashboard(asking: Asking, named: Annotated[Named, Body()]) -> DashboardDocument:
+    """Make a dashboard unless one has this name; it is the asker's own."""
+    return _now(asking, dashboards.create(asking.database, named.name, actor=asking.actor))
+
+
+@router.get("/dashboards/{dashboard_id}")
+def show_dashboard(asking: Asking, found: Found) -> WithPins:
+    """One dashboard and its figures; also one that was removed."""
+    figures = [_pin(pin) for pin in pins.pins_on(asking.database, found.dashboard_id)]
+    return WithPins(**vars(found), figures=figures)
+
+
+@router.patch("/dashboards/{dashboard_id}")
+def rename_dashboard(asking: Asking, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
+    """Give it another name; its links work on."""
+    dashboards.rename(asking.database, found.dashboard_id, named.name, actor=asking.actor)
+    return _now(asking, found.dashboard_id)
+
+
+@router.delete("/dashboards/{dashboard_id}")
+def remove_dashboard(asking: Asking, found: Found) -> DashboardDocument:
+    """Remove it; it can be restored."""
+    dashboards.remove(asking.database, found.dashboard_id, actor=asking.actor)
+    return _now(asking, found.dashboard_id)
+
+
+@router.post("/dashboards/{dashboard_id}/restore")
+def restore_dashboard(asking: Asking, found: Found) -> DashboardDocument:
+    """Restore it with its figures; if its name was taken meanwhile, a number is appended to it."""
+    dashboards.restore(asking.database, found.dashboard_id, actor=asking.actor)
+    return _now(asking, found.dashboard_id)
+
+
+@router.post("/dashboards/{dashboard_id}/duplicate", status_code=201)
+def duplicate_dashboard(asking: Asking, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
+    """Make one of another name with the same figures; it is the asker's own."""
+    return _now(asking, dashboards.duplicate(asking.database, found.dashboard_id, named.name, actor=asking.actor))
+
+
+@router.post("/dashboards/{dashboard_id}/figures", status_code=201)
+def pin_figure(asking: Asking, found: Found, figure: Annotated[Figure, Body()]) -> Pinned:
+    """Append a figure. One that is there already stays as it is."""
+    if figure.page != pins.TEXT and not (figure.page in PAGES and PAGES[figure.page].has_figures):
+        raise UnknownNameError(f"there is no page {figure.page!r} whose figures could be pinned")
+    shown = PinnedFigure(figure.page, figure.parameters, figure.figure, figure.as_of)
+    return Pinned(pin_id=pins.add(asking.database, found.dashboard_id, shown, figure.caption, actor=asking.actor))
+
+
+@router.delete("/dashboards/{dashboard_id}/figures/{pin_id}")
+def remove_figure(asking: Asking, found: Found, pin_id: Id) -> WithPins:
+    """Take a figure off the dashboard."""
+    if pin_id not in {pin.pin_id for pin in pins.pins_on(asking.database, found.dashboard_id)}:
+        raise UnknownNameError(f"there is no figure {pin_id} on this dashboard")
+    pins.remove(asking.database, pin_id, actor=asking.actor)
+    return show_dashboard(asking, found)
+
+
+def _now(asking: Question, dashboard_id: str) -> DashboardDocument:
+    return DashboardDocument(**vars(_found(asking, dashboard_id)))
 
 
 def _pin(pin: Pin) -> PinDocument:

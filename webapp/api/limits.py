@@ -1,7 +1,4 @@
-"""What one request of the API may take: bytes of its body, values in it, and one of its visitor's turns.
-
-The limits are those of the route that matched, not of what an address looks like.
-"""
+"""Limits of each request of the API, by its route: bytes and values of the body, and requests at once of a visitor."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ _BODIES: dict[object, _Body] = {}
 
 
 def takes(most_bytes: int, files_for: Change | None = None) -> Callable[[_Endpoint], _Endpoint]:
-    """Let an operation have so long a body of JSON; or files, which it reads itself, of who may make this change."""
+    """Allow an operation a JSON body of this length; or files, which it reads itself, for visitors with this right."""
 
     def mark(endpoint: _Endpoint) -> _Endpoint:
         _BODIES[endpoint] = _Body(most_bytes, files_for)
@@ -101,7 +98,7 @@ class _Json(Request):
 
 
 def _length(request: Request, body: _Body) -> int:
-    """What the request says of its body, which the server holds it to; refused if it is too long, or not said."""
+    """Return the declared length of the body, which the server enforces. Refuses a missing or too long one."""
     length = request.headers.get("content-length", "0")
     if "transfer-encoding" in request.headers:
         raise HTTPException(411, "send the body with its length")
@@ -113,7 +110,7 @@ def _length(request: Request, body: _Body) -> int:
 
 
 async def _read(request: Request) -> None:
-    """Read a body of JSON, which may have so many values."""
+    """Read a JSON body. Refuses one that is slow or has too many values."""
     try:
         async with asyncio.timeout(_BODY_S):
             sent = await request.body()
@@ -124,7 +121,7 @@ async def _read(request: Request) -> None:
 
 
 async def _held(asking: Question, response: Response) -> Response:
-    """Count the response as its visitor's until it is sent. Raises BusyError if they have too much already."""
+    """Charge the response to its visitor until it is sent. Raises BusyError beyond their share."""
     count = _size(response)
     if count < _SMALL_BYTES:
         return response
@@ -165,7 +162,7 @@ class _Line:
 
 @dataclass
 class Turns:
-    """For one event loop: so many operations at once of each visitor, and of all. Who waits holds no thread."""
+    """Limit operations at once, of each visitor and of all, on one event loop. Waiting takes no thread."""
 
     most: int = _TURNS
     most_each: int = _TURNS_EACH

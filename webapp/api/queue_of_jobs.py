@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import re
 import tarfile
 import tempfile
 from datetime import datetime
-from pathlib import Path as File  # `Path` is a parameter's place here
 from typing import Annotated, Any
 
 import sqlalchemy as sa
@@ -133,7 +133,7 @@ def show_study(asking: Asking, job: JobId) -> dict[str, Any]:
 
 @router.get("/jobs/{job}/events", response_class=StreamingResponse)
 async def watch_job(asking: Asking, job: JobId) -> StreamingResponse:
-    """The job whenever it changes, as server-sent events, until it has ended or who asks may not any more."""
+    """The job whenever it changes, as server-sent events, until it has ended or the visitor loses access."""
     found = await to_thread.run_sync(_job, asking, job, limiter=LOOKING)
     return _WATCHING.stream(asking, found.job_id)
 
@@ -215,13 +215,13 @@ def download_bundle(asking: Asking, job: JobId, run_id: RunId) -> FileResponse:
         path,
         media_type="application/x-tar",
         filename=f"{run_id}.tar",
-        stat_result=File(path).stat(),
+        stat_result=pathlib.Path(path).stat(),
         background=BackgroundTask(_remove, path),
     )
 
 
 def _remove(path: str) -> None:
-    File(path).unlink(missing_ok=True)
+    pathlib.Path(path).unlink(missing_ok=True)
 
 
 def _job_id_of_runs(asking: Question, name: str) -> str:

@@ -25,7 +25,7 @@ _MEDIA_TYPES = {
 }
 #: Says in a header that rows were cut, and why.
 LEFT_OUT = "X-Drafthouse-Left-Out"
-#: Questions have threads of their own: one that waits for its place has none.
+#: Queries have threads of their own; waiting takes none.
 _ANSWERING = CapacityLimiter(places.MOST)
 
 

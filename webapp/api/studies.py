@@ -1,4 +1,4 @@
-"""Studies: checked, planned, submitted; and what the results of one say."""
+"""Studies: check, plan and submit them, and read their results."""
 
 from __future__ import annotations
 

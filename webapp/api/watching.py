@@ -1,4 +1,4 @@
-"""Watching jobs: one look at a job for all who watch it, and a few open streams for each visitor."""
+"""Streams of a job's changes: one poll for all who watch a job, and a few open streams for each visitor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.api.asking import Question
 
 #: Streams that one visitor has open at once.
 MOST_STREAMS = 10
-#: Looks have threads of their own.
+#: Polls have threads of their own.
 LOOKING = CapacityLimiter(4)
 _LOOK_EVERY_S = 0.5
 #: A job's document, and whether it has ended.
@@ -27,7 +27,7 @@ Look = Callable[[sa.Engine, str], tuple[str, bool]]
 
 @dataclass
 class _Watched:
-    """A job that somebody watches, as it was at the last look."""
+    """A job that somebody watches, as of the last poll."""
 
     streams: int = 0
     looked_s: float = float("-inf")
@@ -45,13 +45,13 @@ class Watching:
         self._streams = AtOnce()
 
     def stream(self, asking: Question, job_id: str) -> StreamingResponse:
-        """The job whenever it changes, until it has ended or who asks may not any more. Raises BusyError."""
+        """The job whenever it changes, until it has ended or the visitor loses access. Raises BusyError."""
         if self._streams.count(asking.actor.name) >= MOST_STREAMS:
             raise BusyError(f"you watch jobs by {MOST_STREAMS} streams at once already: end one of them first")
         return _Stream(self, asking, job_id)
 
     async def send(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream, which is its visitor's until it has ended, whoever ends it."""
+        """Send the stream, and count it as its visitor's until it has ended."""
         watched = self._jobs.setdefault(stream.job_id, _Watched())
         watched.streams += 1
         try:

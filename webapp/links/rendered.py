@@ -1,7 +1,4 @@
-"""A shared thing as files for browsers: one HTML file that asks for nothing else, and a picture for previews.
-
-Both are made once for each publication, whoever asks and however often.
-"""
+"""A shared thing as one self-contained HTML file, and a picture for previews; each is drawn once per publication."""
 
 from __future__ import annotations
 
@@ -83,7 +80,7 @@ def _picture(kind: Kind, subject: str, _published: Publication, _board: object) 
 
 
 def _head(thing: Thing) -> str:
-    """What chat tools and search engines read; the latter are asked to keep out."""
+    """Return the tags that chat tools and search engines read, which exclude the latter."""
     sentence = thing.sentence[:_MOST_IN_PREVIEW]
     tags = {
         "og:site_name": SOURCE,

@@ -1,7 +1,7 @@
-"""What the server answers at a shared link, to anybody who has it; and the same page for printing, behind the login.
+"""Routes of shared links, open to anybody who has one; and the same page for printing, behind the login.
 
-A visitor of a link gets one HTML file and a picture. There is no session, so there is nothing to ask, to search or to
-go on to: the address names a secret, the secret names the thing, and no parameter changes what is shown.
+A visitor of a link gets one HTML file and a picture, without a session. The address names a secret, the secret the
+thing, and no parameter changes what is shown.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lab.errors import UserError
 from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.links import rendered
 from webapp.links.rendered import Page
-from webapp.shared.share_address import PRINT, shared_address
+from webapp.shared.dialogs import PRINT, shared_address
 
 _GONE = "it was ended, or there is nothing behind it any more: ask whoever gave it to you for another"
-#: Who draws or waits for a drawing does not take the threads of those who have signed in.
+#: Drawing and waiting for it take no threads of signed-in visitors.
 _AT_ONCE = 4
 
 
@@ -87,7 +87,7 @@ def _show_picture(gate: Gate, request: Request) -> Response:
 
 
 def _show_print(gate: Gate, request: Request) -> Response:
-    """The guard has asked who they are: everybody who has signed in may see everything."""
+    """Show the page for printing; the guard admits signed-in visitors only, who may see everything."""
     try:
         kind = Kind(request.path_params["kind"])
     except ValueError:

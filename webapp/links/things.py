@@ -1,6 +1,6 @@
-"""What can be shared, as cards: a dashboard, a study's answer with its figures, and a run with its numbers.
+"""Draws what can be shared, as cards: a dashboard, a study's answer with its figures, and a run with its numbers.
 
-Nothing here asks who looks. What is drawn depends on the thing alone, never on the address that a visitor opens it by.
+Nothing here checks access, and the output depends only on the thing, never on the visitor's address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Draw = Callable[[Mode], Sequence[Figure]]
 
 @dataclass(frozen=True, eq=False)
 class Thing:
-    """`sentence` says the most important in one line, `lines` the rest; `picture` is what a preview shows of it."""
+    """What a link shows. `sentence` is the most important line, `lines` are the rest; a preview shows `picture`."""
 
     title: str
     sentence: str
@@ -139,7 +139,7 @@ def _numbers(run: pd.Series) -> Figure:
 
 
 def _sheets(draw: Draw) -> list[Sheet]:
-    """The figures in both modes, without links: whoever has the link may open nothing else."""
+    """Draw the figures in both modes, without links to other pages."""
     as_of = published_data.published_at()
     return [
         Sheet(About(light.title, light.note, SOURCE, as_of, ""), "", "", light, dark, light.is_wide)

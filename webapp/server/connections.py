@@ -1,8 +1,7 @@
-"""Connections to the page's server: none is silent for long, none sends headers without end, and there is always one
-more.
+"""Limits on connections to the page's server: their silence, the length of their headers, and their number.
 
-Uvicorn times out a connection that waits for its next request, and nothing else: one that says nothing, or half a
-header, would stay for ever, and some hundred of them would use up what a process may have open.
+Uvicorn only times out a connection that waits for its next request. A silent one, or half a header, would stay
+forever, and some hundred of them would use up the files that a process may have open.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: How long a connection may go without a request that is being answered.
 SILENT_S = 20.0
-#: Of a request's headers, before more of them is read; the guard refuses what is longer, too.
+#: Headers of one request; the guard refuses longer ones, too.
 MOST_HEADER_BYTES = 64 * 1024
 #: Of one message of a browser: all fields of a page with texts of the greatest size.
 MOST_MESSAGE_BYTES = 2 * 2**20
-#: What a process may have open, as far as the system lets it.
+#: Open files of the process, as far as the system allows.
 _MOST_OPEN = 65_536
-#: How much of it is not for connections: asyncio takes up to 2,048 of them before the first one is looked at.
+#: Open files that are not for connections: asyncio accepts up to 2,048 before the first is handled.
 _OTHERS = 4_096
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 def guard_connections() -> None:
-    """For the server that this process starts: raise what it may have open, and let it speak by `Connection`."""
+    """Raise the limit of open files, and let the server that this process starts use `Connection`."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_OPEN if hard == resource.RLIM_INFINITY else min(_MOST_OPEN, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
@@ -98,6 +97,6 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def _make_room(self) -> None:
-        """Whoever has most of the silent connections loses the one that has been silent longest."""
+        """Close the longest silent connection of the address that has most of them."""
         ((address, _),) = Counter(self._silent.values()).most_common(1)
         next(one for one, other in self._silent.items() if other == address).end()

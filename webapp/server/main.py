@@ -11,7 +11,7 @@ from access.web import visitor
 from webapp.pages import DEFAULT, PAGES
 from webapp.server import colour_watch, navigation
 from webapp.server.script_lock import page_turn
-from webapp.shared import published_data, study_bar, url_widgets
+from webapp.shared import published_data, study_picker, url_widgets
 from webapp.shared.errors import show_refusal, show_user_errors
 from webapp.shared.figures import colour_mode
 from webapp.shared.page import Page
@@ -38,7 +38,7 @@ with page_turn(visitor.name_for_turns()), published_data.shared_connection():
     listed = {linked(page): page for page in PAGES.values()}
     page = st.navigation([start(), *listed], position="hidden")
     url_widgets.begin(page.url_path)
-    bar = study_bar.show(is_of_study=PAGES.get(page.url_path, DEFAULT).is_of_study)
+    bar = study_picker.show_bar(is_of_study=PAGES.get(page.url_path, DEFAULT).is_of_study)
     navigation.show(listed, bar)
     with st.sidebar:
         colour_watch.show(colour_mode())

@@ -15,7 +15,7 @@ from streamlit.navigation.page import StreamlitPage
 from access.web import visitor
 from webapp.shared import url_widgets
 from webapp.shared.page import Page
-from webapp.shared.study_bar import Bar
+from webapp.shared.study_picker import Bar
 from webapp.shared.text import literal
 
 _STYLE = Path(__file__).parents[1] / "static" / "pages.css"

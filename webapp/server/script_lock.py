@@ -1,8 +1,7 @@
-"""Runs the scripts of several visitors one after the other, first of those who have had least.
+"""Runs the scripts of several visitors one after the other; visitors who used least processor time go first.
 
 The work-around `script_lock` halves the wait of half of the visitors who come at once: scripts share one interpreter,
-so those that run side by side all end when the last one does. And whoever reloads without a pause waits for those who
-do not.
+so those that run side by side all end when the last one does.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class ScriptLock:
                 self._changed.notify_all()
 
     def _wait_s(self, mine: _Waiting) -> float | None:
-        """How long to wait before the next look, unless something changes; None without an end, 0 if it is my turn."""
+        """Return the longest wait before the next check; None without a limit, 0 if it is this script's turn."""
         now = time.monotonic()
         if min(self._waiting, key=lambda one: (self._had_s(one.visitor, now), one.number)) != mine:
             return None
@@ -72,7 +71,7 @@ class ScriptLock:
         return float(had_s * 0.5 ** ((now - at) / FORGOTTEN_AFTER_S))
 
     def _charge(self, visitor: str, spent_s: float) -> None:
-        """At most what the lock was held for: who waits for something else takes nothing from others."""
+        """Count the time at most as long as the lock was held: a script that waits for something else delays nobody."""
         now = time.monotonic()
         self._had = {name: had for name, had in self._had.items() if now - had[1] < 10 * FORGOTTEN_AFTER_S}
         self._had[visitor] = (self._had_s(visitor, now) + min(spent_s, self._longest_s), now)

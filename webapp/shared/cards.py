@@ -1,16 +1,27 @@
-"""Cards: a value with a label above it and a sentence below it, several in a row."""
+"""Cards, each a value between a label and a sentence, in a row; and the badges of jobs' states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 
+from jobs.table import Job, State
 from webapp.shared.text import literal
 
 #: A longer value is set in smaller type.
 _MAX_LARGE_LETTERS = 12
+Colour = Literal["gray", "blue", "green", "red", "orange"]
+#: State -> label, colour and icon, in tables and on badges.
+BADGES: dict[State, tuple[str, Colour, str]] = {
+    "queued": ("queued", "gray", ":material/schedule:"),
+    "running": ("running", "blue", ":material/progress_activity:"),
+    "done": ("done", "green", ":material/check_circle:"),
+    "failed": ("failed", "red", ":material/error:"),
+    "cancelled": ("cancelled", "orange", ":material/cancel:"),
+}
 
 
 @dataclass(frozen=True)
@@ -33,3 +44,9 @@ def show_cards(cards: Sequence[Card]) -> None:
                 else:
                     st.subheader(literal(card.value), anchor=False)
                 st.caption(literal(card.detail))
+
+
+def show_badge(job: Job) -> None:
+    label, colour, icon = BADGES[job.state]
+    stopping = job.cancel_requested and job.state == "running"
+    st.badge("stopping" if stopping else label, icon=icon, color="orange" if stopping else colour)

@@ -25,7 +25,7 @@ from interchange.export import FORMULA
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 from webapp.charts.vega_spec import plain
-from webapp.shared import pin_dialog, published_data
+from webapp.shared import dialogs, published_data
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import View
 
@@ -51,7 +51,7 @@ def about(title: str, note: str, view: View) -> About:
 def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
     """A menu to download the figure or its rows, and a button to pin it to a dashboard."""
     with st.container(horizontal=True, gap="xxsmall", width="content"):
-        pin_dialog.show_button(figure.title, view, figure.key)
+        dialogs.show_pin_button(figure.title, view, figure.key)
         show_files(figure, about(figure.title, figure.note, view), mode)
 
 

@@ -69,7 +69,7 @@ def _engine(url: str) -> sa.Engine:
 
 @st.cache_resource(show_spinner=False, max_entries=1, ttl=_REVISION_EVERY_S)
 def _refuse_newer(url: str) -> None:
-    with suppress(*DATABASE_ERRORS):  # whoever asks it next says that it is away
+    with suppress(*DATABASE_ERRORS):  # the next query reports it
         refuse_newer_database(_engine(url))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 #: What Markdown, Streamlit's directives, LaTeX or HTML could take for markup. Each may carry a backslash.
@@ -47,3 +48,24 @@ def clock(when: datetime) -> str:
 def count(amount: int, singular: str, plural: str | None = None) -> str:
     """`1 run`, `3 runs`."""
     return f"{amount:,} {singular if amount == 1 else plural or singular + 's'}"
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """Runs of a study or a warehouse, one for each cell and repeat. `completed` includes the invalid ones."""
+
+    completed: int
+    invalid: int
+    failed: int
+
+    @property
+    def words(self) -> str:
+        """`12`, or `10 of 12, 2 failed, 1 invalid`."""
+        of = f" of {self.completed + self.failed}, {self.failed} failed" if self.failed else ""
+        return f"{self.completed}{of}{f', {self.invalid} invalid' if self.invalid else ''}"
+
+    @property
+    def lost(self) -> str:
+        """`2 failed, 1 invalid`, or `none failed`."""
+        failed = f"{self.failed} failed" if self.failed else "none failed"
+        return f"{failed}, {self.invalid} invalid" if self.invalid else failed

@@ -106,7 +106,8 @@ def left_view(page: str, study: str | None) -> Parameters:
     """The parameters of a link to the page as its reader left it, with this study."""
     left: Parameters = st.session_state.get(_LEFT, {}).get(page, {})
     dropped = {url_params.JOB.key, *url_params.NOT_IN_NAVIGATION}
-    if left.get(url_params.JOB.key) != ([study] if study else None):
+    of_link = "".join(left.get(url_params.JOB.key, ()))
+    if url_params.job_id_of(of_link) != url_params.job_id_of(study or ""):
         dropped |= url_params.OF_STUDY
     rest = {key: values for key, values in left.items() if key not in dropped}
     return ({url_params.JOB.key: [study]} if study else {}) | rest
@@ -119,7 +120,7 @@ def record(key: str, value: str | Sequence[str] | None) -> None:
 
 
 def seed(key: str, read: Callable[[str], Any], default: Any) -> None:
-    """Before a widget that is not made here: set it to what the URL says. `read` may raise ValueError."""
+    """Set a widget that the caller makes to the value in the URL. `read` may raise ValueError."""
     if key not in st.session_state:
         try:
             text = st.query_params.get(key)
@@ -139,16 +140,21 @@ def is_study_changed() -> bool:
 
 def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
     """The chosen option; the first one if the link has no value, or one that no longer exists."""
-    wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
-    option = find_option(wanted, options)
-    if wanted and option is None:
-        _note_missing(param, wanted)
-    st.session_state[param.key] = option or options[0]
+    _set_option(param, options)
     chosen: str = st.selectbox(
         param.label, list(options), key=param.key, on_change=forget_missing, args=(param,), help=help_text
     )
     record_option(param, chosen, options, is_default=chosen == options[0])
     return chosen
+
+
+def _set_option(param: Param, options: Sequence[str]) -> None:
+    """Set the widget to the option of the reader or the link, or to the first one."""
+    wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
+    option = find_option(wanted, options)
+    if wanted and option is None:
+        _note_missing(param, wanted)
+    st.session_state[param.key] = option or options[0]
 
 
 def record_option(param: Param, chosen: str, options: Sequence[str], *, is_default: bool = False) -> None:
@@ -274,10 +280,7 @@ def forget_missing(param: Param) -> None:
 def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
     """Tabs of which only the open one is drawn. `parts`: the function that draws each tab, by its name."""
     names = list(parts)
-    wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
-    if wanted and wanted not in names:
-        _note_missing(param, wanted)
-    st.session_state[param.key] = wanted if wanted in names else names[0]
+    _set_option(param, names)
     tabs = st.tabs(names, key=param.key, on_change=lambda: forget_missing(param))
     record(param.key, None if st.session_state[param.key] == names[0] else st.session_state[param.key])
     report_missing(param)

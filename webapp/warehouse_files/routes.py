@@ -42,7 +42,7 @@ class Readers:
         self._digests: dict[bytes, str] = {}
 
     def reading(self, request: Request) -> str | None:
-        """The snapshot from which a range is wanted; None at a first look."""
+        """The snapshot of a range request; None for a first request."""
         is_range = request.method == "GET" and "range" in request.headers
         return self._digests.get(_reader(request)) if is_range else None
 
@@ -53,7 +53,7 @@ class Readers:
 
 
 def _reader(request: Request) -> bytes:
-    """A digest of what tells readers apart, which is as long as they like."""
+    """Return a digest of what identifies the reader."""
     named = (request.headers.get(name, "") for name in ("authorization", "cookie", "user-agent"))
     parts = (request.client.host if request.client else "", request.url.query, *named)
     return hashlib.sha256("\0".join(parts).encode()).digest()

@@ -26,16 +26,12 @@ VLLM = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=(), fl
     ("capability", "fits"),
     [((9, 0), True), ((8, 6), True), ((7, 5), False), ((10, 3), True), ((12, 0), True), ((11, 0), True)],
 )
-def test_code_runs_on_its_own_major_version_and_ptx_on_what_is_newer(
-    capability: tuple[int, int], *, fits: bool
-) -> None:
+def test_code_runs_on_its_major_version_and_ptx_on_newer_ones(capability: tuple[int, int], *, fits: bool) -> None:
     assert runs(BUILD, *capability) is fits
 
 
 @given(st.tuples(st.integers(5, 12), st.integers(0, 9)), st.tuples(st.integers(5, 12), st.integers(0, 9)))
-def test_code_of_a_kind_runs_nowhere_else_and_ptx_wherever_machine_code_does(
-    built: tuple[int, int], gpu: tuple[int, int]
-) -> None:
+def test_code_of_one_kind_runs_nowhere_else(built: tuple[int, int], gpu: tuple[int, int]) -> None:
     name = f"{built[0]}{built[1]}"
     assert runs(Build("12.8", (f"sm_{name}a",)), *gpu) is (built == gpu)
     machine_code, ptx = (runs(Build("12.8", (f"{form}_{name}",)), *gpu) for form in ("sm", "compute"))
@@ -43,7 +39,7 @@ def test_code_of_a_kind_runs_nowhere_else_and_ptx_wherever_machine_code_does(
     assert machine_code is (gpu >= built and gpu[0] == built[0])
 
 
-def test_a_build_a_driver_and_gpus_that_fit_are_said_with_their_versions() -> None:
+def test_a_fitting_build_and_driver_are_shown_with_their_versions() -> None:
     fine = judged("vllm: build", BUILD, has_gpus=True, driver=13_000, kinds=H200)
     assert fine.ok
     assert fine.found == "built for CUDA 12.8, the driver knows 13.0; it was built for NVIDIA H200 (sm_90)"
@@ -64,7 +60,7 @@ def test_what_does_not_fit_says_what_to_do() -> None:
 
 
 @pytest.mark.engine
-def test_the_installed_engine_is_asked_and_a_host_with_gpus_is_told_of_its_cpu_build(library: Install) -> None:  # noqa: F811
+def test_a_cpu_build_on_a_host_with_gpus_is_reported(library: Install) -> None:  # noqa: F811
     (here,) = builds.fits(Settings(), [VLLM])
     assert (here.what, here.ok, here.found) == ("vllm: build", True, "no CUDA: a build for processors")
     library(EightGpus())
@@ -101,7 +97,7 @@ def slot(number: int, processors: range, *gpus: int) -> Slot:
     return Slot(number, gpus, tuple(processors))
 
 
-def test_slots_lie_in_the_node_of_their_gpus_or_it_is_said_which_do_not() -> None:
+def test_slots_outside_the_node_of_their_gpus_are_named() -> None:
     near = Topology(near={0: TWO_NODES[0], 1: TWO_NODES[1]})
     halves = [slot(1, range(4), 0), slot(2, range(4, 8), 1)]
     assert across(halves, TWO_NODES, near).found == "2 nodes, 2 slots; each within one"

@@ -26,7 +26,7 @@ def found(nvml: StandInNvml, install: Install) -> dict[str, Finding]:
     return {finding.what: finding for finding in gpus.energy(lambda _s: time.sleep(0.004))}
 
 
-def test_power_integrates_to_the_drivers_counter_and_a_gpu_without_one_says_so(library: Install) -> None:  # noqa: F811
+def test_power_integrates_to_the_drivers_counter_where_there_is_one(library: Install) -> None:  # noqa: F811
     by_what = found(StandInNvml(), library)
     assert all(finding.ok for finding in by_what.values())
     assert "the driver's counter" in by_what["GPU 0: energy"].found

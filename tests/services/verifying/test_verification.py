@@ -47,7 +47,7 @@ def findings(invalid: dict[str, str] | None = None, **changed: dict[str, Any]) -
     return {finding.what: finding for finding in judged(ENGINES, TARGET, pd.DataFrame(runs), against, "the-job")}
 
 
-def test_every_engine_and_each_method_that_the_reference_models_suffice_for_is_measured() -> None:
+def test_every_engine_and_method_of_the_reference_models_is_measured() -> None:
     assert ARMS == [
         "vllm: no draft",
         "vllm: no draft again",
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_found_with_what_to_do(arm: str, change: Any, what: str
     assert all(finding.remedy for finding in wrong.values())
 
 
-def test_a_run_that_a_check_finds_invalid_is_named_with_the_checks_words() -> None:
+def test_an_invalid_run_is_named_with_the_checks_words() -> None:
     by_what = findings(invalid={"older: no draft": "the client was late"})
     assert (by_what["engine older"].ok, by_what["engine older"].found) == (False, "the client was late")
 

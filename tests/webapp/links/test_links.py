@@ -44,7 +44,7 @@ def previews(html: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in re.findall(r'<meta property="(og:\S+)" content="([^"]*)">', html)}
 
 
-def test_a_study_is_shown_with_its_answer_and_figures_to_whoever_has_the_link(lab: Lab) -> None:
+def test_a_linked_study_is_shown_with_its_answer_and_figures(lab: Lab) -> None:
     answer = lab.browser.get(lab.link(Kind.STUDY, lab.home.three_arms))
     assert answer.status_code == 200
     seen = text_of(answer.text)
@@ -68,7 +68,7 @@ def test_a_preview_has_title_answer_and_picture_without_any_script(lab: Lab) -> 
     assert (picture.headers["content-type"], picture.content[:6]) == ("image/png", PNG)
 
 
-def test_a_run_is_shown_with_its_numbers_and_without_what_was_asked_and_answered(lab: Lab) -> None:
+def test_a_linked_run_is_shown_with_numbers_and_without_texts(lab: Lab) -> None:
     runs = published_data.results(lab.home.one_repeat)
     run_id = str(runs["run_id"].iloc[0])
     html = lab.browser.get(lab.link(Kind.RUN, run_id)).text
@@ -128,7 +128,7 @@ def test_nothing_else_answers_to_the_link(lab: Lab, board: str) -> None:
     assert lab.browser.get("/api/v1/me", headers=bearer).status_code == 401
 
 
-def test_a_link_that_is_none_was_ended_or_shows_what_is_gone_says_so(lab: Lab, board: str) -> None:
+def test_an_unknown_or_ended_link_says_so(lab: Lab, board: str) -> None:
     path = lab.link(Kind.DASHBOARD, board)
     assert lab.browser.get(path).status_code == 200
     (link, *_) = shared_links.all_links(lab.database, "vera")
@@ -157,7 +157,7 @@ def test_where_sharing_is_off_no_link_works(lab: Lab, monkeypatch: pytest.Monkey
     assert lab.browser.get(path).status_code == 404
 
 
-def test_only_chosen_sites_may_show_it_in_a_frame_and_only_if_the_link_says_so(lab: Lab) -> None:
+def test_only_chosen_sites_frame_it_and_only_by_the_link(lab: Lab) -> None:
     path = lab.link(Kind.STUDY, lab.home.three_arms)
     plain, embedded = lab.browser.get(path), lab.browser.get(f"{path}?embed=true")
     assert "frame-ancestors 'none'" in plain.headers["content-security-policy"]

@@ -19,7 +19,7 @@ from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
 from warehouse.ingest.service import ingest_all
 from webapp.pages.external_results import data, page
-from webapp.shared import published_data, study_bar, url_params
+from webapp.shared import published_data, study_picker, url_params
 from webapp.shared.text import literal
 
 FILE = SAMPLES / "vllm-bench" / "spec-code-c4.json"
@@ -87,7 +87,7 @@ def test_runs_of_another_drafthouse_say_who_imported_them_and_are_no_default(
     shown = words(open_page("run", job=url_params.job_label("small", imported)))
     assert "Not measured here, but imported from a folder that another Drafthouse exported" in shown
     assert "sue" in shown
-    assert "ours" in str(study_bar.default_study(published_data.studies_with_results()))
+    assert "ours" in str(study_picker.default_study(published_data.studies_with_results()))
     click(app, "Remove")
     ingest_all(settings)
     assert ask(settings, "select distinct job_id from runs") == [("ours",)]

@@ -89,9 +89,7 @@ def test_headers_without_end_are_not_read_to_their_end(port: int) -> None:
     assert answers(port)
 
 
-def test_where_there_are_too_many_the_silent_ones_of_one_address_go_first(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_too_many_connections_one_addresss_silent_ones_go_first(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Connection, "most", 20)
     with ExitStack() as stack:
         alone = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60, source_address=("127.0.0.2", 0)))

@@ -35,7 +35,7 @@ def test_scripts_run_one_after_the_other_and_all_of_them_run() -> None:
     assert most == 1
 
 
-def test_a_page_that_waits_for_something_else_does_not_keep_the_next_one_waiting() -> None:
+def test_a_page_that_waits_does_not_hold_up_the_next() -> None:
     scripts, answered, begun = ScriptLock(0.05), threading.Event(), threading.Event()
 
     def waits() -> None:

@@ -48,7 +48,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
 
 
 @pytest.mark.parametrize(("on", "expected"), [("", "SafeSessionState"), ("session_turns", "TurnState")])
-def test_a_server_imports_every_page_first_and_takes_turns_where_that_is_on(on: str, expected: str) -> None:
+def test_a_server_imports_every_page_first_and_takes_turns(on: str, expected: str) -> None:
     ended = subprocess.run(
         (sys.executable, "-c", SERVER),
         cwd=REPOSITORY,
@@ -102,7 +102,7 @@ def test_pages_are_streamlits_own_where_index_html_is_off(monkeypatch: pytest.Mo
         workarounds.enabled.cache_clear()
 
 
-def test_the_root_leads_to_the_first_page_with_the_parameters_of_the_link() -> None:
+def test_the_root_leads_to_the_first_page_with_its_parameters() -> None:
     root = TestClient(Starlette(routes=asgi.routes()), follow_redirects=False).get("/?job=demo")
     assert (root.status_code, root.headers["location"]) == (307, "home?job=demo")
     followed = TestClient(Starlette(routes=asgi.routes())).get("/")

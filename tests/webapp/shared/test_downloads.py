@@ -53,7 +53,7 @@ def test_a_picture_has_the_ground_of_its_mode(mode: Mode) -> None:
     assert corner == tuple(bytes.fromhex(INKS[mode].ground.removeprefix("#")))
 
 
-def test_a_table_as_csv_tells_what_it_is_and_is_read_by_pandas_and_duckdb(tmp_path: Path) -> None:
+def test_pandas_and_duckdb_read_a_table_as_csv_with_its_description(tmp_path: Path) -> None:
     rows = figure().rows
     path = tmp_path / "rows.csv"
     path.write_bytes(downloads.csv(rows, TOLD))

@@ -69,7 +69,7 @@ def test_a_new_publication_is_queried_anew(warehouse: Path) -> None:
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_a_query_has_a_connection_and_is_cached_by_the_arguments_without_underscore() -> None:
+def test_a_query_is_cached_by_the_arguments_without_underscore() -> None:
     queried = []
 
     @published_query()
@@ -83,7 +83,7 @@ def test_a_query_has_a_connection_and_is_cached_by_the_arguments_without_undersc
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_the_questions_of_a_page_share_a_connection_that_ends_with_the_page() -> None:
+def test_queries_of_a_page_share_a_connection_that_ends_with_it() -> None:
     @published_query()
     def connection_for(connection: duckdb.DuckDBPyConnection, question: int) -> duckdb.DuckDBPyConnection:
         assert connection.execute("select ?", [question]).fetchone() == (question,)

@@ -58,7 +58,7 @@ def test_numbers_of_unknown_meaning_have_three_digits_and_whole_ones_no_decimals
     assert ".000000" not in html
 
 
-def test_what_is_the_same_in_all_rows_is_said_once_unless_it_was_measured() -> None:
+def test_equal_unmeasured_values_of_all_rows_are_shown_once() -> None:
     frame = pd.DataFrame({"arm": ["a", "b"], "k": [3.0, 3.0], "is_valid": [True, True], "ratio": [1.5, 1.5]})
     config = columns("arm", "k", "is_valid", "ratio")
     assert same_in_all(frame, config) == {"k": ("Draft tokens k", "3"), "is_valid": ("Valid", "yes")}

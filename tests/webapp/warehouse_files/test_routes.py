@@ -101,7 +101,7 @@ def publish(master: Master) -> None:
     master.prepare()
 
 
-def test_latest_leads_to_a_file_with_ranges_and_a_tag_that_never_changes(lab: Served) -> None:
+def test_latest_leads_to_an_immutable_file_with_ranges(lab: Served) -> None:
     whole = lab.settings.warehouse_file.read_bytes()
     digest = hashlib.sha256(whole).hexdigest()
     for path in ("/warehouse/latest", "/warehouse/latest.duckdb", f"/warehouse/{digest}.duckdb"):
@@ -162,7 +162,7 @@ def test_no_reader_of_ranges_sees_two_states_while_the_lab_publishes(
 
 
 @pytest.mark.parametrize("name", ["latest.duckdb", "digest"])
-def test_duckdb_attaches_it_with_a_bearer_secret_and_sees_one_state_over_many_publishes(lab: Served, name: str) -> None:
+def test_duckdb_attaches_it_and_sees_one_state_over_many_publishes(lab: Served, name: str) -> None:
     assert HTTPFS.is_dir(), "DuckDB's httpfs is missing: run `make install-test`"
     with closing(Master(lab.settings.master_file, lab.settings.warehouse_file)) as master:
         publish(master)

@@ -11,8 +11,8 @@ from access.web.gate import gate
 from lab.roles import Change
 from webapp.pages.account import links, password, tokens, users
 from webapp.shared import url_params, url_widgets
+from webapp.shared.dialogs import LINKS_TAB
 from webapp.shared.errors import show_user_errors
-from webapp.shared.share_dialog import LINKS_TAB
 from webapp.shared.text import literal
 
 

@@ -21,10 +21,10 @@ from warehouse.app_db.pins import Pin
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards import arranging, html_export, render_pins, variables
 from webapp.pages.dashboards.render_pins import RenderedPin
-from webapp.shared import downloads, published_data, share_dialog, undo_banner
+from webapp.shared import dialogs, downloads, published_data, undo_banner
+from webapp.shared.dialogs import choose_moment
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
-from webapp.shared.pin_dialog import choose_moment
 from webapp.shared.tables import written
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import DASHBOARD, FULL, View, page_file
@@ -117,7 +117,7 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
             is_edited = not is_full and _show_switches(dashboard)
             _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
-                share_dialog.show(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
+                dialogs.show_share_menu(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
                 _show_duplicate(dashboard)
                 html_export.show_button(dashboard, shown, _link(dashboard))
     return is_edited

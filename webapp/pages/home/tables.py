@@ -17,8 +17,7 @@ from warehouse.queries.comparing import headlines as queries
 from warehouse.queries.comparing.headlines import ArmHeadline, Headline
 from webapp.shared import published_data
 from webapp.shared.columns import MINUTE, Column, columns
-from webapp.shared.run_counts import RunCounts
-from webapp.shared.text import duration, literal, moment
+from webapp.shared.text import RunCounts, duration, literal, moment
 from webapp.shared.verdicts.tables import SIGNS
 
 #: Studies in the table of finished ones.

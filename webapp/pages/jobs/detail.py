@@ -14,9 +14,9 @@ from lab.roles import Change
 from lab.study.parsing import study_to_toml
 from webapp.pages.jobs import runs
 from webapp.shared import published_data, url_params
+from webapp.shared.cards import show_badge
 from webapp.shared.columns import SECOND, Column, columns
 from webapp.shared.errors import show_user_errors
-from webapp.shared.job_badge import show_badge
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import page_file
 from webapp.shared.verdicts.answers import FROM_JOB

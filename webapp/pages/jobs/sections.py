@@ -18,9 +18,9 @@ from lab.metrics.number_format import number
 from lab.roles import Change
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
+from webapp.shared.cards import BADGES, show_badge
 from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.errors import show_user_errors
-from webapp.shared.job_badge import BADGES, show_badge
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
 

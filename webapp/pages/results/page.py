@@ -17,7 +17,7 @@ from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.charts import panels
 from webapp.charts.results import BY_LABEL
 from webapp.pages.results import figures, tables
-from webapp.shared import published_data, share_dialog, study_picker, url_params, url_widgets
+from webapp.shared import dialogs, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
@@ -54,7 +54,7 @@ def show_page() -> None:
 
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
     with share_column, st.container(horizontal_alignment="right"):
-        share_dialog.show(Kind.STUDY, job_id, _name(runs), urljoin(st.context.url or "", view.link))
+        dialogs.show_share_menu(Kind.STUDY, job_id, _name(runs), urljoin(st.context.url or "", view.link))
     answers.show(job_id, measure.name)
     if claimed is not None and compared is not None:
         st.info(literal(tables.claim_sentence(claimed, _of_category(compared, category))), icon=":material/gavel:")

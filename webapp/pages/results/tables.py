@@ -18,8 +18,7 @@ from lab.metrics.number_format import bounds, times
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
 from webapp.shared.columns import columns, of_metric
-from webapp.shared.run_counts import RunCounts
-from webapp.shared.text import count
+from webapp.shared.text import RunCounts, count
 from webapp.shared.verdicts.tables import SIGNS
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]

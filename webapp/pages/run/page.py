@@ -19,7 +19,7 @@ from lab.metrics.number_format import number
 from warehouse.bundles.engine_log import read_tail
 from warehouse.bundles.run_bundle import LOG_FILE, bundle_folder
 from webapp.pages.run import figures
-from webapp.shared import downloads, published_data, share_dialog, study_picker, url_params, url_widgets
+from webapp.shared import dialogs, downloads, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
@@ -71,7 +71,7 @@ def show_page() -> None:
     show_head(run)
     show_summary(run)
     view = View("run", {"job": (job_id,), "run": (run_id,)})
-    share_dialog.show(Kind.RUN, run_id, _what(run), urljoin(st.context.url or "", view.link))
+    dialogs.show_share_menu(Kind.RUN, run_id, _what(run), urljoin(st.context.url or "", view.link))
     show_charts(view)
     show(run, view)
 

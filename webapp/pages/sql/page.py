@@ -18,7 +18,7 @@ from webapp.charts.custom import ChartSpec
 from webapp.pages.sql import assistant, data, figures, state
 from webapp.pages.sql.data import Answer
 from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
-from webapp.shared import pin_dialog, published_data
+from webapp.shared import dialogs, published_data
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
@@ -219,7 +219,7 @@ def _show_table(frame: pd.DataFrame, query: Query, view_id: str) -> None:
     """`view_id` is empty for a query that is not saved."""
     title, view = figures.title_of(query.sql, view_id), _view(view_id)
     show_table(frame, {}, title, view, "answer")
-    pin_dialog.show_button(title, view, figures.TABLE, "Pin the table")
+    dialogs.show_pin_button(title, view, figures.TABLE, "Pin the table")
 
 
 def _view(view_id: str) -> View:

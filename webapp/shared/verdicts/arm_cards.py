@@ -1,4 +1,4 @@
-"""Cards that say of each arm what its cells say together: the geometric mean of their ratios, with its verdict."""
+"""A card for each arm: the geometric mean of its cells' ratios, with its verdict."""
 
 from __future__ import annotations
 

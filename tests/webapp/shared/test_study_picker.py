@@ -10,9 +10,7 @@ from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
 
 
-def test_the_newest_study_with_valid_runs_is_shown_and_a_newer_one_that_failed_is_named_with_its_reason(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_the_newest_valid_study_is_shown_and_a_newer_failure_named(open_page: OpenPage, settings: Settings) -> None:
     good = measure_study(settings, study(name="demo"))
     invalid = measure_study(settings, study(name="demo", repeats=2), failing="no draft")
     everything_failed = measure_study(settings, study(name="all failed", arms=[{"name": "x"}]), failing="x")
