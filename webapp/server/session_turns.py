@@ -7,22 +7,19 @@ a busy machine clicks and texts were lost so: of a click right after a text, the
 
 from __future__ import annotations
 
-import copy
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime import state as runtime_state
 from streamlit.runtime.scriptrunner import script_runner
-from streamlit.runtime.state.query_params import QueryParams
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.runtime.state.session_state import SessionState
 
 
 class SharedState(SessionState):
-    """The state of a session, shared by its runners."""
+    """The state of a session, with what its runners have to know of each other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +29,7 @@ class SharedState(SessionState):
 
 
 class TurnState(SafeSessionState):
-    """One runner's view of the shared state. Runners are numbered in the order of what the visitor did."""
+    """One runner's way to the shared state. Runners are numbered in the order of what the visitor did."""
 
     _state: SharedState
     _number: int
@@ -48,12 +45,6 @@ class TurnState(SafeSessionState):
         for name, value in own.items():  # plain assignment would be an entry of the state
             object.__setattr__(self, name, value)
 
-    @contextmanager
-    def query_params(self) -> Iterator[QueryParams]:
-        """Give a run that was replaced a copy: it may begin late, and would set the newer run's URL to its own."""
-        with super().query_params() as shared:
-            yield shared if self._state.runners == self._number else copy.deepcopy(shared)
-
     def _yield(self) -> None:
         if not self._is_setting:
             self._interrupt()
@@ -66,9 +57,9 @@ class TurnState(SafeSessionState):
         replay_trigger_values: Mapping[str, Any] | None = None,
         is_history_navigation: bool = False,
     ) -> None:
-        """Set the widgets and finish their callbacks, also if a newer run waits already.
+        """Set the widgets and call their callbacks to their end, also if a newer run waits already.
 
-        A stopped run that begins after a newer one ends here.
+        A run that comes after a newer one ends here, if it was stopped.
         """
         with self._lock:
             if self._state.last_set > self._number:
@@ -86,7 +77,7 @@ class TurnState(SafeSessionState):
                 object.__setattr__(self, "_is_setting", False)
 
     def on_script_finished(self, widget_ids_this_run: frozenset[str], *, remove_stale_widgets: bool = True) -> None:
-        """Leave the state to the newer run, if there is one: a replaced run has seen only some widgets."""
+        """A run that was replaced knows only the widgets that it came to, and leaves the state to the newer one."""
         with self._lock:
             if self._state.last_set <= self._number:
                 is_newest = self._state.runners == self._number
@@ -94,7 +85,7 @@ class TurnState(SafeSessionState):
 
 
 def take_turns() -> None:
-    """Replace the classes for all sessions that begin from now on."""
+    """For all sessions that begin from now on."""
     for module, name, ours in (
         (runtime_state, "SessionState", SharedState),
         (script_runner, "SafeSessionState", TurnState),

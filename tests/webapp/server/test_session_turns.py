@@ -63,7 +63,7 @@ def test_a_click_reaches_its_callback_although_a_newer_run_waits() -> None:
         runner["text"]
 
 
-def test_a_replaced_run_takes_back_no_click_and_drops_no_widget() -> None:
+def test_a_run_that_was_replaced_neither_takes_back_a_click_nor_drops_what_it_did_not_come_to() -> None:
     state = session(lambda: None)
     older, newer = TurnState(state, lambda: None), TurnState(state, lambda: None)
     begin(older, sent(text="a"))
@@ -90,16 +90,6 @@ def test_a_run_that_comes_after_a_newer_one_ends_and_changes_nothing() -> None:
     with pytest.raises(StopException):
         begin(older, sent(text="old"))
     assert newer[FIELD] == "new"
-
-
-def test_a_run_that_begins_late_leaves_the_url_of_a_newer_one() -> None:
-    state = session(lambda: None)
-    older, newer = TurnState(state, lambda: None), TurnState(state, lambda: None)
-    for runner, asked in ((newer, "category=code"), (older, "job=1")):
-        with runner.query_params() as parameters:
-            parameters.populate_from_query_string(asked)
-    with newer.query_params() as parameters:
-        assert dict(parameters) == {"category": "code"}
 
 
 def test_sessions_and_runners_of_streamlit_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
