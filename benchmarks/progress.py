@@ -43,7 +43,7 @@ from workers.job_progress import JobStatus
 from workers.load.client import RequestParams, open_session
 from workers.load.connections import Connections
 from workers.load.driver import LoadResult, OnProgress, drive
-from workers.probes.telemetry import probes_of
+from workers.probes.window_probes import probing
 
 _WORKER = "benchmark"
 _TIMEOUT_S = 600.0
@@ -89,18 +89,20 @@ class Windows:
     async def _window(self, on_progress: OnProgress | None, *, probed: bool) -> LoadResult:
         study, endpoint = self.job.study, self.engine.command.endpoint
         params = RequestParams(study.sampling, WORKLOAD.output_tokens, ignore_eos=True, timeout_s=_TIMEOUT_S)
-        async with open_session(endpoint) as session, Connections() as connections:
-            beside = (await probes_of(self.engine, session)).watching() if probed else nullcontext()
-            async with beside:
-                return await drive(
-                    connections,
-                    endpoint,
-                    self.prompts,
-                    load=LOAD,
-                    params=params,
-                    seed=study.seed,
-                    on_progress=on_progress,
-                )
+        async with (
+            open_session(endpoint) as session,
+            Connections() as connections,
+            probing(self.engine, session, {}) if probed else nullcontext(),
+        ):
+            return await drive(
+                connections,
+                endpoint,
+                self.prompts,
+                load=LOAD,
+                params=params,
+                seed=study.seed,
+                on_progress=on_progress,
+            )
 
 
 def run(settings: Settings, repeats: int) -> None:

@@ -128,7 +128,7 @@ def _sweep_arguments(settings: Settings, study: Study, folder: Path) -> list[str
     bench += ["--base-url", serve.endpoint.base_url]
     loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in study.loads]
     return [
-        *("--serve-cmd", shlex.join(serve.words), "--bench-cmd", shlex.join(bench)),
+        *("--serve-cmd", shlex.join(serve.argv), "--bench-cmd", shlex.join(bench)),
         *("--serve-params", _write(folder / "arms.json", [arm_parameters(settings, arm) for arm in study.arms])),
         *("--bench-params", _write(folder / "loads.json", loads)),
         *("--num-runs", str(study.repeats), "--output-dir", str(folder)),

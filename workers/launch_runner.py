@@ -102,7 +102,7 @@ class LaunchRunner:
             self.recorder.bundles.await_room()
             engine = self._engines[run.arm.name]
             if (running := self._ensure_up(engine, [run])) is None:
-                self.recorder.unmeasured(launch, run, engine.command, engine.why_gone)
+                self.recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             else:
                 self._measure_and_record(launch, engine, running, run)
 
@@ -158,7 +158,7 @@ class LaunchRunner:
         if self._has_started or recorder.status.runs_done > recorder.status.runs_failed or launch is None:
             return
         if start_failure.for_every_arm(recorder.job.study, engine.arm, engine.why_gone):
-            recorder.unmeasured(launch, run, engine.command, engine.why_gone)
+            recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             raise UserError(start_failure.sentence(engine.arm, engine.why_gone))
 
     def _start(
@@ -215,8 +215,8 @@ class LaunchRunner:
         measured = self._with_unit_tests(run, measured)
         engine.has_measured |= measured.error is None
         idle_before_s = None if engine.last_end_s is None else measured.warmup_began_s - engine.last_end_s
-        self.recorder.measured(launch, run, running, measured, idle_before_s)
-        engine.last_end_s = measured.ended_s
+        self.recorder.record(launch, run, running, measured, idle_before_s)
+        engine.last_end_s = measured.probes.ended_s
         if measured.engine_died:
             engine.why_gone = measured.error or ""
             engine.stop(_STOP_GRACE_S)
@@ -240,8 +240,8 @@ class LaunchRunner:
                     warmed=warmed,
                 )
             )
-        if measured.error is None and measured.ended_s is not None:
-            recorder.status.forecast.saw_run(run, measured.ended_s - measured.warmup_began_s)
+        if measured.error is None and measured.probes.ended_s is not None:
+            recorder.status.forecast.saw_run(run, measured.probes.ended_s - measured.warmup_began_s)
         return measured
 
     def _with_unit_tests(self, run: PlannedRun, measured: Measured) -> Measured:

@@ -50,7 +50,7 @@ def describe_environment(
         drafthouse_revision=_revision(),
         engine=arm.engine,
         engine_version=running.version if running else None,
-        command=command.words if command else (),
+        command=command.argv if command else (),
         environment=command.shown_environment if command else {},
         effective_config=running.effective_config if running else {},
         target_path=model_path(settings.models_dir, study.target),

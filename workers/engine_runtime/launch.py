@@ -47,12 +47,12 @@ Process = EngineProcess | NoProcess
 
 @dataclass(frozen=True)
 class Command:
-    """How an engine is started and where it will listen. Without words it is a server that is already running.
+    """How an engine is started and where it will listen. Without `argv` it is a server that is already running.
 
     `secret_environment` has its key, and is neither stored nor shown.
     """
 
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     profile: Profile
     own_environment: dict[str, str]
     endpoint: Endpoint
@@ -106,9 +106,9 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     own = slot_environment(slot) | profile_environment(settings, profile, study, arm)
     refuse_outside_slot(slot, study, arm, whole_environment(settings.engines_dir, profile, own))
     takes = capabilities(settings, arm.engine).takes
-    port, words, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
+    port, argv, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
     return Command(
-        words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix(""), takes=takes),
+        argv=argv + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix(""), takes=takes),
         profile=profile,
         own_environment=own,
         endpoint=Endpoint(
@@ -152,7 +152,7 @@ async def start_engine(
             environment = environment_for(user, settings.home, environment)
             let_through(user, settings.home, settings.models_dir, log.with_suffix(""), key_folder(settings.home))
         began_s = time.monotonic()
-        running = process.start(command.words, environment, command.log, settings.home / "engines", user=user)
+        running = process.start(command.argv, environment, command.log, settings.home / "engines", user=user)
         started(command, running)
         try:
             async with asyncio.timeout(settings.engine_start_timeout_s):
