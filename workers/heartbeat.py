@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -17,7 +18,6 @@ from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, DrafthouseError
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
-from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -25,6 +25,8 @@ T = TypeVar("T")
 #: A cancelled job must end within 2 s: half a second to learn of it, half a second of grace for the engine.
 _BEAT_EVERY_S = 0.5
 _ASK_AGAIN_AFTER_S = 0.5
+#: EX_SOFTWARE of sysexits.h: an error of the program itself.
+EXIT_STATUS = 70
 
 
 class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
@@ -142,3 +144,22 @@ class Heartbeat:
             if self._over.wait(left_s):
                 return
         self.stop(LeaseLost(f"the job table did not answer for {self._lease_s:g} s"))
+
+
+def vital_thread(name: str, work: Callable[[], None]) -> threading.Thread:
+    """Return a thread that ends the process, with the traceback in its log, if `work` fails.
+
+    A worker without its heartbeat would lose its lease and measure beside its successor; one without its polls would
+    look alive and take no job. An ended process is started again by `drafthouse up`, or by the container's restart
+    policy, and the job goes on from its bundles.
+    """
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException:
+            logger.critical("the thread %r failed, so this process ends", name, exc_info=True)
+            logging.shutdown()
+            os._exit(EXIT_STATUS)  # sys.exit would end this thread alone
+
+    return threading.Thread(target=run, name=name, daemon=True)

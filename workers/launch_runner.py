@@ -24,7 +24,7 @@ from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime import start_failure
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
-from workers.engine_runtime.room import largest_bytes, refuse_without_room, while_there_is_room
+from workers.engine_runtime.memory_check import largest_bytes, refuse_without_memory, while_memory_lasts
 from workers.heartbeat import Heartbeat
 from workers.os_errors import named_os_errors
 from workers.probes.nvml import gpus
@@ -39,9 +39,9 @@ _STOP_GRACE_S = 10.0
 _HASTY_STOP_GRACE_S = 0.5
 #: A window waits at most this long for the ingester, and as long again for an ingestion that does not end.
 _PATIENCE_S = 5.0
-_LOOK_EVERY_S = 0.02
+_POLL_EVERY_S = 0.02
 #: Numbers of engines' logs that each slot has of a job that several share: more than arms of a study.
-_PLACES_OF_A_SLOT = 1000
+_LOGS_OF_A_SLOT = 1000
 T = TypeVar("T")
 
 
@@ -50,7 +50,7 @@ class _ArmEngine:
     """The engine of one arm of the current launch. `starts` counts those since `measure` was called."""
 
     arm: Arm
-    place: int  # among the arms of the launch
+    number: int  # among the arms of the launch, as its log has it
     command: Command | None = None
     process: Process | None = None
     running: RunningEngine | None = None
@@ -114,8 +114,8 @@ class LaunchRunner:
             self._engine_bytes = largest_bytes(self._processes())
         self._stop(over, _STOP_GRACE_S)
         for arm in launch.arms:
-            taken = {engine.place for engine in self._engines.values()}
-            free = next(place for place in itertools.count() if place not in taken)
+            taken = {engine.number for engine in self._engines.values()}
+            free = next(number for number in itertools.count() if number not in taken)
             engine = self._engines.setdefault(arm.name, _ArmEngine(arm, free))
             engine.starts = 0 if engine.running is None else 1
         self._launch = launch
@@ -150,9 +150,9 @@ class LaunchRunner:
                 engine.stop(_STOP_GRACE_S)
         for engine in engines:
             if engine.running is None:
-                self._raise_if_hopeless(engine, runs[engine.arm.name][0])
+                self._refuse_to_go_on(engine, runs[engine.arm.name][0])
 
-    def _raise_if_hopeless(self, engine: _ArmEngine, run: PlannedRun) -> None:
+    def _refuse_to_go_on(self, engine: _ArmEngine, run: PlannedRun) -> None:
         """Record one failed run and raise UserError if no other arm can start either, and none has so far."""
         recorder, launch = self.recorder, self._launch
         if self._has_started or recorder.status.runs_done > recorder.status.runs_failed or launch is None:
@@ -170,12 +170,12 @@ class LaunchRunner:
         for engine in engines:
             recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
             self._refuse_lost_role(engine.arm)
-        refuse_without_room(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
+        refuse_without_memory(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
         names = ", ".join(repr(engine.arm.name) for engine in engines)
         with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
             starts = _all(self._started(engine) for engine in engines)
             is_known = len(engines) == 1 or self._engine_bytes or self._processes()
-            started = self.heartbeat.run(starts if is_known else while_there_is_room(starts))
+            started = self.heartbeat.run(starts if is_known else while_memory_lasts(starts))
         for engine, each in zip(engines, started, strict=True):
             if isinstance(each, RunningEngine):
                 self._has_started, engine.running = True, each
@@ -192,8 +192,8 @@ class LaunchRunner:
             engine.command, engine.process = command, process
 
         try:
-            shared = _PLACES_OF_A_SLOT * (settings.slot - 1) if job.study.spread else 0
-            log = engine_log(settings.logs_dir, job.job_id, shared + engine.place)
+            first = _LOGS_OF_A_SLOT * (settings.slot - 1) if job.study.spread else 0
+            log = engine_log(settings.logs_dir, job.job_id, first + engine.number)
             return await start_engine(settings, job.study, engine.arm, log, started)
         except EngineError as error:
             return error
@@ -281,4 +281,4 @@ async def _while(busy: Callable[[], object]) -> None:
     """Wait while it is so, but not for ever."""
     until_s = time.monotonic() + _PATIENCE_S
     while busy() and time.monotonic() < until_s:  # noqa: ASYNC110 - another process sets no event of ours
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_EVERY_S)

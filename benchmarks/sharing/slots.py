@@ -40,7 +40,7 @@ from warehouse.migrate import migrate
 
 SLOTS, BLOCKS = 3, 6
 LOAD, WORKLOAD = Load(max_concurrency=2, num_prompts=8), Workload(output_tokens=64)
-_READY_S, _LOOK_EVERY_S = 300.0, 0.05
+_READY_S, _POLL_EVERY_S = 300.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _measured(settings: Settings, study: Study, slots: int) -> Shared:
                 began_s = time.perf_counter()
                 job_id = submit(own, study, actor=local_actor())
                 while job(database, job_id).state not in FINISHED:
-                    time.sleep(_LOOK_EVERY_S)
+                    time.sleep(_POLL_EVERY_S)
                 wall_s = time.perf_counter() - began_s
             done = job(database, job_id)
         finally:
@@ -156,4 +156,4 @@ def _await_workers(started: Sequence[subprocess.Popen[bytes]], database: sa.Engi
     while len(list_workers(database)) < len(started):
         if time.monotonic() > until_s or any(worker.poll() is not None for worker in started):
             raise EngineError("a worker of part slots did not start")
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)

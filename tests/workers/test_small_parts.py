@@ -24,11 +24,10 @@ from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
 from workers import worker as worker_module
 from workers.engine_runtime.process import end_leftovers
-from workers.file_digests import weights_digest
-from workers.heartbeat import Heartbeat, WorkerStops
+from workers.heartbeat import EXIT_STATUS, Heartbeat, WorkerStops
 from workers.job_runner import run_job
 from workers.os_errors import named_os_errors
-from workers.vital_thread import EXIT_STATUS
+from workers.run_environment import weights_digest
 from workers.worker import Worker, is_dead, worker_name
 
 

@@ -15,7 +15,7 @@ from jobs.engines.profiles import KEY
 from workers.load.client import Endpoint, open_session
 
 FILE = Path(__file__).parents[1] / "engine_key" / "sitecustomize.py"
-_LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
+_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 
 def new_key() -> str:
@@ -50,7 +50,7 @@ async def answers_anybody(endpoint: Endpoint) -> bool:
     try:
         async with (
             open_session() as session,
-            session.get(f"{endpoint.base_url}/v1/models", timeout=_LOOK_TIMEOUT, allow_redirects=False) as answer,
+            session.get(f"{endpoint.base_url}/v1/models", timeout=_PAGE_TIMEOUT, allow_redirects=False) as answer,
         ):
             return answer.status not in (401, 403)
     except (aiohttp.ClientError, OSError, TimeoutError):

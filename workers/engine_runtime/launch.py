@@ -163,9 +163,13 @@ async def start_engine(
                 )
         except (EngineError, TimeoutError) as error:
             running.stop(grace_s=0.5)
-            if attempt == _PORT_ATTEMPTS or not _port_was_taken(command.log):
-                raise _did_not_start(command, error, settings.engine_start_timeout_s) from None
-            continue
+            logged = command.log.read_text(encoding="utf-8", errors="replace").lower()
+            if attempt < _PORT_ATTEMPTS and any(text in logged for text in _PORT_TAKEN):
+                continue
+            if isinstance(error, EngineError):
+                raise
+            late = f"the engine was not ready within {settings.engine_start_timeout_s:g} s"
+            raise EngineError(explained(late, command.log)) from None
         return await _running(settings, command, running, ready, time.monotonic() - began_s)
     raise AssertionError  # the last attempt returned or raised
 
@@ -198,17 +202,6 @@ def died(running: Process, log: Path) -> str | None:
         return None
     how = f"was killed by signal {status - 128}" if status > 128 else f"ended with exit status {status}"
     return explained(f"the engine {how}", log, status=status)
-
-
-def _did_not_start(command: Command, error: Exception, waited_s: float) -> EngineError:
-    if isinstance(error, EngineError):
-        return error
-    return EngineError(explained(f"the engine was not ready within {waited_s:g} s", command.log))
-
-
-def _port_was_taken(log: Path) -> bool:
-    text = log.read_text(encoding="utf-8", errors="replace").lower()
-    return any(words in text for words in _PORT_TAKEN)
 
 
 def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> Endpoint:

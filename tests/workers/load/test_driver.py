@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from lab.errors import CancelledError, UserError
+from lab.errors import UserError
 from lab.study import Load
 from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import Server
@@ -143,32 +142,14 @@ async def test_what_the_progress_callback_raises_ends_the_window(connections: Co
         await drive(connections, target, prompts(2), load=load, params=params(), seed=0, on_progress=report)
 
 
-async def cancelled_by_event(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
-    cancel.set()
-    with pytest.raises(CancelledError):
-        await running
-
-
-async def cancelled_by_task(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
+async def test_cancelling_stops_at_once(connections: Connections, server: Server) -> None:
+    load, target = Load(max_concurrency=4, num_prompts=100), Endpoint(server.base_url, "half")
+    running = asyncio.create_task(drive(connections, target, prompts(100), load=load, params=params(), seed=0))
+    await server.requests_arrived(4)
+    start_s = time.perf_counter()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
-
-@pytest.mark.parametrize("how", [cancelled_by_event, cancelled_by_task])
-async def test_cancelling_stops_at_once(
-    connections: Connections,
-    server: Server,
-    how: Callable[[asyncio.Task[LoadResult], asyncio.Event], Awaitable[None]],
-) -> None:
-    cancel = asyncio.Event()
-    load, target = Load(max_concurrency=4, num_prompts=100), Endpoint(server.base_url, "half")
-    running = asyncio.create_task(
-        drive(connections, target, prompts(100), load=load, params=params(), seed=0, cancel=cancel)
-    )
-    await server.requests_arrived(4)
-    start_s = time.perf_counter()
-    await how(running, cancel)
     assert time.perf_counter() - start_s < 60  # the answers would take minutes
     assert len(server.bodies) == 4
 
