@@ -73,7 +73,7 @@ def test_gpus_on_one_node_leave_the_processors_of_the_other_free() -> None:
     assert [str(slot) for slot in divided] == ["1: GPU 0; processors 4-5", "2: GPU 1; processors 6-7"]
 
 
-def test_where_processors_near_the_gpus_are_too_few_they_are_divided_in_order() -> None:
+def test_too_few_processors_near_the_gpus_are_divided_in_order() -> None:
     away = host([1, 1], 4)
     assert [slot.processors for slot in divide(2, (0, 1), range(4), away)] == [(0, 1), (2, 3)]
 
@@ -102,7 +102,7 @@ def test_slices_are_where_their_gpu_is(library: Install) -> None:
     assert [slot.gpus for slot in divide(3, ("MIG-1", "MIG-2", 0), range(8), known)] == [("MIG-1",), ("MIG-2",), (0,)]
 
 
-def test_a_host_that_says_nothing_of_it_is_divided_in_the_order_of_numbers(library: Install) -> None:
+def test_a_host_of_unknown_topology_is_divided_in_the_order_of_numbers(library: Install) -> None:
     library(EightGpus(without_topology=True))
     assert [slot.gpus for slot in divided_by_nvml(4)] == [(0, 1), (2, 3), (4, 5), (6, 7)]
 

@@ -41,7 +41,7 @@ def starts(file: Path) -> int:
     return len(file.read_text().splitlines())
 
 
-def test_all_engines_start_once_for_two_repeats_that_run_a_b_b_a(home: Home, tmp_path: Path) -> None:
+def test_all_engines_start_once_for_two_repeats_of_a_b_b_a(home: Home, tmp_path: Path) -> None:
     counters = {name: {"counter_file": str(tmp_path / name)} for name in ("plain", "second", "third")}
     job, runs = measured(home, arms=arms(**counters), repeats=3)
     assert (job.state, job.error) == ("done", None)
@@ -142,7 +142,7 @@ async def test_engines_that_start_together_are_given_up_before_they_fill_the_mem
     await asyncio.wait_for(was_cancelled.wait(), 120)
 
 
-def test_an_engine_that_the_memory_does_not_hold_is_refused_before_it_starts(
+def test_an_engine_that_the_memory_cannot_hold_is_refused_unstarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: EngineProcess = process.start(("sleep", "60"), {}, tmp_path / "log", tmp_path / "marks")

@@ -105,7 +105,7 @@ def test_a_redirect_is_not_followed(home: Home) -> None:
     assert "did not answer a request: HTTP 307" in (job.error or "")
 
 
-def test_a_key_that_is_not_on_the_worker_fails_the_job_with_a_sentence(home: Home) -> None:
+def test_a_key_that_is_missing_on_the_worker_fails_the_job(home: Home) -> None:
     with running() as url:
         job = worked(home, workloads=workload(home), **their_study(url))
     assert job.state == "failed"

@@ -115,7 +115,7 @@ class LinuxTimes(NamedTuple):
     guest_nice: float
 
 
-def test_a_guests_time_counts_once_and_waiting_for_a_disk_is_no_work() -> None:
+def test_a_guests_time_counts_once_and_waiting_for_a_disk_never() -> None:
     assert busy_and_all_s(LinuxTimes(10, 1, 5, 100, 20, 1, 1, 2, 3, 1)) == (20.0, 140.0)
     assert busy_and_all_s(MacTimes(10, 1, 5, 100)) == (16.0, 116.0)
 
@@ -130,7 +130,7 @@ def test_a_busy_processor_is_seen() -> None:
     assert 0 < reading.memory_used_bytes < psutil.virtual_memory().total
 
 
-def test_without_any_idle_time_the_use_is_100_percent_and_not_a_little_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_without_any_idle_time_is_100_percent_and_not_more(monkeypatch: pytest.MonkeyPatch) -> None:
     began = LinuxTimes(194.34, 39103.48, 625.43, 7026.44, 53967.97, 835.48, 312535.28, 997.14, 0.0, 0.0)
     monkeypatch.setattr(psutil, "cpu_times", lambda: began)
     host = Host()
