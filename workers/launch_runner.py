@@ -125,8 +125,8 @@ class LaunchRunner:
         imports. On a GPU each measures what others left of its memory.
         """
         missing = [engine for engine in self._engines.values() if engine.running is None and engine.starts < _STARTS]
-        for engines in [[engine] for engine in missing] if gpus() else [missing]:
-            self._ensure_all_up(engines, runs)
+        for engines in [[engine] for engine in missing] if gpus() or not missing else [missing]:
+            self._start(engines, runs)
 
     def _ensure_up(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> RunningEngine | None:
         """Start the engine if it is not up and may be started again. Return it, or None if it is not up."""
@@ -134,20 +134,33 @@ class LaunchRunner:
             engine.why_gone = died
             engine.stop(_STOP_GRACE_S)
         if engine.running is None and engine.starts < _STARTS:
-            self._ensure_all_up([engine], {engine.arm.name: for_runs})
+            self._start([engine], {engine.arm.name: for_runs})
         return engine.running
 
-    def _ensure_all_up(self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]) -> None:
+    def _start(self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]) -> None:
         """Start these engines, all at once; one that does not start says why."""
-        if not engines:
-            return
+        recorder = self.recorder
+        recorder.bundles.wait()  # the engines' logs are about to be overwritten
         for engine in engines:
             engine.starts += 1
-        errors = self._start(engines, runs)
-        for engine, error in zip(engines, errors, strict=True):
-            if error is not None:
-                engine.why_gone, engine.starts = str(error), _STARTS
+            recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
+            self._refuse_lost_role(engine.arm)
+        refuse_without_memory(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
+        names = ", ".join(repr(engine.arm.name) for engine in engines)
+        with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
+            starts = _all(self._started(engine) for engine in engines)
+            is_known = len(engines) == 1 or self._engine_bytes or self._processes()
+            started = self.heartbeat.run(starts if is_known else while_memory_lasts(starts))
+        for engine, each in zip(engines, started, strict=True):
+            if isinstance(each, EngineError):
+                engine.why_gone, engine.starts = str(each), _STARTS
                 engine.stop(_STOP_GRACE_S)
+                continue
+            self._has_started, engine.running = True, each
+            if each.start_s is not None:  # engines that start together share the host's time
+                share_s = each.start_s / len(engines)
+                engine.running = replace(each, start_s=share_s)
+                recorder.status.forecast.saw_start(share_s)
         for engine in engines:
             if engine.running is None:
                 self._refuse_to_go_on(engine, runs[engine.arm.name][0])
@@ -160,30 +173,6 @@ class LaunchRunner:
         if start_failure.for_every_arm(recorder.job.study, engine.arm, engine.why_gone):
             recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             raise UserError(start_failure.sentence(engine.arm, engine.why_gone))
-
-    def _start(
-        self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]
-    ) -> list[EngineError | None]:
-        """Return for each engine why it did not start, None for one that did."""
-        recorder = self.recorder
-        recorder.bundles.wait()  # the engines' logs are about to be overwritten
-        for engine in engines:
-            recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
-            self._refuse_lost_role(engine.arm)
-        refuse_without_memory(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
-        names = ", ".join(repr(engine.arm.name) for engine in engines)
-        with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
-            starts = _all(self._started(engine) for engine in engines)
-            is_known = len(engines) == 1 or self._engine_bytes or self._processes()
-            started = self.heartbeat.run(starts if is_known else while_memory_lasts(starts))
-        for engine, each in zip(engines, started, strict=True):
-            if isinstance(each, RunningEngine):
-                self._has_started, engine.running = True, each
-                if each.start_s is not None:  # engines that start together share the host's time
-                    share_s = each.start_s / len(engines)
-                    engine.running = replace(each, start_s=share_s)
-                    recorder.status.forecast.saw_start(share_s)
-        return [each if isinstance(each, EngineError) else None for each in started]
 
     async def _started(self, engine: _ArmEngine) -> RunningEngine | EngineError:
         settings, job = self.recorder.settings, self.recorder.job

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, idle, progress, publish, rate, sweep
+from benchmarks import beside, idle, progress, publish, rate, slots, sweep
 from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
-from benchmarks.sharing import slots
 from host.settings import Settings
 from lab.study import Load, Workload
 from services.verifying.processes import vllm_environment

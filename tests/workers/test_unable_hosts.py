@@ -27,8 +27,8 @@ UNWRITABLE = Path("/sys")
 
 def engines_toml(*names: str) -> str:
     """The stand-in engine by these names."""
-    table = ENGINES_TOML.partition("[absent]")[0]
-    return "".join(table.replace("[vllm]", f"[{name}]") for name in names)
+    table = ENGINES_TOML[ENGINES_TOML.index("[vllm]") :].format(folder="")
+    return "".join(table.replace("[vllm", f"[{name}") for name in names)
 
 
 def submitted_for(home: Home, engine: str) -> str:

@@ -17,8 +17,7 @@ from lab.metrics.records import RequestRecord
 from lab.storable import MOST_CHARS, storable
 from lab.study import Sampling
 from workers.load.answer import Answer, EventReader
-from workers.load.connections import KEEPALIVE_S, CannotConnectError, Connections
-from workers.load.resolver import CheckedResolver
+from workers.load.connections import KEEPALIVE_S, CannotConnectError, CheckedResolver, Connections
 
 logger = logging.getLogger(__name__)
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
