@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 #: A cancelled job must end within 2 s: half a second to learn of it, half a second of grace for the engine.
 _BEAT_EVERY_S = 0.5
-_ASK_AGAIN_AFTER_S = 0.5
+_RETRY_AFTER_S = 0.5
 #: EX_SOFTWARE of sysexits.h: an error of the program itself.
 EXIT_STATUS = 70
 
@@ -77,15 +77,15 @@ class Heartbeat:
             with contextlib.suppress(RuntimeError):  # the loop has just ended
                 cancel()
 
-    def ask(self, question: Callable[[], T]) -> T:
-        """Return the database's answer. While it is away, ask again, until the job must stop: then raise the reason."""
+    def query(self, read: Callable[[], T]) -> T:
+        """Return what `read` gets from the database. While that is away, retry, until the job must stop: raise why."""
         while True:
             self.check()
             try:
-                return question()
+                return read()
             except DATABASE_ERRORS as error:
                 logger.warning("job %s waits for the database: %s", self._job_id, database_words(error))
-                time.sleep(_ASK_AGAIN_AFTER_S)
+                time.sleep(_RETRY_AFTER_S)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` to its end; if the job must stop, cancel it and raise the reason."""

@@ -64,7 +64,7 @@ class JobStatus:
         self._since_s = time.monotonic()
 
     def step(self, step: Step) -> None:
-        """The schedule has said what comes next; all runs before are finished."""
+        """Begin the step that the schedule has chosen; all runs before it are finished."""
         launch, before = step.launch, self._launch
         if before is None or before.index != launch.index:
             self.launches_done += before is not None
@@ -77,7 +77,7 @@ class JobStatus:
         self._end_s = None if step.most_s is None else time.monotonic() + step.most_s
 
     def starting(self, arm: Arm, repeat: int) -> None:
-        """An engine of the current launch is being started."""
+        """Begin to start an engine of the current launch."""
         self._run, self._load, self._since_s = None, None, time.monotonic()
         self._phase, self._arm, self._repeat = "starting engine", arm.name, repeat
         self._to_start = max(0, self._to_start - 1)
@@ -93,7 +93,7 @@ class JobStatus:
         self._load = progress
 
     def finishing(self, end: End) -> None:
-        """The schedule has ended; the last bundle is being written."""
+        """End the schedule; the last bundle is being written."""
         self.launches_done += self._launch is not None
         self._phase, self._end, self._standing = "finishing", end, ""
         self._runs_total, self._launches_total, self._at_most = self.runs_done, self.launches_done, False
@@ -134,7 +134,7 @@ class JobStatus:
         return seconds if self._end_s is None else min(seconds, max(0.0, self._end_s - time.monotonic()))
 
     def _remaining_s(self) -> float:
-        """The current engine start or run by the time it has taken so far, the rest by the forecast."""
+        """Predict the current engine start or run by the time it has taken so far, the rest by the forecast."""
         current, left = self._run, self._left
         later = [run for launch in self._later for run in launch.runs]
         continued = () if self._launch is None else (self._launch,)

@@ -49,24 +49,24 @@ def _measure_shared(
     recorder: Recorder,
 ) -> End:
     """Measure blocks that nobody has until the study ends, whoever measured them. Raises HandsBack after a block."""
-    counted, has_measured, ask = set[int](), False, launches.heartbeat.ask
+    counted, has_measured, query = set[int](), False, launches.heartbeat.query
     while True:
-        view = ask(shared.view)
+        view = query(shared.view)
         elsewhere = sorted(set(view.done) - counted)
         for run in (run for block in elsewhere for launch in shared.launches(view)[block] for run in launch.runs):
             recorder.is_done(run)
         counted.update(view.done)
         if isinstance(view.next_block, End):
             return view.next_block
-        if has_measured and (why := ask(functools.partial(needed_for, shared.job))) is not None:
+        if has_measured and (why := query(functools.partial(needed_for, shared.job))) is not None:
             raise HandsBack(why)
-        block = ask(functools.partial(shared.claim, view))
+        block = query(functools.partial(shared.claim, view))
         if block is None:
             launches.heartbeat.run(asyncio.sleep(_POLL_BLOCKS_EVERY_S))
             continue
         for step in block.steps:
             _measure_step(step, launches, recorder)
-        ask(functools.partial(finish_own, block.number))
+        query(functools.partial(finish_own, block.number))
         counted.add(block.number)
         has_measured = True
 
@@ -88,7 +88,7 @@ def help_job(
         with _recording(settings, job, heartbeat, status) as (launches, recorder):
             for step in block.steps:
                 _measure_step(step, launches, recorder)
-        heartbeat.ask(functools.partial(finish_block, database, job, number, worker))
+        heartbeat.query(functools.partial(finish_block, database, job, number, worker))
     except (CancelledError, LeaseLost) as reason:
         logger.warning("block %d of job %s: %s", number + 1, job.job_id, reason)
     except WorkerStops:
@@ -123,7 +123,7 @@ def run_job(
         heartbeat.watch(status.snapshot)
         measure = _measure_steps
         if job.study.spread:
-            shared = SharedBlocks(settings, database, job, worker, is_dead)
+            shared = SharedBlocks(settings.bundles, database, job, worker, lease_s=settings.lease_s, is_dead=is_dead)
             finish_own = functools.partial(finish_block, database, job, worker=worker)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
         state, error = _measure_study(settings, job, heartbeat, status, measure)
@@ -206,7 +206,7 @@ def _recording(
 def _measure_steps(launches: LaunchRunner, recorder: Recorder) -> End:
     """Measure what the study's schedule wants until it ends."""
     schedule = schedule_of(recorder.job.study)
-    outcomes = Outcomes(functools.partial(bundle_of, recorder.settings, recorder.job))
+    outcomes = Outcomes(functools.partial(bundle_of, recorder.settings.bundles, recorder.job))
     while isinstance(step := schedule.next(outcomes), Step):
         _measure_step(step, launches, recorder)
         outcomes.add(step.launch.runs, step.launch.index)

@@ -193,7 +193,7 @@ class LaunchRunner:
     def _refuse_lost_role(self, arm: Arm) -> None:
         """Raise StudyError if the arm runs code of a model, and the job's owner may not (any more) have that."""
         settings, job = self.recorder.settings, self.recorder.job
-        role = self.heartbeat.ask(functools.partial(role_now, self.heartbeat.database, job.submitted_by))
+        role = self.heartbeat.query(functools.partial(role_now, self.heartbeat.database, job.submitted_by))
         if problems := author_problems(settings, job.study, arm, role):
             raise StudyError(problems)
 
@@ -237,7 +237,7 @@ class LaunchRunner:
         if run.workload.score != UNIT_TESTS:
             return measured
         settings = self.recorder.settings
-        subject = announced_as(settings, self.recorder.job)
+        subject = announced_as(settings.slot, self.recorder.job)
         with named_os_errors("running the tests of answers"):
             tested = self.heartbeat.run(with_unit_tests(measured.requests, settings.home, subject))
         return replace(measured, requests=tested)

@@ -163,15 +163,15 @@ class BundleWriter:
         await asyncio.to_thread(self.wait)
 
 
-def announced_as(settings: Settings, job: Job) -> str:
-    """What other workers of the machine see of this one's work: a job that several share is told by its slot."""
-    return f"{job.job_id} on slot {settings.slot}" if job.study.spread else job.job_id
+def announced_as(slot: int, job: Job) -> str:
+    """Name this worker's job for others of the machine; a job that several slots share is named with the slot."""
+    return f"{job.job_id} on slot {slot}" if job.study.spread else job.job_id
 
 
-def bundle_of(settings: Settings, job: Job, run: PlannedRun) -> Path | None:
+def bundle_of(bundles: Path, job: Job, run: PlannedRun) -> Path | None:
     """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None."""
     for number in range(job.attempt, job.reuse_from_attempt - 1, -1):
-        folder = bundle_folder(settings.bundles, job.job_id, _run_id(job, run, number))
+        folder = bundle_folder(bundles, job.job_id, _run_id(job, run, number))
         if folder.exists():
             _await_files(folder)
             if number == job.attempt or not _has_failed(folder):
@@ -196,7 +196,7 @@ class Recorder:
 
     def is_done(self, run: PlannedRun) -> bool:
         """Return whether the run has a bundle that counts; count it in the job's status if so."""
-        folder = bundle_of(self.settings, self.job, run)
+        folder = bundle_of(self.settings.bundles, self.job, run)
         if folder is not None:
             self.status.finished(run, failed=_has_failed(folder))
         return folder is not None
@@ -265,7 +265,7 @@ class Recorder:
     def _beside(self, probes: Probes) -> tuple[WorkBeside, ...] | None:
         if probes.began_s is None or probes.ended_s is None:
             return None
-        subject = announced_as(self.settings, self.job)
+        subject = announced_as(self.settings.slot, self.job)
         ran_beside = quiet.beside(self.settings.home, probes.began_s, probes.ended_s, subject)
         return tuple(WorkBeside.model_validate(ran._asdict()) for ran in ran_beside)
 
@@ -278,7 +278,7 @@ def _await_files(folder: Path) -> None:
 
 
 def _has_failed(folder: Path) -> bool:
-    """A damaged bundle counts as failed: its name is taken, so only another attempt can replace it."""
+    """Return whether the run failed. A damaged bundle did: its name is taken, and only another attempt replaces it."""
     try:
         return read_run(folder).status == "failed"
     except BundleError:

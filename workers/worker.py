@@ -189,7 +189,9 @@ class Worker:
         """Measure a block if one is free. What was read of the last job that this worker helped with is remembered."""
         shared = self._last_shared
         if shared is None or (shared.job.job_id, shared.job.attempt) != (job.job_id, job.attempt):
-            shared = self._last_shared = SharedBlocks(self._settings, self._database, job, self._name, is_dead)
+            bundles, lease_s = self._settings.bundles, self._settings.lease_s
+            shared = SharedBlocks(bundles, self._database, job, self._name, lease_s=lease_s, is_dead=is_dead)
+            self._last_shared = shared
         block = shared.claim(shared.view())
         if block is None:
             return False
@@ -205,7 +207,7 @@ class Worker:
         self._job_id = job.job_id
         try:
             with (
-                quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings, job)),
+                quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings.slot, job)),
                 Heartbeat(self._database, job, self._name, self._settings.lease_s, helps=helps) as heartbeat,
             ):
                 self._heartbeat = heartbeat

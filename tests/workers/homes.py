@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -163,6 +164,26 @@ def link_reference_models(home: Home) -> None:
     prepared = Settings().models_dir.absolute()
     assert (prepared / "prepared").exists(), "run `make models`"
     home.settings.models_dir.symlink_to(prepared)
+
+
+def worked(home: Home, **study: Any) -> Job:
+    """Submit a study and let a worker in this process work until nothing is queued."""
+    job_id = home.submit(**study)
+    Worker(home.settings).work()
+    return home.job(job_id)
+
+
+@contextlib.contextmanager
+def program(module: str, *arguments: str) -> Iterator[str]:
+    """Run a server of the tests as a process of its own; gives the line that it prints first."""
+    command = (sys.executable, "-m", module, *arguments)
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def until(condition: Callable[[], object], description: str, within_s: float = PATIENCE_S) -> float:

@@ -16,8 +16,7 @@ from lab.metrics.records import RunRecord
 from lab.roles import Role
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
-from tests.workers.homes import NGRAM, Home
-from tests.workers.working import worked
+from tests.workers.homes import NGRAM, Home, worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from workers.worker import Worker
 

@@ -14,8 +14,7 @@ from lab.study.cell_ids import Contents
 from lab.study.plan import plan
 from tests.actors import ADMIN
 from tests.warehouse.runs import write_run
-from tests.workers.homes import Home, new_home
-from tests.workers.working import worked
+from tests.workers.homes import Home, new_home, worked
 from warehouse.bundles.run_bundle import LOG_FILE, Bundle, find_bundles, read_bundle
 from workers import run_recorder
 from workers.engine_runtime import engine_key, launch

@@ -14,8 +14,7 @@ from host import quiet
 from lab.metrics.records import RequestRecord
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import failed_request, records, request
-from tests.workers.homes import Home, new_home
-from tests.workers.working import worked
+from tests.workers.homes import Home, new_home, worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.ingest.service import ingest_all
 from workers import unit_tests

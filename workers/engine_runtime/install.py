@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
 
 
 def folder_name(version: str) -> str:
-    """The environment's folder: ours has no version in its name, so that engines.toml survives an upgrade."""
+    """Return the environment's folder; ours has no version in its name, so that engines.toml survives upgrades."""
     return "vllm" if version == VLLM_VERSION else f"vllm-{version}"
 
 
@@ -148,9 +148,7 @@ def _recipe(lock: Path | None, version: str = VLLM_VERSION) -> str:
 
 
 def _install_cpu(python: Path, lock: Path, version: str) -> None:
-    """The lock is complete, so nothing is resolved. To compile all modules takes longer than to install them, and most
-    are never imported.
-    """
+    """Install what the complete lock lists, without bytecode: compiling takes longer, and most is never imported."""
     common = ("pip", "install", "--python", str(python), "--no-deps")
     with tempfile.TemporaryDirectory() as folder:
         wheel = metadata_wheel(Path(folder), version)

@@ -65,7 +65,7 @@ class Command:
 
     @property
     def shown_environment(self) -> dict[str, str]:
-        """The part of its environment that may be stored and shown."""
+        """Return the part of the environment that may be stored and shown."""
         return without_secrets(self.own_environment)
 
 
@@ -186,7 +186,7 @@ async def _running(
 
 
 async def _connect(command: Command, started: Callable[[Command, Process], None]) -> RunningEngine:
-    """A server that is not ours, and keeps no log for us."""
+    """Connect to a server that Drafthouse did not start, whose log it cannot read."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
     command.log.write_text(f"{command.endpoint.base_url} was not started by Drafthouse\n", encoding="utf-8")
     nothing = NoProcess()

@@ -99,7 +99,7 @@ async def _understood(connections: Connections, endpoint: Endpoint) -> tuple[End
 
 
 async def _hello(connections: Connections, endpoint: Endpoint) -> RequestRecord:
-    """A foreign server gets no ignore_eos, which not every server knows: its greeting may end early."""
+    """Send a short request. Without ignore_eos to a foreign server, which may not know it: the answer may end early."""
     params = RequestParams(
         Sampling(), _HELLO_TOKENS, ignore_eos=not endpoint.foreign, timeout_s=_FIRST_ANSWER_TIMEOUT_S
     )

@@ -115,7 +115,7 @@ class Answer:
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
 
     def _take_choice(self, t_s: float, choice: dict[str, Any], tokens: int | None) -> None:
-        """An event carries output if it has text, or if the server's running count grew (half a character, say)."""
+        """Take an event's output: text, or a running count that grew without any (half a character, say)."""
         reasoning, answer = _texts(choice)
         text = reasoning + answer
         counted = self._counts[-1] if self._counts else 0
@@ -134,7 +134,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The whole output; halves of a character from two chunks are joined."""
+        """Return the whole output; halves of a character from two chunks are joined."""
         return storable("".join(self._texts))
 
     @property
@@ -148,7 +148,7 @@ class Answer:
 
     @property
     def token_ids(self) -> tuple[int, ...] | None:
-        """The output's tokens, if the server reports them. They are still counted by `usage`."""
+        """Return the output's tokens, if the server reports them. They are still counted by `usage`."""
         return tuple(self._token_ids) or None
 
     @property
@@ -284,7 +284,7 @@ def _tagged(text: str) -> int:
 
 
 def _chunk_of(texts: list[str], chars: int) -> int:
-    """The first chunk that has a character after so many; their number if none has."""
+    """Return the first chunk with a character after so many; the number of chunks if none has one."""
     seen = 0
     for place, text in enumerate(texts):
         seen += len(text)

@@ -32,9 +32,9 @@ T = TypeVar("T")
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
 KEEPALIVE_S = 2.0
 _READ_BYTES = 1 << 16
-#: So much of an answer whose status is not 200 is kept.
+#: Bytes stored of an answer whose status is not 200.
 _REFUSAL_BYTES = 1 << 16
-#: So many bytes may come before a body: a foreign server must not fill this process's memory.
+#: Bytes allowed before a body: a foreign server must not fill this process's memory.
 _MOST_HEAD_BYTES = 1 << 20
 #: Of a header, in an error.
 _SHOWN_BYTES = 100
@@ -155,7 +155,7 @@ class Connections:
                 connection.close()
 
     def _idle_connection(self, origin: _Origin) -> _Connection | None:
-        """The connection that was used last: the server closes those that were used long ago."""
+        """Return the connection that was used last: the server closes those that were used long ago."""
         idle = self._idle[origin]
         while idle:
             connection = idle.pop()
@@ -358,7 +358,7 @@ class _Connection:
         self._coding, self._content_type, self._head_bytes = b"identity", "", 0
 
     def _end(self, problem: OSError | None) -> None:
-        """The exchange is over, and so is the connection."""
+        """End the exchange, and the connection with it."""
         self.close()
         self._conclude(problem)
 

@@ -167,11 +167,11 @@ async def drive(
     cpu_before_s = time.thread_time()
     over = end or asyncio.Event()
     sending = Sending(connections, target, params, load, _numbered(plan), window, over)
-    tell = _one_at_a_time(on_progress)
+    report = _one_at_a_time(on_progress)
     with _undisturbed():
-        await _until_done(sending.run(), window.lag.watch(), _sample(window), _report(window, tell))
+        await _until_done(sending.run(), window.lag.watch(), _sample(window), _report(window, report))
     cpu_s = time.thread_time() - cpu_before_s
-    await asyncio.to_thread(tell, window.progress())
+    await asyncio.to_thread(report, window.progress())
     records = tuple(sorted(window.records, key=lambda record: record.index))
     last_end_s = max((record.end_s or 0.0 for record in records), default=0.0)
     telemetry, health, problem = window.telemetry(), window.health(cpu_s), window.problem
@@ -249,23 +249,23 @@ async def _sample(window: Window) -> None:
         window.sample()
 
 
-async def _report(window: Window, tell: OnProgress) -> None:
+async def _report(window: Window, report: OnProgress) -> None:
     """In a thread, because the callback may write to a busy database."""
     while True:
         await asyncio.sleep(_REPORT_EVERY_S)
-        await asyncio.to_thread(tell, window.progress())
+        await asyncio.to_thread(report, window.progress())
 
 
 def _one_at_a_time(on_progress: OnProgress | None) -> OnProgress:
     """Serialise the calls: the last one must not overtake one whose thread is still busy when the window ends."""
     lock = threading.Lock()
 
-    def tell(progress: LoadProgress) -> None:
+    def report(progress: LoadProgress) -> None:
         with lock:
             if on_progress:
                 on_progress(progress)
 
-    return tell
+    return report
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class Sending:
                 await self._go_on(index, prompt, record)
 
     async def _go_on(self, index: int, first: Prompt, record: RequestRecord) -> None:
-        """Send the later turns of a session, each after the answer before it and its wait."""
+        """Send a session's later turns, each after the previous answer and its think time."""
         window, until_s, prompt = self.window, self.load.duration_s, first
         for number, turn in enumerate(first.later, start=1):
             if window.problem:

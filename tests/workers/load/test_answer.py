@@ -149,12 +149,6 @@ def test_the_cuts_between_reads_do_not_matter(data: st.DataObject, events: list[
     assert read(cut(stream, places)) == events
 
 
-@given(payloads)
-def test_byte_by_byte_gives_the_same_events(events: list[bytes]) -> None:
-    stream = b"".join(b"data: " + event + b"\n\n" for event in events)
-    assert read([bytes([byte]) for byte in stream]) == events
-
-
 def test_an_event_is_given_as_soon_as_its_blank_line_is_there() -> None:
     reader = EventReader()
     assert reader.feed(b"data: a\n\ndata: b\n") == [b"a"]

@@ -69,13 +69,6 @@ async def test_a_chunk_may_carry_several_tokens(connections: Connections, server
     assert record.completion_tokens == 9
 
 
-@pytest.mark.parametrize("behaviour", ["one_write", "byte_by_byte"])
-async def test_the_packets_do_not_change_the_answer(connections: Connections, server: Server, behaviour: str) -> None:
-    record = await sent(connections, server.base_url, behaviour)
-    assert (record.error, record.output_text) == (None, "".join(WORDS))
-    assert record.chunk_tokens == (1,) * len(WORDS)
-
-
 async def test_tokens_per_chunk_are_unknown_when_only_the_end_counts_them(
     connections: Connections, server: Server
 ) -> None:
@@ -223,7 +216,7 @@ async def test_nobody_listening_is_an_error(connections: Connections, unused_tcp
 
 async def test_a_server_killed_mid_stream_is_an_error(connections: Connections) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.workers.load.mortal_server", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.workers.load.behaviours", cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     base_url = (await process.stdout.readline()).decode().strip()
