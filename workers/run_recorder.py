@@ -173,7 +173,9 @@ def bundle_of(bundles: Path, job: Job, run: PlannedRun) -> Path | None:
     for number in range(job.attempt, job.reuse_from_attempt - 1, -1):
         folder = bundle_folder(bundles, job.job_id, _run_id(job, run, number))
         if folder.exists():
-            _await_files(folder)
+            give_up_s = time.monotonic() + _FILES_COME_WITHIN_S
+            while not is_whole(folder) and time.monotonic() < give_up_s:  # another host may be writing it
+                time.sleep(_POLL_EVERY_S)
             if number == job.attempt or not _has_failed(folder):
                 return folder
     return None
@@ -268,13 +270,6 @@ class Recorder:
         subject = announced_as(self.settings.slot, self.job)
         ran_beside = quiet.beside(self.settings.home, probes.began_s, probes.ended_s, subject)
         return tuple(WorkBeside.model_validate(ran._asdict()) for ran in ran_beside)
-
-
-def _await_files(folder: Path) -> None:
-    """Wait for the files of a bundle that another host wrote; one that stays incomplete is damaged."""
-    give_up_s = time.monotonic() + _FILES_COME_WITHIN_S
-    while not is_whole(folder) and time.monotonic() < give_up_s:
-        time.sleep(_POLL_EVERY_S)
 
 
 def _has_failed(folder: Path) -> bool:
