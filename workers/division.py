@@ -128,13 +128,13 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def topology_of(mine: Sequence[HostGpu], processors: Sequence[int]) -> Topology:
+def topology_of(own: Sequence[HostGpu], processors: Sequence[int]) -> Topology:
     """Read from NVML what is known of these GPUs and processors. Slices of a GPU are where it is."""
     boards = {gpu.uuid: gpu.board for gpu in gpus()}
-    mine_on = {gpu.device: boards[gpu.uuid] for gpu in mine if gpu.uuid in boards}
-    near = {device: _near(board) & frozenset(processors) for device, board in mine_on.items()}
-    pairs = itertools.combinations(mine_on, 2)
-    distances = {frozenset(pair): _distance(*(mine_on[device] for device in pair)) for pair in pairs}
+    board_of = {gpu.device: boards[gpu.uuid] for gpu in own if gpu.uuid in boards}
+    near = {device: _near(board) & frozenset(processors) for device, board in board_of.items()}
+    pairs = itertools.combinations(board_of, 2)
+    distances = {frozenset(pair): _distance(*(board_of[device] for device in pair)) for pair in pairs}
     all_known = {pair: distance for pair, distance in distances.items() if distance is not None}
     return Topology(all_known if len(all_known) == len(distances) else {}, near, hardware.cores(processors))
 

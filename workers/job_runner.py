@@ -33,7 +33,7 @@ from workers.shared_blocks import Claimed, SharedBlocks
 
 logger = logging.getLogger(__name__)
 _RETRY_EVERY_S = 1.0
-#: How often a worker looks whether a block of its job that another has is done, or is free again.
+#: Between two polls for a block of the job that another worker has finished or given back.
 _POLL_BLOCKS_EVERY_S = 0.5
 
 
@@ -118,6 +118,7 @@ def run_job(
     is also given back after a block for which `needed_for` returns a reason.
     """
     status: JobStatus | None = None
+    back = functools.partial(give_back, database, job, worker)
     try:
         status = JobStatus(plan(job.study))
         heartbeat.watch(status.snapshot)
@@ -133,18 +134,18 @@ def run_job(
         logger.warning("%s: stopped and nothing more written", lost)
         return None
     except WorkerStops:
-        _retry_until(lambda: give_back(database, job, worker, "stopped"), 0.0)
+        _retry_until(functools.partial(back, "stopped"), 0.0)
         return None
     except HandsBack as why:
-        _retry_until(functools.partial(give_back, database, job, worker, str(why)), settings.lease_s)
+        _retry_until(functools.partial(back, str(why)), settings.lease_s)
         return None
     except CannotStore as why:
         logger.warning("job %s is given back: %s", job.job_id, why)
-        _retry_until(functools.partial(give_back, database, job, worker, f"cannot store runs: {why}"), settings.lease_s)
+        _retry_until(functools.partial(back, f"cannot store runs: {why}"), settings.lease_s)
         return str(why)
     except DATABASE_ERRORS as away:
         logger.warning("job %s is given back: %s", job.job_id, database_words(away))
-        _retry_until(functools.partial(give_back, database, job, worker, "lost the database"), settings.lease_s)
+        _retry_until(functools.partial(back, "lost the database"), settings.lease_s)
         return None
     except UserError as refused:
         trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say

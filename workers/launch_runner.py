@@ -248,7 +248,7 @@ class LaunchRunner:
         to do. An ingester that has died or is slow holds no window up for long.
         """
         home, bundles = self.recorder.settings.home, self.recorder.bundles
-        await bundles.wait_async()
+        await asyncio.to_thread(bundles.wait)
         await _while(bundles.being_published)
         with quiet.announced(home, "window", self.recorder.job.job_id):
             await _while(lambda: quiet.under_way(home, "ingest"))

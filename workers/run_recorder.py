@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import functools
@@ -157,10 +156,6 @@ class BundleWriter:
     def being_published(self) -> bool:
         """Return whether an ingester of this machine is alive that has not yet published the last bundle."""
         return self._asked is not None and self._asked.exists() and bool(quiet.under_way(self._home, "ingester"))
-
-    async def wait_async(self) -> None:
-        """`wait` for the event loop."""
-        await asyncio.to_thread(self.wait)
 
 
 def announced_as(slot: int, job: Job) -> str:

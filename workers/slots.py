@@ -145,8 +145,8 @@ def refuse_outside_slot(slot: Slot | None, study: Study, arm: Arm, environment: 
 def _refuse_foreign_gpus(slot: Slot, arm: Arm, environment: Mapping[str, str]) -> None:
     """Only numbers in the order of the bus can be compared: a name of a GPU or another order is refused, too."""
     wanted = [word.strip() for word in environment.get(_DEVICES, "").split(",") if word.strip()]
-    mine = [str(gpu) for gpu in slot.gpus]
-    if foreign := [word for word in wanted if word not in mine]:
+    own = [str(gpu) for gpu in slot.gpus]
+    if foreign := [word for word in wanted if word not in own]:
         raise UserError(
             f"the engine of arm {arm.name!r} would use GPU {foreign[0]} by {_DEVICES}, and this worker has slot "
             f"{slot}: leave the variable out of the arm and of engines.toml, or set slots to 1"

@@ -25,10 +25,10 @@ def used_by_others(slot: Slot | None, marks: Path) -> str | None:
     ours = {mark.stem for mark in marks.glob("*.json")}
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if slot is not None:
-        mine: Collection[Gpu] = [gpu for gpu in gpus() if gpu.device in slot.gpus]
+        own: Collection[Gpu] = [gpu for gpu in gpus() if gpu.device in slot.gpus]
     else:
-        mine = gpus() if listed is None else visible(gpus(), listed)
-    for gpu in mine:
+        own = gpus() if listed is None else visible(gpus(), listed)
+    for gpu in own:
         for pid in sorted(processes_on(gpu) or ()):
             if (program := _other_program(pid, ours)) is not None:
                 return f"GPU {gpu.device} is used by {program}"
