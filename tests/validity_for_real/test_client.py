@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -18,7 +16,7 @@ from lab.study import Load
 from lab.validity import Severity, Verdict, judge
 from lab.validity.checks.client import BUSY_WARNING
 from tests.warehouse.runs import run_record
-from tests.workers.homes import REPOSITORY
+from tests.workers.homes import program
 from tests.workers.load.builders import params, prompts
 from workers.load.client import Endpoint
 from workers.load.connections import Connections
@@ -34,19 +32,6 @@ EXPECTED: tuple[tuple[str, tuple[Severity, ...], str], ...] = (
 )
 BUSY = "client_busy"
 BUSY_S, FREE_S, TRIES = 0.2, 0.01, 4
-
-
-@contextlib.contextmanager
-def serving() -> Iterator[str]:
-    """The server of the client's own tests, as a process of its own; gives its address."""
-    command = (sys.executable, "-m", "tests.workers.load.mortal_server")
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @contextlib.contextmanager
@@ -72,7 +57,7 @@ async def compute() -> None:
 
 async def judged() -> tuple[Verdict, float]:
     """With the share of a processor that the client had during the window."""
-    with serving() as url:
+    with program("tests.workers.load.behaviours") as url:
         async with Connections() as connections:
             computing = asyncio.create_task(compute())
             done = await drive(

@@ -225,7 +225,7 @@ def test_questions_that_are_asked_beside_a_window_are_told_of(home: Home) -> Non
     assert "the page's question 'sql'" in fired.sentence
 
 
-def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_check_could_look(home: Home) -> None:
+def test_a_long_healthy_run_with_a_draft_is_told_nothing(home: Home) -> None:
     """As many requests as the percentiles need; once more, and no oftener, where the machine held it up."""
     file = home.folder / "many.jsonl"
     write(file, [{"prompt": f"{n}: {'prompt of many ' * 5}", "category": "prose"} for n in range(LONG)])
