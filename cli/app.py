@@ -39,7 +39,7 @@ PANELS: dict[str, dict[str, Verb]] = {
         "datasets": Verb("measure.datasets:app", "List the datasets, and register or remove your own."),
         "plan": Verb(
             "measure.plan:plan",
-            "Show what a study needs: engine starts, runs, requests, time, and the models and datasets it lacks.",
+            "Show what a study needs: engine starts, runs, requests, time, and the problems to fix first.",
         ),
         "submit": Verb("measure.submit:submit", "Put a study into the queue."),
         "jobs": Verb("measure.jobs:jobs", "List the newest 200 jobs, and all that are queued or running."),

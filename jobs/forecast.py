@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,6 +111,40 @@ def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
         size.starts
         * (estimate.starts_s + size.runs_per_start * size.prompts_factor * (estimate.seconds - estimate.starts_s))
     )
+
+
+def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return what a study takes as a JSON document: engine starts, runs, requests, time, the verdicts to expect, and
+    the problems for which it would be refused.
+    """
+    estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
+    return {
+        "study": study.name,
+        "target": study.target,
+        "arms": [arm.name for arm in study.arms],
+        "workloads": [workload.name for workload in study.workloads],
+        "loads": [load.name for load in study.loads],
+        "repeats": study.repeats,
+        "launches": estimate.launches,
+        "runs": estimate.runs,
+        "requests": estimate.requests,
+        "estimated_s": round(estimate.wall_s, 1),
+        "estimated_by": estimate.basis,
+        "launches_from_history": estimate.launches_from_history,
+        "runs_from_history": estimate.runs_from_history,
+        "verdicts": None if prospects is None else _verdicts(prospects),
+        "problems": [{"field": field, "sentence": sentence} for field, sentence in problems],
+    }
+
+
+def _verdicts(prospects: Prospects) -> dict[str, Any]:
+    plans = {"as_is": prospects.as_is, "one_more_start": prospects.one_more, "best": prospects.best}
+    return {
+        "cells": prospects.cells,
+        **{name: None if prospect is None else asdict(prospect) for name, prospect in plans.items()},
+        "sentence": f"{prospects.sentence}, {prospects.basis}",
+        "advice": prospects.advice,
+    }
 
 
 def repeat_seconds(settings: Settings, job_id: str) -> float | None:

@@ -15,37 +15,17 @@ import sqlalchemy as sa
 
 from jobs.table import ACTIVE, MAX_PRIORITY, Job, add_event, check_priority, get_job, readable
 from jobs.turns import Turns, in_turn
-from jobs.worker_registry import WorkerInfo
+from jobs.worker_registry import WorkerInfo, has_hardware
 from lab import roles
-from lab.errors import StudyError, UserError
+from lab.errors import UserError
 from lab.roles import Actor, Change
 from lab.study import Study
 from lab.study.plan import estimate_s, plan, repeats_of_a_launch
 from warehouse.app_db import audit
-from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import jobs as jobs_table
-from warehouse.app_db.schema import workers as workers_table
 
 #: Ten years: a later start, of a study of any length, is shown as this one.
 _LATEST_S = 315_360_000
-
-
-def has_hardware(hardware: str, wanted: str | None) -> bool:
-    """Return whether a worker with this hardware may take a job that requires `wanted`, ignoring case."""
-    return wanted is None or wanted.lower() in hardware.lower()
-
-
-def check_hardware(engine: sa.Engine, study: Study) -> None:
-    """Raise StudyError for hardware that no known worker has; without any known worker everything is allowed."""
-    if study.hardware is None:
-        return
-    with reading(engine).connect() as connection:
-        kinds = connection.scalars(sa.select(workers_table.c.hardware).distinct()).all()
-    if kinds and not any(has_hardware(hardware, study.hardware) for hardware in kinds):
-        names = ", ".join(sorted(kinds))
-        raise StudyError(
-            [("hardware", f"no worker has {study.hardware!r}; workers have {names}. Leave hardware out to allow any")]
-        )
 
 
 def queued_in_order(jobs: Iterable[Job]) -> list[Job]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -139,16 +139,19 @@ def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities
         _update(connection, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
 
 
-def known_engines(engine: sa.Engine, hardware: str | None = None) -> list[Capabilities]:
-    """Return the engines of every worker with `hardware` in the name of its hardware, each distinct one once."""
-    reported = sa.select(workers_table.c.hardware, workers_table.c.engines_json)
-    reported = reported.where(workers_table.c.engines_json.is_not(None)).order_by(workers_table.c.last_seen.desc())
-    with reading(engine).connect() as connection:
-        rows = connection.execute(reported).all()
-    texts = [text for name, text in rows if hardware is None or hardware.lower() in name.lower()]
-    return list(
-        {known_engine.digest(): known_engine for text in texts for known_engine in _engines(text) or ()}.values()
-    )
+def known_engines(engine: sa.Engine) -> list[Capabilities]:
+    """Return the engines that workers have reported, each distinct one once."""
+    return distinct_engines(list_workers(engine))
+
+
+def distinct_engines(workers: Iterable[WorkerInfo]) -> list[Capabilities]:
+    """Return the engines of these workers, each distinct one once."""
+    return list({known.digest(): known for worker in workers for known in worker.engines or ()}.values())
+
+
+def has_hardware(hardware: str, wanted: str | None) -> bool:
+    """Return whether a host with this hardware may run a study that requires `wanted`, ignoring case."""
+    return wanted is None or wanted.lower() in hardware.lower()
 
 
 def _update(connection: sa.Connection, worker: str, **values: object) -> None:

@@ -168,10 +168,7 @@ class Elsewhere(Lab):
 
     @_asking
     def plan(self, study: Study) -> dict[str, Any]:
-        """Like a plan here; what the lab's policy refuses is named with what is missing."""
-        planned = self._lab.plan(_sent(study))
-        missing = [{"field": one["field"], "problem": one["sentence"]} for one in planned.pop("problems")]
-        return planned | {"missing": missing}
+        return self._lab.plan(_sent(study))
 
     def repeat_seconds(self, job_id: str) -> float | None:
         try:

@@ -104,9 +104,11 @@ class Here(Lab):
         return job_id, log_tail(self._settings.logs_dir, self._settings.bundles, job_id, lines)
 
     def plan(self, study: Study) -> dict[str, Any]:
-        from jobs.plan_document import plan_document
+        from jobs.forecast import plan_document
+        from jobs.submission import Context, problems
 
-        return plan_document(self._settings, study)
+        found = problems(Context(self._settings), study, local_actor().role, probe_engines=False)
+        return plan_document(self._settings, study, found)
 
     def repeat_seconds(self, job_id: str) -> float | None:
         from jobs.forecast import repeat_seconds

@@ -23,6 +23,7 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import (
     Profile,
     fill_in,
+    installed_of,
     installed_profile,
     profile_environment_here,
     read_profiles,
@@ -60,10 +61,10 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
     """Return those of every engine installed here. Takes about 10 s for an engine that is new, and nothing after
     that.
     """
-    of_engines = []
-    for engine in read_profiles(settings.engines_file):
+    profiles, of_engines = read_profiles(settings.engines_file), []
+    for engine in profiles:
         try:
-            of_engines.append(capabilities(settings, engine))
+            of_engines.append(capabilities_of(settings, engine, installed_of(settings, profiles, engine)))
         except UserError as missing:
             logger.info("%s", missing)
     return of_engines
@@ -71,7 +72,11 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
 
 def capabilities(settings: Settings, engine: str) -> Capabilities:
     """Return those of one engine of this host. Raises UserError if it is not installed."""
-    profile = installed_profile(settings, engine)
+    return capabilities_of(settings, engine, installed_profile(settings, engine))
+
+
+def capabilities_of(settings: Settings, engine: str, profile: Profile) -> Capabilities:
+    """Return those of an engine of this host by its name and profile."""
     kind = KINDS[profile.kind]
     flags = None if kind.flags is None else tuple(kind.flags)
     known = _Answer(kind.methods, flags, None, dict(kind.flags or {}))

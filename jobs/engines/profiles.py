@@ -86,7 +86,11 @@ def _profile(path: Path, name: str, table: object) -> Profile:
 
 def installed_profile(settings: Settings, engine: str) -> Profile:
     """Return the profile of an engine that can be started here. Raises UserError naming those that can."""
-    profiles = read_profiles(settings.engines_file)
+    return installed_of(settings, read_profiles(settings.engines_file), engine)
+
+
+def installed_of(settings: Settings, profiles: Mapping[str, Profile], engine: str) -> Profile:
+    """Return that of these profiles, as `installed_profile` does."""
     if engine not in profiles:
         raise UserError(
             f"there is no engine {engine!r} here: {settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"

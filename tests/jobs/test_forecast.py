@@ -11,8 +11,7 @@ import pytest
 from host.settings import Settings
 from jobs import forecast
 from jobs.engines.hardware import hardware_name
-from jobs.forecast import forecast_study
-from jobs.plan_document import plan_document
+from jobs.forecast import forecast_study, plan_document
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from lab.study.plan import WITHOUT_GPU
@@ -83,7 +82,7 @@ def test_a_spread_study_takes_as_long_as_the_slot_with_most_of_its_blocks(
     assert forecast.wall_s == pytest.approx(rounds * 33.0)
     assert forecast.basis.endswith(words)
     assert forecast_study(settings, small(repeats=5)).wall_s == 5 * 33.0
-    planned = plan_document(settings, small(repeats=5, spread=True), look=False)
+    planned = plan_document(settings, small(repeats=5, spread=True), [])
     assert planned["estimated_s"] == pytest.approx(rounds * 33.0)
 
 

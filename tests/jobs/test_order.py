@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import leases, order, queue
-from jobs.order import estimated_starts, has_hardware, priorities, queued_in_order
+from jobs.order import estimated_starts, priorities, queued_in_order
 from jobs.table import MAX_PRIORITY, Job, Progress
-from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, register_worker
+from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, has_hardware, register_worker
 from lab.errors import StudyError, UserError
 from lab.study.plan import estimate_s, plan
 from tests.actors import ADMIN

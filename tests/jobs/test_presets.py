@@ -157,8 +157,8 @@ def test_a_plan_lists_what_is_missing_here(home: Home, tmp_path: Path) -> None:
     planned = study_from_dict(load_preset("engines", reference=True).model_dump(mode="json") | missing)
     file = tmp_path / "study.toml"
     file.write_text(study_to_toml(planned), encoding="utf-8")
-    head, *missing_lines = home.ask("plan", str(file)).stdout.partition("missing here")[2].splitlines()
-    assert head == ", to be fixed before it can be submitted:"
+    head, *missing_lines = home.ask("plan", str(file)).stdout.partition("to be fixed")[2].splitlines()
+    assert head == " before it can be submitted:"
     fields = ("target", "workloads[0]", "workloads[1]")
     sentences = ("does not hold a model", "nothere.jsonl: there is no such file", "has no category 'poetry'")
     for line, field, sentence in zip(missing_lines, fields, sentences, strict=True):
