@@ -23,9 +23,8 @@ from pydantic import Field, JsonValue, ValidationError, field_validator
 
 from host.settings import Settings
 from jobs.datasets.registry import dataset_path
-from jobs.engines.endpoint import ENDPOINT
 from jobs.engines.flags import dashed
-from jobs.engines.kinds import KINDS
+from jobs.engines.kinds import ENDPOINT, KINDS
 from jobs.engines.models import HUB_NAME, REFERENCE_MODELS, expanded, local_folder
 from lab.errors import SettingsError
 from lab.roles import Role

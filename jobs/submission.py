@@ -18,21 +18,16 @@ from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities_of
-from jobs.engines.checks import Problem, arm_problems, flag_problems, sampling_problems, tuning_problems
+from jobs.engines.checks import Problem, side_by_side_problems, study_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
-from jobs.engines.hub import check_hub_model
-from jobs.engines.kinds import KINDS
-from jobs.engines.models import REFERENCE_MODELS, check_model, expanded, local_folder
+from jobs.engines.models import REFERENCE_MODELS, check_hub_model, check_model, expanded, local_folder
 from jobs.engines.profiles import Profile, installed_of, read_profiles
-from jobs.engines.side_by_side import memory_problems
-from jobs.engines.speculation.memory import memory_problems_of_drafts
 from jobs.forecast import forecast_study
 from jobs.policy import Rules, load_policy, place_problems, policy_file, setting_problems
 from jobs.worker_registry import WorkerInfo, distinct_engines, has_hardware, list_workers
 from lab.errors import RevisionError, StudyError, UserError
 from lab.roles import Role
 from lab.study import Arm, Study, Workload
-from lab.study.tune import drafts
 from warehouse.app_db.engine import app_engine
 
 
@@ -184,7 +179,7 @@ def _problems(context: Context, study: Study, *, probe_engines: bool) -> Iterato
             # Checked again on connecting: by then the name may resolve to another address.
             yield from _problem(f"{field}.server.base_url", functools.partial(check_host, arm.server.base_url))
     if study.order == "side_by_side":
-        yield from memory_problems(study, has_gpu=_has_gpu(context, study))
+        yield from side_by_side_problems(study, has_gpu=_has_gpu(context, study))
     if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
         yield from open_files.problems(study.loads)
         yield from _missing_here(context, study)
@@ -226,7 +221,7 @@ def _engine_problems(context: Context, study: Study, arm: Arm, field: str) -> tu
     if mine == []:
         return [], True
     able = [worker for worker in context.workers if has_hardware(worker.hardware, study.hardware)]
-    others = [_problems_with(has, study, arm, field) for has in distinct_engines(able) if has.engine == arm.engine]
+    others = [study_problems(study, arm, field, has) for has in distinct_engines(able) if has.engine == arm.engine]
     if mine is None and not others and context.kind_of(arm.engine) is None:
         # A study whose engine nobody can judge is refused: any of its flags might be one that the policy does not allow
         nobody = (
@@ -244,18 +239,9 @@ def _problems_here(context: Context, study: Study, arm: Arm, field: str) -> list
     if not _is_for_hardware_here(study):
         return None
     try:
-        return _problems_with(context.capabilities(arm.engine), study, arm, field)
+        return study_problems(study, arm, field, context.capabilities(arm.engine))
     except UserError as error:
         return None if context.settings.workers_elsewhere else [(f"{field}.engine", str(error))]
-
-
-def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> list[Problem]:
-    shared = study.engine_flags if KINDS[has.kind].is_started else {}
-    tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
-    of_memory = list(memory_problems_of_drafts(study, arm, has))
-    of_tuning = list(tuning_problems(study.tune, has)) if tuned and study.tune is not None else []
-    of_arm = [*arm_problems(field, arm, shared, has), *sampling_problems(field, arm, study.sampling, has)]
-    return [*flag_problems("engine_flags", shared, has), *of_arm, *of_tuning, *of_memory]
 
 
 def _missing_here(context: Context, study: Study) -> Iterator[Problem]:

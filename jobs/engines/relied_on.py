@@ -1,12 +1,20 @@
-"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it."""
+"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it.
+
+`python -m jobs.engines.relied_on` writes the tables of docs/engines.md that follow from the code.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from jobs.engines.kinds import KINDS
+from lab.study.methods import METHODS
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
 #: The oldest version of each kind whose code was looked through. An engine of unknown version is taken for it.
 OLDEST = {"vllm": "0.8.5", "sglang": "0.4.1"}
 _RELEASE = re.compile(r"\d+(?:\.\d+)+")
@@ -194,8 +202,24 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def table() -> str:
-    """Return the list as a table of Markdown."""
+def updated(document: str) -> str:
+    """Return docs/engines.md with its tables renewed. Raises ValueError if their marks are missing."""
+    return _with_table(_with_table(document, "methods", _methods_table()), "relied on", _uses_table())
+
+
+def _methods_table() -> str:
+    kinds = [name for name, kind in KINDS.items() if kind.methods]
+    rows = [
+        f"| `method` | what it is called | draft model | {' | '.join(f'`{kind}`' for kind in kinds)} |",
+        "|" + "---|" * (3 + len(kinds)),
+    ]
+    for method in METHODS.values():
+        names = " | ".join(f"`{method.engines[kind]}`" if kind in method.engines else "-" for kind in kinds)
+        rows.append(f"| `{method.name}` | {method.label} | {method.draft_model} | {names} |")
+    return "\n".join(rows)
+
+
+def _uses_table() -> str:
     rows = ["| engine | what | name | since | without it |", "|---|---|---|---|---|"]
     rows += [
         f"| {use.kind} | {use.what} | `{'--' * (use.what == 'flag')}{use.name}` | {_since(use)} | {use.without} |"
@@ -208,3 +232,16 @@ def _since(use: Use) -> str:
     if use.since is None:
         return "not tried"
     return f"{use.since} or earlier" if use.since == OLDEST.get(use.kind) else use.since
+
+
+def _with_table(document: str, name: str, table: str) -> str:
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = document.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"docs/engines.md has no {begin} and {end}")
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(updated(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.engines.flags import Flags, configured, dashed, merged, switches
-from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, TARGET, Kind
-from jobs.engines.metric_names import Metrics
+from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, TARGET, Kind, Metrics
 from jobs.engines.models import model_path
 from jobs.engines.speculation.sglang import OPTIONS
 from jobs.engines.vllm import split

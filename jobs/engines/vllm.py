@@ -10,8 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from jobs.engines.flags import configured, merged, negatable
-from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, Kind
-from jobs.engines.metric_names import Metrics
+from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, Kind, Metrics
 from jobs.engines.models import model_path
 from jobs.engines.speculation.vllm import OPTIONS, conflicts
 from lab.study import Arm, FlagValue, Speculation, Study

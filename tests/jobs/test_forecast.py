@@ -73,9 +73,7 @@ def test_hardware_that_the_study_names_is_forecast_by_its_own_runs(measured: Hom
 @pytest.mark.parametrize(
     ("slots", "rounds", "words"), [(1, 5, ""), (2, 3, "; shared by 2 slots"), (8, 1, "by 5 slots")]
 )
-def test_a_spread_study_takes_as_long_as_the_slot_with_most_of_its_blocks(
-    measured: Home, slots: int, rounds: int, words: str
-) -> None:
+def test_a_spread_study_takes_as_long_as_its_busiest_slot(measured: Home, slots: int, rounds: int, words: str) -> None:
     settings = measured.settings.model_copy(update={"slots": slots})
     forecast = forecast_study(settings, small(repeats=5, spread=True))
     assert forecast.seconds == 5 * 33.0
@@ -91,7 +89,7 @@ def test_another_target_or_hardware_has_no_history(measured: Home, changes: dict
     assert seconds(measured.settings, **changes)[1] == 0
 
 
-def test_an_arm_that_was_not_measured_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
+def test_an_unmeasured_arm_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
     arms = [{"name": "plain"}, {"name": "drafted", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
     forecast = forecast_study(measured.settings, small(arms=arms))
     assert (forecast.launches_from_history, forecast.runs_from_history, forecast.runs) == (4, 2, 4)

@@ -53,7 +53,7 @@ BROWSER = "/bin/sh -c 'id > owned' %s"
 """
 
 
-def test_four_lines_that_ran_any_command_are_refused_at_submission_and_before_the_engine_starts(home: Home) -> None:
+def test_variables_that_run_commands_are_refused_at_submission_and_before_a_start(home: Home) -> None:
     study = study_from_toml(FOUR_LINES)
     with pytest.raises(StudyError, match="does not let a study use the variable PYTHONWARNINGS"):
         queue.submit(home.settings, study, actor=local_actor())
@@ -344,7 +344,7 @@ def test_a_model_cannot_be_a_flag(home: Home) -> None:
         check_study(home.settings, home.study(target="--host=0.0.0.0", arms=[PLAIN]))
 
 
-def test_the_home_of_a_user_who_does_not_exist_is_a_problem_of_the_study(home: Home) -> None:
+def test_an_unknown_users_home_is_a_problem_of_the_study(home: Home) -> None:
     with pytest.raises(StudyError) as error:
         check_study(home.settings, home.study(target="~nosuchuser/model"), Role.SUBMITTER)
     assert "~nosuchuser/model" in dict(error.value.problems)["target"]
@@ -465,7 +465,7 @@ def test_a_pattern_of_a_host_means_no_other(home: Home, pattern: str, lets: list
     assert [host for host, problems in said.items() if not problems] == lets
 
 
-def test_where_people_log_in_a_server_is_measured_only_if_its_host_is_listed(home: Home) -> None:
+def test_where_people_log_in_only_servers_of_listed_hosts_are_measured(home: Home) -> None:
     server = {"engine": "endpoint", "server": {"base_url": "http://gpu7.lab.example:8000"}}
     study = home.study(arms=[PLAIN | server], target="reference", workloads=[{"dataset": "reference"}])
     assert place_problems(Context(home.settings).rules, study) == []
@@ -506,7 +506,7 @@ def test_every_preset_and_every_example_of_the_documents_passes(home: Home) -> N
         assert setting_problems(Context(home.settings).rules, preset.study, Role.SUBMITTER) == [], preset.name
 
 
-def test_a_row_that_came_into_the_table_in_another_way_does_not_start_an_engine(home: Home) -> None:
+def test_a_row_that_bypassed_submission_does_not_start_an_engine(home: Home) -> None:
     job_id = home.submit()
     job = home.job(job_id)
     arm = job.study.arms[0].model_copy(update={"environment": {"LD_PRELOAD": "/tmp/x.so"}})

@@ -139,7 +139,7 @@ def test_presets_are_listed_with_their_studies(home: Home) -> None:
     assert "Which engine serves this model fastest" in home.ask("presets").stdout
 
 
-def test_a_plan_counts_launches_and_runs_and_says_what_its_time_rests_on(home: Home) -> None:
+def test_a_plan_counts_launches_and_runs_and_explains_its_time(home: Home) -> None:
     planned = json.loads(home.ask("plan", "datasets-by-patterns", "--json").stdout)
     assert (planned["launches"], planned["runs"], planned["repeats"]) == (2, 70, 1)
     assert planned["estimated_s"] > 0
@@ -174,7 +174,7 @@ def test_a_file_is_planned_as_a_preset_is(home: Home, tmp_path: Path) -> None:
     assert "engines (reference): 2 engine starts, 2 runs" in text
 
 
-def test_what_is_neither_a_file_nor_a_preset_is_answered_with_the_presets(home: Home) -> None:
+def test_what_is_neither_file_nor_preset_is_answered_with_the_presets(home: Home) -> None:
     answer = home.ask("plan", "friday")
     assert answer.returncode == 2
     assert "friday is neither a file nor a preset; the presets are answer-quality, " in answer.stderr

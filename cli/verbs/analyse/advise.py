@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice import FIRST_GAMMA, Advice, arm_with_k

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.errors import UserError

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry

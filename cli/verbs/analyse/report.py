@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import PricePerHour, StudyId
-from cli.labs.chosen import the_lab
-from cli.labs.lab import Lab
+from cli.lab import Lab, the_lab
 from cli.output import print_literally
 from cli.results import results_of
 from cli.verbs.analyse.compare import Baseline, Metric, Strict, refuse_empty_baseline

@@ -12,8 +12,7 @@ import typer
 
 from cli import follow
 from cli.arguments import AsJson, AsReference
-from cli.labs.chosen import the_lab
-from cli.labs.lab import Lab
+from cli.lab import Lab, the_lab
 from cli.named_study import named_study
 from cli.output import print_json, print_literally, print_table, print_text
 from jobs.presets import preset_names

@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 
 from cli.arguments import AsJson
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from lab.comparison.matrix import MatrixCell
 from lab.errors import UserError

@@ -10,8 +10,7 @@ import typer
 
 from cli.arguments import AsJson, AsReference, Wait
 from cli.follow import all_there, follow_job, results_url
-from cli.labs.chosen import the_lab
-from cli.labs.lab import Lab
+from cli.lab import Lab, the_lab
 from cli.output import print_json, print_table, print_text
 from jobs.presets import load_preset
 from jobs.table import ACTIVE

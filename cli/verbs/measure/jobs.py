@@ -1,4 +1,4 @@
-"""`drafthouse jobs`, `cancel` and `retry`."""
+"""`drafthouse jobs`, `cancel`, `retry`, `priority` and `logs`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from cli.arguments import AsJson, JobName
-from cli.labs.chosen import the_lab
-from cli.output import print_entries, print_json, print_text
+from cli.lab import the_lab
+from cli.output import print_entries, print_json, print_literally, print_text
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs.queue import SetAside
 from jobs.table import Job
@@ -48,6 +48,22 @@ def retry(
 ) -> None:
     """Queue an ended job again; only its missing and failed runs are measured."""
     print_text(f"{the_lab().retry(job, everything=everything)} is queued again")
+
+
+def priority(
+    job: JobName, value: Annotated[int, typer.Argument(help="Higher values run earlier; a new job has 0.")]
+) -> None:
+    """Change a queued job's priority; of equals, those who submitted take turns.
+
+    For a negative value write `drafthouse priority JOB -- -5`.
+    """
+    print_text(f"{the_lab().reprioritise(job, value)} has priority {value}")
+
+
+def logs(job: JobName, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
+    """Show the end of the engine's log of a job."""
+    job_id, tail = the_lab().log(job, lines)
+    print_literally(tail or f"No engine of job {job_id} has written a log yet.")
 
 
 def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside], waiting: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cli.arguments import AsJson, AsReference, StudyName
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
 from jobs.presets import all_presets

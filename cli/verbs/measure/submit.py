@@ -8,7 +8,7 @@ import typer
 
 from cli import follow
 from cli.arguments import AsJson, AsReference, StudyName, Wait
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.named_study import named_study
 from cli.output import print_error, print_json, print_text
 from lab.study.parsing import measured_until_decided

@@ -11,7 +11,7 @@ import typer
 from access.local import local_actor
 from cli.arguments import AsJson, AsReference, StudyName
 from cli.follow import follow
-from cli.home import ready_settings
+from cli.lab import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
 from host.settings import Settings

@@ -11,7 +11,7 @@ from access import tokens
 from access.local import local_actor
 from access.tokens import Token
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.lab import ready_settings
 from cli.output import print_json, print_literally, print_table, print_text
 from lab.roles import role_of
 from warehouse.app_db.engine import app_engine

@@ -16,7 +16,7 @@ import typer
 from access.local import local_actor
 from access.web import start_token
 from cli.follow import all_runs_published, follow, results_url
-from cli.home import ready_settings
+from cli.lab import ready_settings
 from cli.output import print_text
 from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities

@@ -9,7 +9,7 @@ import typer
 from access import accounts
 from access.local import local_actor
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.lab import ready_settings
 from cli.output import print_json, print_literally, print_table, print_text
 from host.settings import Settings
 from lab.roles import Role, role_of

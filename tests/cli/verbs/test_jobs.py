@@ -44,7 +44,7 @@ def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, mo
     assert home.ask("retry", job_id).returncode == 2
 
 
-def test_a_studys_name_stands_for_its_newest_job_that_the_verb_is_for(tmp_path: Path) -> None:
+def test_a_studys_name_means_its_newest_job_that_suits_the_verb(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     failed = failed_job(settings, study(name="ours"), "no such model")
     running = running_job(settings, study(name="ours"))
@@ -63,7 +63,7 @@ def test_a_studys_name_stands_for_its_newest_job_that_the_verb_is_for(tmp_path: 
         )
 
 
-def test_a_name_means_the_newest_job_with_results_and_a_newer_one_without_is_named(tmp_path: Path) -> None:
+def test_a_name_means_the_newest_job_with_results(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     good = measure_study(settings, study(name="ours"))
     bad = measure_study(settings, study(name="ours", arms=[{"name": "no draft"}], repeats=4), failing="no draft")
@@ -112,7 +112,7 @@ def test_why_a_study_ended_stands_under_its_row_within_a_hundred_columns(tmp_pat
     assert under[3] == "  2 of 4 runs failed; the first: EngineError: no such head"
 
 
-def test_a_running_job_is_listed_however_many_came_after_it_and_the_others_page_by_page(tmp_path: Path) -> None:
+def test_a_running_job_is_always_listed_and_others_page_by_page(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     running = running_job(settings, study(name="the oldest"))
     ended = add_ended_jobs(settings, study(name="done"), 230)
@@ -127,7 +127,7 @@ def test_a_running_job_is_listed_however_many_came_after_it_and_the_others_page_
     assert "there is no job nosuch" in refused.stderr
 
 
-def test_after_all_runs_were_asked_for_again_the_earlier_ones_do_not_pass_for_them(
+def test_earlier_runs_do_not_count_after_all_are_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = make_home(tmp_path)
@@ -170,7 +170,7 @@ def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: py
     assert lines[1].startswith("queued  waiting for a worker")
 
 
-def test_a_waiting_job_whose_engine_no_worker_has_says_so_in_the_list(tmp_path: Path) -> None:
+def test_the_list_says_that_no_worker_has_a_waiting_jobs_engine(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     waiting = study()
     queue.submit(settings, waiting, actor=ADMIN)

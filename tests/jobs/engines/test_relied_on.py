@@ -11,10 +11,9 @@ import pytest
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import arm_problems
-from jobs.engines.docs_tables import DOCUMENT, updated
+from jobs.engines.kind import Metrics
 from jobs.engines.kinds import KINDS
-from jobs.engines.metric_names import Metrics
-from jobs.engines.relied_on import OLDEST, USES, flags_of
+from jobs.engines.relied_on import DOCUMENT, OLDEST, USES, flags_of, updated
 from jobs.engines.sglang import METRICS as SGLANG
 from jobs.engines.vllm import METRICS as VLLM
 from tests.jobs.engines.test_capabilities import host, install, table

@@ -15,7 +15,7 @@ from jobs.datasets import listing
 from jobs.datasets.listing import DatasetState
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import Problem
-from jobs.engines.endpoint import ENDPOINT
+from jobs.engines.kinds import ENDPOINT
 from jobs.engines.speculation.checks import options_of
 from jobs.engines.speculation.option import Option
 from jobs.presets import Preset, all_presets

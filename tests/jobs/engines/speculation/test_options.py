@@ -81,7 +81,7 @@ def test_synthetic_acceptance_is_checked_whole() -> None:
     assert "must not rise" in rising["synthetic_acceptance_rates"]
 
 
-def test_an_option_of_another_method_is_refused_with_the_methods_it_belongs_to() -> None:
+def test_an_option_of_another_method_is_refused_naming_its_methods() -> None:
     assert said(options={"suffix_decoding_max_cached_requests": 0}) == {
         "suffix_decoding_max_cached_requests": "it belongs to suffix, not to ngram: remove it"
     }
@@ -89,14 +89,14 @@ def test_an_option_of_another_method_is_refused_with_the_methods_it_belongs_to()
     assert "belongs to dspark" in said(options={"enable_adaptive_verification": True})["enable_adaptive_verification"]
 
 
-def test_a_misspelt_option_of_an_engine_that_was_asked_is_answered_with_the_right_one() -> None:
+def test_a_misspelt_option_is_answered_with_the_engines_nearest_one() -> None:
     problem = said(options={"rejection_sampling_method": "block"})["rejection_sampling_method"]
     assert problem == "vllm 0.32.0 has no such option: did you mean rejection_sample_method?"
     assert "write draft_tensor_parallel_size" in said(options={"tensor_parallel_size": 1})["tensor_parallel_size"]
     assert "remove it" in said(options={"draft_model_config": {}})["draft_model_config"]
 
 
-def test_what_a_later_release_may_have_passes_where_the_engine_cannot_be_asked() -> None:
+def test_unknown_options_pass_where_the_engine_cannot_be_asked() -> None:
     assert said("sglang", options={"of_next_year": 1}) == {}
     assert said("sglang", options={"ngram_match_type": "DFS"}) == {
         "ngram_match_type": "must be one of BFS, PROB, got 'DFS'"

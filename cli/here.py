@@ -1,15 +1,15 @@
-"""The lab of this machine: its home's databases and files."""
+"""The lab of this machine: its home's databases and files. `cli.elsewhere` has the same methods."""
 
 # ruff: noqa: PLC0415 - each verb imports no more than it needs
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from access.local import local_actor
-from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
 from host.process_memory import give_back_memory
 from host.settings import Settings
 from lab.errors import UserError
@@ -26,8 +26,32 @@ if TYPE_CHECKING:
     from warehouse.app_db.price_book import Entry
 
 
-class Here(Lab):
-    """Whoever can write the home may do everything."""
+#: Gets what an import does next, and the share of its work that is done, 0 to 1.
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class SqlAnswer:
+    """A statement's answer as JSON values. `left_out` says in a sentence that rows were cut."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    left_out: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An import as `import_document` shows it; `later` if a running ingester is yet to add it to the warehouse."""
+
+    document: Mapping[str, Any]
+    later: bool
+
+
+class Here:
+    """The lab of this machine, whose owner may do everything.
+
+    Jobs are named by their ids or their studies' names. Every method raises UserError.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -40,21 +64,26 @@ class Here(Lab):
 
     @property
     def public_url(self) -> str:
+        """The address of the pages, for a browser."""
         return self._settings.public_url
 
     @property
     def warehouse_file(self) -> Path:
+        """The published warehouse."""
         return self._settings.warehouse_file
 
     def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:  # noqa: ARG002 - they are all there
+        """Return a folder that has the bundles of this study's runs."""
         return self._settings.bundles
 
     def page(self, before: str | None) -> queue.Page:
+        """Return the newest jobs, or those that were submitted before one."""
         from jobs import queue
 
         return queue.page(self._database, before=before)
 
     def set_aside(self) -> list[queue.SetAside]:
+        """Return the jobs that cannot be read."""
         from jobs import queue
 
         return queue.set_aside(self._database)
@@ -64,17 +93,24 @@ class Here(Lab):
 
         return queue.job(self._database, queue.job_id_of(self._database, name))
 
+    def watched(self, job_id: str) -> Job:
+        """Return the job for somebody who waits for it."""
+        return self.job(job_id)
+
     def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:
+        """Say by a job's id what keeps all workers from it; nothing of a job that one may start."""
         from jobs.worker_registry import why_jobs_wait
 
         return why_jobs_wait(self._database, jobs)
 
     def submit(self, study: Study, priority: int = 0) -> str:
+        """Queue a study and return the job's id."""
         from jobs import queue
 
         return queue.submit(self._settings, study, priority=priority, actor=local_actor())
 
     def cancel(self, name: str) -> str:
+        """Cancel the job and return its id."""
         from jobs import queue
 
         job_id = queue.job_id_of(self._database, name, ("queued", "running"))
@@ -82,6 +118,7 @@ class Here(Lab):
         return job_id
 
     def retry(self, name: str, *, everything: bool) -> str:
+        """Queue the ended job again and return its id."""
         from jobs import queue
         from jobs.table import FINISHED
 
@@ -90,6 +127,7 @@ class Here(Lab):
         return job_id
 
     def reprioritise(self, name: str, value: int) -> str:
+        """Give the queued job another priority and return its id."""
         from jobs import order, queue
 
         job_id = queue.job_id_of(self._database, name, ("queued",))
@@ -97,6 +135,7 @@ class Here(Lab):
         return job_id
 
     def log(self, name: str, lines: int) -> tuple[str, str]:
+        """Return the job's id and the end of its engine's log."""
         from jobs import queue
         from jobs.engine_logs import log_tail
 
@@ -104,6 +143,7 @@ class Here(Lab):
         return job_id, log_tail(self._settings.logs_dir, self._settings.bundles, job_id, lines)
 
     def plan(self, study: Study) -> dict[str, Any]:
+        """Return what the study takes, as `plan_document` shows it."""
         from jobs.forecast import plan_document
         from jobs.submission import Context, problems
 
@@ -111,17 +151,19 @@ class Here(Lab):
         return plan_document(self._settings, study, found)
 
     def repeat_seconds(self, job_id: str) -> float | None:
+        """Estimate how long one more repeat of the job's study takes; None if that is unknown."""
         from jobs.forecast import repeat_seconds
 
-        settings = self._settings
-        return repeat_seconds(settings, job_id)
+        return repeat_seconds(self._settings, job_id)
 
     def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm says it all
-        from jobs.engines.command_line import speculation_words
+        """Return the engine's command line for the arm that a tuning found best; None if it is unknown."""
+        from jobs.engines.profiles import speculation_words
 
-        return speculation_words(self._settings, arm)
+        return speculation_words(self._settings.engines_file, self._settings.models_dir, arm)
 
     def completed_runs(self, ended: Job) -> int:
+        """Count the ended job's runs that the warehouse has as completed: those of attempts that count."""
         from cli.follow import completed_runs
 
         return completed_runs(self._settings.warehouse_file, ended)
@@ -141,25 +183,22 @@ class Here(Lab):
         *,
         as_measured: bool = False,
     ) -> Imported:
+        """Import result files and folders: all of them or none. `as_measured`: an export's runs keep their ids."""
         from interchange.documents import import_document
         from interchange.store import import_paths
+        from warehouse.ingest.service import ingest_all
 
         actor = local_actor()
         imported = import_paths(self._settings, paths, tool, labels, progress, actor=actor, as_measured=as_measured)
         progress("adding to the warehouse", 1.0)
         give_back_memory()
-        ingested = self._ingest() if imported.new_run_ids else True
-        return Imported(import_document(imported), later=not ingested)
-
-    def _ingest(self) -> bool:
-        """Ingest the new bundles here. Returns False if an ingester runs, which does it then."""
-        from warehouse.ingest.service import ingest_all
-
-        try:
-            ingest_all(self._settings)
-        except UserError:
-            return False
-        return True
+        later = False
+        if imported.new_run_ids:
+            try:
+                ingest_all(self._settings)
+            except UserError:  # an ingester runs, and does it
+                later = True
+        return Imported(import_document(imported), later)
 
     def prices(self) -> list[Entry]:
         from warehouse.app_db import price_book
@@ -167,6 +206,7 @@ class Here(Lab):
         return price_book.entries(self._database)
 
     def add_price(self, price: Price) -> int:
+        """Add an entry to the price book and return its number."""
         from warehouse.app_db import price_book
 
         return price_book.add(self._database, price, actor=local_actor())
