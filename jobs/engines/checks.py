@@ -42,17 +42,14 @@ _INSTEAD = 'or use order = "interleaved", which has one engine up at a time'
 def study_problems(study: Study, arm: Arm, field: str, has: Capabilities) -> list[Problem]:
     """Return every problem of an arm (at `field` of its study), and of what the study sets for it, with an engine."""
     shared = study.engine_flags if KINDS[has.kind].is_started else {}
+    is_tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
     return [
         *flag_problems("engine_flags", shared, has),
         *arm_problems(field, arm, shared, has),
         *sampling_problems(field, arm, study.sampling, has),
-        *(_tuning_problems(study.tune, has) if _is_tuned(study, arm) and study.tune is not None else ()),
+        *(tuning_problems(study.tune, has) if study.tune is not None and is_tuned else ()),
         *_memory_problems(study, arm, has),
     ]
-
-
-def _is_tuned(study: Study, arm: Arm) -> bool:
-    return study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
 
 
 def _memory_problems(study: Study, arm: Arm, has: Capabilities) -> Iterator[Problem]:
@@ -97,7 +94,7 @@ def sampling_problems(field: str, arm: Arm, sampling: Sampling, has: Capabilitie
         yield f"{field}.speculation", problem
 
 
-def _tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:
+def tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:
     """Yield what a tuning asks of this engine and it cannot do."""
     kind = KINDS[has.kind]
     if not kind.is_started:

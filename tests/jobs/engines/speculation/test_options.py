@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.checks import arm_problems
+from jobs.engines.checks import arm_problems, study_problems
 from jobs.engines.kinds import KINDS
 from jobs.engines.speculation import vllm
 from jobs.engines.speculation.checks import options_of
-from jobs.engines.speculation.memory import memory_problems_of_drafts
 from jobs.policy import _allowed
 from lab.errors import StudyError
 from lab.study.methods import METHODS
@@ -135,7 +134,7 @@ def test_a_draft_that_remembers_by_its_engine_asks_for_a_decision(
 
     def problems(**changes: Any) -> list[tuple[str, str]]:
         of = study(arms=arms, **changes)
-        return list(memory_problems_of_drafts(of, of.arms[1], has))
+        return [found for found in study_problems(of, of.arms[1], "arms[1]", has) if found[0] == "fresh_starts"]
 
     assert [field for field, _ in problems()] == asked
     assert problems(fresh_starts="every_cell") == problems(fresh_starts="never") == []
