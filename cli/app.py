@@ -132,7 +132,7 @@ def _first_paragraph(target: str) -> str:
 
 
 def _options() -> list[Any]:
-    """Those of the whole command, before the verb."""
+    """Return the options of the whole command, which come before the verb."""
 
     def options(server: Server = None) -> None: ...
 

@@ -29,7 +29,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn
 from rich.progress import Progress as Bar
 
 import drafthouse
-from cli.here import Imported, Progress, SqlAnswer
+from cli.here import Imported, Progress, SqlAnswer, completed_runs_query
 from host.settings import ARCHIVE_FOLDER
 from jobs.queue import Page, SetAside
 from jobs.table import Job
@@ -185,11 +185,7 @@ class Elsewhere:
         return words
 
     def completed_runs(self, ended: Job) -> int:
-        count = (
-            f"SELECT count(DISTINCT cell_key) FROM results WHERE job_id = '{ended.job_id}' AND status = 'completed' "  # noqa: S608 - an id
-            f"AND attempt >= {ended.reuse_from_attempt:d}"
-        )
-        ((completed,),) = self.sql(count).rows
+        ((completed,),) = self.sql(completed_runs_query(ended)).rows
         return int(str(completed))
 
     def sql(self, query: str) -> SqlAnswer:
@@ -322,7 +318,7 @@ def _sent(study: Study) -> dict[str, Any]:
 
 
 def _known(record: type) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Leaves out what a newer lab says more of a record."""
+    """Return a function that drops the fields that a newer lab adds to a record."""
     names = {field.name for field in fields(record)}
     return lambda values: {name: value for name, value in values.items() if name in names}
 

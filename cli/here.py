@@ -47,6 +47,14 @@ class Imported:
     later: bool
 
 
+def completed_runs_query(ended: Job) -> str:
+    """Return the query of `completed_runs`: `retry --all` measures again what earlier attempts have completed."""
+    return (
+        f"SELECT count(DISTINCT cell_key) FROM results WHERE job_id = '{ended.job_id}' AND status = 'completed' "  # noqa: S608 - an id
+        f"AND attempt >= {ended.reuse_from_attempt:d}"
+    )
+
+
 class Here:
     """The lab of this machine, whose owner may do everything.
 
@@ -57,7 +65,8 @@ class Here:
         self._settings = settings
 
     @functools.cached_property
-    def _database(self) -> sa.Engine:
+    def database(self) -> sa.Engine:
+        """The app database."""
         from warehouse.app_db.engine import app_engine
 
         return app_engine(self._settings.app_database_url)
@@ -80,28 +89,28 @@ class Here:
         """Return the newest jobs, or those that were submitted before one."""
         from jobs import queue
 
-        return queue.page(self._database, before=before)
+        return queue.page(self.database, before=before)
 
     def set_aside(self) -> list[queue.SetAside]:
         """Return the jobs that cannot be read."""
         from jobs import queue
 
-        return queue.set_aside(self._database)
+        return queue.set_aside(self.database)
 
     def job(self, name: str) -> Job:
         from jobs import queue
 
-        return queue.job(self._database, queue.job_id_of(self._database, name))
+        return queue.job(self.database, queue.job_id_of(self.database, name))
 
     def watched(self, job_id: str) -> Job:
         """Return the job for somebody who waits for it."""
         return self.job(job_id)
 
     def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:
-        """Say by a job's id what keeps all workers from it; nothing of a job that one may start."""
+        """Return by job id why no worker starts a job; jobs that one may start are left out."""
         from jobs.worker_registry import why_jobs_wait
 
-        return why_jobs_wait(self._database, jobs)
+        return why_jobs_wait(self.database, jobs)
 
     def submit(self, study: Study, priority: int = 0) -> str:
         """Queue a study and return the job's id."""
@@ -113,8 +122,8 @@ class Here:
         """Cancel the job and return its id."""
         from jobs import queue
 
-        job_id = queue.job_id_of(self._database, name, ("queued", "running"))
-        queue.cancel(self._database, job_id, actor=local_actor())
+        job_id = queue.job_id_of(self.database, name, ("queued", "running"))
+        queue.cancel(self.database, job_id, actor=local_actor())
         return job_id
 
     def retry(self, name: str, *, everything: bool) -> str:
@@ -122,16 +131,16 @@ class Here:
         from jobs import queue
         from jobs.table import FINISHED
 
-        job_id = queue.job_id_of(self._database, name, tuple(FINISHED))
-        queue.retry(self._database, job_id, actor=local_actor(), everything=everything)
+        job_id = queue.job_id_of(self.database, name, tuple(FINISHED))
+        queue.retry(self.database, job_id, actor=local_actor(), everything=everything)
         return job_id
 
     def reprioritise(self, name: str, value: int) -> str:
         """Give the queued job another priority and return its id."""
         from jobs import order, queue
 
-        job_id = queue.job_id_of(self._database, name, ("queued",))
-        order.reprioritise(self._database, job_id, value, actor=local_actor())
+        job_id = queue.job_id_of(self.database, name, ("queued",))
+        order.reprioritise(self.database, job_id, value, actor=local_actor())
         return job_id
 
     def log(self, name: str, lines: int) -> tuple[str, str]:
@@ -139,7 +148,7 @@ class Here:
         from jobs import queue
         from jobs.engine_logs import log_tail
 
-        job_id = queue.job_id_of(self._database, name)
+        job_id = queue.job_id_of(self.database, name)
         return job_id, log_tail(self._settings.logs_dir, self._settings.bundles, job_id, lines)
 
     def plan(self, study: Study) -> dict[str, Any]:
@@ -154,7 +163,7 @@ class Here:
         """Estimate how long one more repeat of the job's study takes; None if that is unknown."""
         from jobs.forecast import repeat_seconds
 
-        return repeat_seconds(self._settings, job_id)
+        return repeat_seconds(self._settings, self.database, job_id)
 
     def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm says it all
         """Return the engine's command line for the arm that a tuning found best; None if it is unknown."""
@@ -164,9 +173,11 @@ class Here:
 
     def completed_runs(self, ended: Job) -> int:
         """Count the ended job's runs that the warehouse has as completed: those of attempts that count."""
-        from cli.follow import completed_runs
+        from warehouse.queries.connect import open_warehouse
 
-        return completed_runs(self._settings.warehouse_file, ended)
+        with open_warehouse(self.warehouse_file) as con:
+            ((completed,),) = con.execute(completed_runs_query(ended)).fetchall()
+        return int(completed)
 
     def sql(self, query: str) -> SqlAnswer:
         from warehouse.sandbox.runner import run_sql
@@ -203,18 +214,18 @@ class Here:
     def prices(self) -> list[Entry]:
         from warehouse.app_db import price_book
 
-        return price_book.entries(self._database)
+        return price_book.entries(self.database)
 
     def add_price(self, price: Price) -> int:
         """Add an entry to the price book and return its number."""
         from warehouse.app_db import price_book
 
-        return price_book.add(self._database, price, actor=local_actor())
+        return price_book.add(self.database, price, actor=local_actor())
 
     def withdraw_price(self, number: int) -> None:
         from warehouse.app_db import price_book
 
-        price_book.withdraw(self._database, number, actor=local_actor())
+        price_book.withdraw(self.database, number, actor=local_actor())
 
     def datasets(self) -> list[DatasetState]:
         from jobs.datasets.listing import list_datasets

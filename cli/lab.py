@@ -9,6 +9,8 @@ from host.settings import Settings, load_settings
 from warehouse.migrate import ensure_migrated
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
+
     from cli.elsewhere import Elsewhere
 
 Lab: TypeAlias = "Here | Elsewhere"
@@ -27,6 +29,11 @@ def the_lab(*, ready: bool = True) -> Lab:
     if ready:
         ensure_migrated(settings)
     return Here(settings)
+
+
+def ready_database() -> sa.Engine:
+    """Connect to the app database of this machine's home, which is created on first use."""
+    return Here(ready_settings()).database
 
 
 def ready_settings() -> Settings:

@@ -13,7 +13,7 @@ _TAIL_BYTES = 1 << 20
 def engine_log(logs_dir: Path, job_id: str, place: int = 0) -> Path:
     """Return the path of the log of the job's running engine. Each bundle keeps its own copy.
 
-    `place` tells engines that are up at the same time from each other.
+    `place` numbers engines that are up at the same time.
     """
     return logs_dir / "engines" / (f"{job_id}-{place + 1}.log" if place else f"{job_id}.log")
 

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
+
 from host.settings import Settings
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
@@ -19,7 +21,7 @@ from lab.study import Study
 from lab.study.plan import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, blocks, plan
 from lab.study.reference_pair import TARGET
 from lab.study.session_length import session_length
-from warehouse.app_db.engine import app_engine, reading
+from warehouse.app_db.engine import reading
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import seen_as_of
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from lab.planning.prospects import Prospects, Size
 
 _Publication = tuple[int, int, int, datetime | None]
-#: Verdicts are foretold for this metric.
+#: The metric whose verdicts are forecast.
 _METRIC = "output_tok_per_s"
 #: The newest, and those that visitors look back to.
 _REMEMBERED_PUBLICATIONS = 4
@@ -56,7 +58,7 @@ def forecast_study(settings: Settings, study: Study) -> Estimate:
 
 
 def _length_of(settings: Settings, study: Study) -> LengthOf:
-    """How long the sessions of the study's workloads are by their datasets, each of which is looked at once."""
+    """Return a function from a workload to the length of its sessions; each dataset is read once."""
     if all(workload.sessions is None for workload in study.workloads):
         return session_length
     from jobs.datasets.loader import known_session_length  # noqa: PLC0415 - loads readers that few studies need
@@ -104,7 +106,7 @@ def _past_components(
 
 
 def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
-    """The estimated seconds of a study at any size, from those of one repeat."""
+    """Return a function from a study's size to its estimated seconds, based on one repeat."""
     single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
     estimate = forecast_study(settings, single)
     return lambda size: (
@@ -147,16 +149,13 @@ def _verdicts(prospects: Prospects) -> dict[str, Any]:
     }
 
 
-def repeat_seconds(settings: Settings, job_id: str) -> float | None:
+def repeat_seconds(settings: Settings, database: sa.Engine, job_id: str) -> float | None:
     """Estimate how long one more repeat of the job's study takes here; None if this host's queue does not know it."""
-    database = app_engine(settings.app_database_url)
     try:
         with reading(database).connect() as connection:
             study = get_job(connection, job_id).study
     except UserError:
         return None
-    finally:
-        database.dispose()
     single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
     return forecast_study(settings, single).seconds
 

@@ -106,7 +106,7 @@ class _Slot:
         return step_s
 
     def may_take(self, job: Job) -> bool:
-        """Whether it has what the job needs, and would make room for it in its own, which has ended a block."""
+        """Return whether it has what the job needs, and its own job, between two blocks, would make room for it."""
         if self.job is not None and job.priority < self.job.priority:
             return False
         starts = self._starts_engines or not job.study.starts_engines
@@ -115,7 +115,7 @@ class _Slot:
 
 
 def _block_s(study: Study, takes_s: Callable[[Study], float]) -> float:
-    """The seconds of a repeat of all arms, or of those that share an engine start."""
+    """Return the seconds of a repeat of all arms, or of those that share an engine start."""
     each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     return takes_s(study) / math.ceil(study.repeats / each)
 
@@ -179,7 +179,7 @@ def priorities(order: Sequence[Job]) -> dict[str, int]:
 
 
 def _step(job: Job, following: Job) -> int:
-    """By how much the priority of a job has to be above that of the job that follows it."""
+    """Return how far a job's priority has to be above that of the job that follows it."""
     is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
     return 0 if is_older and job.submitted_by == following.submitted_by else 1
 

@@ -54,7 +54,7 @@ class EngineRules(Frozen):
     flags: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # of speculation
-    methods: tuple[str, ...] = ()  # of speculation, beyond those that the lab knows
+    methods: tuple[str, ...] = ()  # of speculation, beyond ours
 
 
 class Policy(Frozen):
@@ -78,7 +78,7 @@ class Policy(Frozen):
 
 
 def load_policy(settings: Settings) -> Policy:
-    """Raises SettingsError for a file that cannot be used: with a broken policy nothing is submitted or started."""
+    """Read policy.toml. Raises SettingsError for an unusable file: then nothing is submitted or started."""
     path = policy_file(settings)
     try:
         policy = Policy.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -136,7 +136,7 @@ def author_problems(rules: Rules, study: Study, arm: Arm, role: Role | None) -> 
 
 
 def _is_remote_code(flag: str) -> bool:
-    """Whether the flag is, or is short for, the one that lets an engine run Python of a model."""
+    """Return whether the flag is, or abbreviates, the one that lets an engine run Python of a model."""
     name = _plain(flag).partition(".")[0].lower().removeprefix("no-")
     return name.startswith("tru") and REMOTE_CODE.startswith(name)
 
@@ -234,7 +234,7 @@ class Rules:
         return set(map(_plain, listed)) if of == "flags" else listed
 
     def refused(self, what: str, key: str, value: str, kind: str | None = None) -> str:
-        """Say what an administrator would write where: a new line, or one more value in the one that is there."""
+        """Return the refusal, with the line that an administrator would add or extend, and in which file."""
         path = self.file.absolute()
         table = self.policy if kind is None else self.policy.engines.get(kind)
         is_there = bool(getattr(table, key, None))
@@ -322,7 +322,7 @@ def _is_plain(value: JsonValue, allowed: re.Pattern[str]) -> bool:
 
 
 def _plain(flag: str) -> str:
-    """`max_model_len` and `max-model-len` are one; behind a dot it is a name of Python's."""
+    """Write a flag in one spelling: dashes before the dot, underscores behind it, as Python names its parts."""
     whole, dot, rest = flag.partition(".")
     return dashed(whole) + dot + rest.replace("-", "_")
 
@@ -368,7 +368,7 @@ def _dataset_problems(rules: Rules, field: str, name: str) -> Iterator[Problem]:
 
 
 def _is_within(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether the path, with every link followed, lies in one of the folders."""
+    """Return whether the path, with every link followed, lies in one of the folders."""
     real = path.resolve()
     return any(real.is_relative_to(folder.resolve()) for folder in folders)
 
@@ -387,7 +387,7 @@ def _host_problems(rules: Rules, field: str, base_url: str) -> Iterator[Problem]
 
 
 def _is_host(host: str, pattern: str) -> bool:
-    """Whether a pattern of policy.toml means the host.
+    """Return whether a pattern of policy.toml means the host.
 
     `*` is any, `*.lab.example` whatever ends so, 10.0.0.0/24 a network of addresses. Elsewhere * stands for text
     without dots, and in a pattern of an address for a number.

@@ -141,7 +141,7 @@ def absolute(context: Context, study: Study) -> Study:
 
 
 def _absolute_model(context: Context, name: str) -> str:
-    """A hub name stays, also where a folder below the current one is called so that the policy does not allow."""
+    """Return the folder that the name means, or a hub name unchanged, also if the policy forbids its folder."""
     if name in REFERENCE_MODELS:
         return name
     folder = local_folder(context.settings.models_dir, name)
@@ -180,7 +180,7 @@ def _problems(context: Context, study: Study, *, probe_engines: bool) -> Iterato
             yield from _problem(f"{field}.server.base_url", functools.partial(check_host, arm.server.base_url))
     if study.order == "side_by_side":
         yield from side_by_side_problems(study, has_gpu=_has_gpu(context, study))
-    if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
+    if here and not settings.workers_elsewhere:  # otherwise models and datasets are on the worker's host
         yield from open_files.problems(study.loads)
         yield from _missing_here(context, study)
     yield from _hardware_problems(context, study)

@@ -73,7 +73,7 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
 
 
 def why_jobs_wait(engine: sa.Engine, jobs: Sequence[Job]) -> dict[str, str]:
-    """Say by the job's id what keeps every worker that is present from it; nothing of one that a worker may start."""
+    """Return by job id why no present worker starts a job; jobs that one may start are left out."""
     present = [worker for worker in list_workers(engine) if not worker.is_away()]
     return {job.job_id: why for job in jobs if (why := _why_it_waits(job.study, present))}
 
@@ -88,7 +88,7 @@ def _why_it_waits(study: Study, present: Sequence[WorkerInfo]) -> str:
 
 
 def lacking_engines(study: Study, workers: Sequence[WorkerInfo]) -> str:
-    """Say which of its engines none of these workers has: `no worker has the engine 'sglang'`; empty if one may have
+    """Return which of its engines none of these workers has: `no worker has the engine 'sglang'`; empty if one may have
     all.
     """
     if not workers or any(worker.has_engines(study) for worker in workers):
@@ -128,7 +128,7 @@ def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
 
 
 def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> None:
-    """Record why the worker starts no engine, or that nothing keeps it."""
+    """Record why the worker starts no engine; None if it may."""
     with engine.begin() as connection:
         _update(connection, worker, waits_for=waits_for)
 
@@ -159,7 +159,7 @@ def _update(connection: sa.Connection, worker: str, **values: object) -> None:
 
 
 def _seen(row: sa.RowMapping, ahead: timedelta) -> WorkerInfo:
-    """`ahead`: how far this host's clock is ahead of the database's."""
+    """Return the worker in a row; this host's clock is `ahead` of the database's."""
     values = dict(row)
     values["last_seen"] += ahead
     return WorkerInfo(engines=_engines(values.pop("engines_json")), **values)

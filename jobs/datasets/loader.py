@@ -138,7 +138,7 @@ def _session(pick: _Pick, place: int, workload: Workload, seed: int, tokenizer: 
 
 
 def _lengths(row: Row, tokenizer: TargetTokenizer | None) -> list[int | None]:
-    """The recorded length of each turn's answer, counted where the file has the answer itself; None if unknown."""
+    """Return the recorded length of each turn's answer, counted if the file has the answer; None if unknown."""
     counted = [0] * len(row.turns) if tokenizer is None else tokenizer.count([turn.reply or "" for turn in row.turns])
     return [turn.output_tokens or (tokens or None) for turn, tokens in zip(row.turns, counted, strict=True)]
 
@@ -278,7 +278,7 @@ def check_stock(workload: Workload, stock: Stock, count: int) -> None:
 
 
 def _replays(stock: Stock) -> bool:
-    """Whether recorded answers can be replayed; a trace without texts stands for them with random tokens."""
+    """Return whether recorded answers can be replayed; a trace without texts stands for them with random tokens."""
     return stock.has_recorded_answers or stock.has_lengths_only
 
 

@@ -141,7 +141,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _copy(folder: Path, file: Path) -> Iterator[Path]:
-    """A copy of the file on the disk where it will stay; deleted after the block unless it was moved."""
+    """Copy the file to the disk where it will stay; delete the copy after the block unless it was moved."""
     try:
         source = expanded(str(file)).open("rb")
     except FileNotFoundError:

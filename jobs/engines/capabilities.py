@@ -163,7 +163,7 @@ def _installed(program: Path, distribution: str) -> Path | None:
 
 
 def _key(program: Path, installed: Path, script: Path) -> str:
-    """Changes when the engine is reinstalled, or the probe script is edited."""
+    """Return a key that changes when the engine is reinstalled, or the probe script is edited."""
     content = (str(program), program.stat().st_mtime_ns, str(installed), script.stat().st_mtime_ns)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 

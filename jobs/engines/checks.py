@@ -95,7 +95,7 @@ def sampling_problems(field: str, arm: Arm, sampling: Sampling, has: Capabilitie
 
 
 def tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:
-    """Yield what a tuning asks of this engine and it cannot do."""
+    """Yield what a tuning needs and this engine lacks."""
     kind = KINDS[has.kind]
     if not kind.is_started:
         yield "tune", "a running server drafts as it was started, so its number of tokens cannot be tuned"
@@ -235,7 +235,7 @@ def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) 
 
 
 def _endpoint_problems(field: str, arm: Arm) -> Iterator[Problem]:
-    """The server's address is checked elsewhere, because that needs the network."""
+    """Yield problems of an arm that measures a running server; `check_host` checks its address by the network."""
     if arm.server is None:
         yield f"{field}.server", "this arm measures a running server: set its base_url, like http://127.0.0.1:8000"
     elif (parts := urlsplit(arm.server.base_url)).query or parts.fragment:

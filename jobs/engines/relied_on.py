@@ -193,7 +193,7 @@ def takes(kind: str, flag: str, flags: Collection[str] | None, version: str | No
 
 
 def _release(version: str | None, kind: str) -> tuple[int, ...]:
-    """The numbers of a version such as 0.14.1, v0.12.0 or 0.32.0+cpu; those of the oldest where it has none."""
+    """Return the numbers of a version such as 0.14.1, v0.12.0 or 0.32.0+cpu; those of the oldest where it has none."""
     found = _RELEASE.search(version or "")
     return _numbers(found[0] if found else OLDEST.get(kind, "0"))
 

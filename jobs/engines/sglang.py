@@ -85,7 +85,7 @@ def effective_config(log: Path) -> dict[str, str]:
 
 
 def _remembers(speculation: Speculation) -> bool:
-    """Its n-gram cache holds what the process has generated."""
+    """Return whether drafts come from the n-gram cache, which holds what the process has generated."""
     return speculation.method == "ngram" or speculation.options.get("adaptive") is True
 
 

@@ -166,7 +166,7 @@ def reprioritise_job(asking: Asking, job: JobId, sent: Annotated[Priority, Body(
 def estimate_repeat(asking: Asking, job: JobId) -> Repeat:
     """Estimate how long one more repeat of its study takes here."""
     settings, job_id = asking.settings, queue.job_id_of(asking.database, job)
-    return Repeat(repeat_s=repeat_seconds(settings, job_id))
+    return Repeat(repeat_s=repeat_seconds(settings, asking.database, job_id))
 
 
 @router.get("/jobs/{job}/deployment")

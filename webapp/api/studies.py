@@ -118,7 +118,7 @@ def answer(asking: Asking, study: str) -> dict[str, Any]:
     settings = asking.settings
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, study)
-    return answer_document(study_answer(comparison, repeat_seconds(settings, comparison.jobs[-1])))
+    return answer_document(study_answer(comparison, repeat_seconds(settings, asking.database, comparison.jobs[-1])))
 
 
 @router.get("/studies/{study}/advice")

@@ -89,7 +89,7 @@ def _matrix_row(cell: MatrixCell) -> tuple[object, ...]:
 
 
 def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
-    """Of several arms with as many drafted tokens, which the form cannot tell apart, each has a file of its own."""
+    """Print one file for each arm, because the form does not distinguish arms with as many drafted tokens."""
     for arm in dict.fromkeys(cell.arm for cell in cells):
         own = [cell for cell in cells if cell.arm == arm]
         about = [f"Measured by Drafthouse in the study {study}: acceptance length (AL) of {arm}"]
@@ -124,7 +124,7 @@ def _latency_row(arm: ArmAcceptance) -> tuple[object, ...]:
 
 
 def _drift_sentence(history: History) -> str:
-    """The state of the last run, or every change in the history."""
+    """Describe the state of the last run, or every change in the history."""
     last, when = history.moments[-1], history.sources[-1].started_at
     if not history.changes:
         count = "1 run" if len(history.moments) == 1 else f"{len(history.moments)} runs"

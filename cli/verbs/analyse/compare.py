@@ -36,7 +36,7 @@ from warehouse.queries.comparing.paired_runs import ArmRuns
 from warehouse.queries.comparing.quality import qualities, sentences_of
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 
-_SLOWER, _UNDECIDED = 1, 3
+_SLOWER, _INCONCLUSIVE = 1, 3
 _THROUGHPUT = "output_tok_per_s"
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}
 
@@ -65,7 +65,7 @@ Strict = Annotated[
 Limit = Annotated[
     str | None,
     typer.Option(
-        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if that is undecided. Is strict."
+        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if inconclusive. Is strict."
     ),
 ]
 
@@ -138,13 +138,13 @@ def _group_row(group: Group) -> tuple[object, ...]:
 
 
 def exit_status(comparison: StudyComparison, limit: float) -> int:
-    """1 if an arm is certainly slower than the limit, 0 if certainly none is; else 3."""
+    """Return 1 if an arm is certainly slower than the limit, 0 if certainly none is, 3 if that is inconclusive."""
     answer = gate([pair.comparison for pair in comparison.pairs], limit)
-    return {"slower": _SLOWER, "not slower": 0, "undecided": _UNDECIDED}[answer]
+    return {"slower": _SLOWER, "not slower": 0, "undecided": _INCONCLUSIVE}[answer]
 
 
 def refuse_empty_baseline(comparison: StudyComparison) -> None:
-    """Raises UserError if the baseline lacks a metric that candidates have, such as acceptance."""
+    """Raise UserError if the baseline lacks a metric that candidates have, such as acceptance."""
     having = [pair.candidate.arm for pair in comparison.pairs if _has_values(pair.candidate)]
     if having and not any(_has_values(pair.baseline) for pair in comparison.pairs):
         named = ", ".join(map(repr, dict.fromkeys(having)))
@@ -182,7 +182,7 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
 
 
 def _show_reading(comparison: StudyComparison) -> None:
-    """What the verdicts stand on, and what the controls say of the noise."""
+    """Print the reading of the verdicts, and how large the noise is by the controls."""
     print_text(f"verdicts: {READING_WORDS[comparison.strict]}")
     for arm, control in controls(comparison).items():
         print_text(f"{arm} is a control, {control.sentence}")
@@ -208,7 +208,7 @@ def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
 
 
 def _same(agreed: Agreement) -> str:
-    """The share of equal outputs, and the first token at which the others differ, counted from 1."""
+    """Return the share of equal outputs, and the first token at which the others differ, counted from 1."""
     if agreed.same_share is None:
         return ""
     exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
@@ -217,7 +217,7 @@ def _same(agreed: Agreement) -> str:
 
 
 def _degenerate(agreed: Agreement) -> str:
-    """The share of degenerate outputs, of the baseline and of the arm."""
+    """Return the share of degenerate outputs, of the baseline and of the arm."""
     shares = (agreed.baseline_degenerate_share, agreed.candidate_degenerate_share)
     return "" if None in shares else " / ".join(f"{share:.0%}" for share in shares)
 
@@ -254,7 +254,7 @@ def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], 
 
 
 def _mean_of(arm_table: ArmTable, row: str) -> Interval | None:
-    """The mean of a row with its interval: a single row is the whole sweep, whose verdict has its own."""
+    """Return the mean of a row with its interval: a single row is the whole sweep, whose verdict has its own."""
     return arm_table.sweep.ratio if len(arm_table.table.rows) == 1 else arm_table.sweeps_by_row[row].ratio
 
 

@@ -61,7 +61,7 @@ def report(
 
 
 def _arms(here: Lab, job_id: str) -> list[str]:
-    """The arms in the study's order, so that they have the page's colours; empty if the queue does not know the job."""
+    """Return the arms in the study's order, for the page's colours; empty for a job that is not in the queue."""
     try:
         return [arm.name for arm in here.job(job_id).study.arms]
     except UserError:

@@ -94,7 +94,7 @@ def _row(figure: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain Python values; None for a missing value."""
+    """Return rows as plain Python values; None for a missing value."""
     return [{str(name): _plain(value) for name, value in row.items()} for row in table.to_dict("records")]
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cli.follow import all_runs_published, follow
+from cli.follow import all_there, follow
+from cli.here import Here
 from host.settings import Settings
 from jobs import queue
 from jobs.worker_registry import record_waiting, register_worker, store_engines
@@ -142,12 +143,12 @@ def test_earlier_runs_do_not_count_after_all_are_measured_again(
     engine.dispose()
     again = replace(once, attempt=1, reuse_from_attempt=1)
     monkeypatch.setattr("cli.follow._PUBLISHED_WITHIN_S", 0.0)
-    assert all_runs_published(settings.warehouse_file, once)
-    assert not all_runs_published(settings.warehouse_file, again)
+    assert all_there(Here(settings), once)
+    assert not all_there(Here(settings), again)
     for run, index in runs:
         write_run(settings, small, run, job_id, index, attempt=1)
     ingest_all(settings)
-    assert all_runs_published(settings.warehouse_file, again)
+    assert all_there(Here(settings), again)
 
 
 def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,7 +164,7 @@ def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: py
             queue.cancel(engine, job_id, actor=ADMIN)
             record_waiting(engine, "w", None)
 
-    assert follow(settings.app_database_url, job_id, tend=tend).state == "cancelled"
+    assert follow(Here(settings), job_id, tend=tend).state == "cancelled"
     engine.dispose()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[:2] == ["queued", "gpu01 waits: GPU 0 is used by python (process 17 of ada)"]
@@ -199,5 +200,5 @@ def test_a_bar_ends_at_its_total_when_runs_failed(tmp_path: Path, capsys: pytest
     def end() -> None:
         finish(settings, job_id, "failed", "two runs failed")
 
-    assert follow(settings.app_database_url, job_id, tend=end).state == "failed"
+    assert follow(Here(settings), job_id, tend=end).state == "failed"
     assert capsys.readouterr().out.startswith("runs 4/4 (2 failed)  measuring")
