@@ -15,16 +15,21 @@ Wrong = str | None  # what a value should be instead; None for a good one
 class Option:
     """A key of the engine's speculation settings.
 
-    `wrong(value)` says what the value should be. `example` is a line of TOML. `methods` None: it belongs to any.
+    `wrong(value)` says what the value should be. `methods` None: it belongs to any.
     `is_open` is False for what names a file, a module or a revision of somebody's code: each lab's policy decides.
     """
 
     name: str
     about: str
     wrong: Callable[[JsonValue], Wrong]
-    example: str
+    sample: str  # a value, in TOML
     methods: tuple[str, ...] | None = None
     is_open: bool = True
+
+    @property
+    def example(self) -> str:
+        """A line of TOML."""
+        return f"{self.name} = {self.sample}"
 
 
 def switch(value: JsonValue) -> Wrong:
