@@ -47,9 +47,8 @@ def forecast_study(settings: Settings, study: Study) -> Estimate:
     here = study.hardware is None or study.hardware.casefold() in hardware_name().casefold()
     on_gpu = bool(nvidia_gpus()) or settings.workers_elsewhere if here else True
     small = study.target == TARGET and study.hardware is None
-    assumed = (
-        WITH_GPU if on_gpu and not small else WITHOUT_GPU if _is_reference(models_dir, study) else OF_ANOTHER_MODEL
-    )
+    is_reference = local_folder(models_dir, study.target) == local_folder(models_dir, TARGET)
+    assumed = WITH_GPU if on_gpu and not small else WITHOUT_GPU if is_reference else OF_ANOTHER_MODEL
     length_of = _length_of(settings, study)
     forecast = estimate(plan(study), past, assumed, hardware=study.hardware or hardware_name(), length_of=length_of)
     if study.budget_s is not None:
@@ -65,10 +64,6 @@ def _length_of(settings: Settings, study: Study) -> LengthOf:
 
     known = {workload.name: known_session_length(settings, workload) for workload in study.workloads}
     return lambda workload: known[workload.name]
-
-
-def _is_reference(models_dir: Path, study: Study) -> bool:
-    return local_folder(models_dir, study.target) == local_folder(models_dir, TARGET)
 
 
 def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:

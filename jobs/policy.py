@@ -202,8 +202,9 @@ class Rules:
 
     def setting(self, kind: str | None, of: str, field: str, name: str, value: JsonValue) -> Iterator[Problem]:
         """Judge one setting of the list `of`."""
-        if of != "environment" and (wrong := _as_flag(value)) is not None:
-            yield field, f"{wrong!r} begins with -, so an engine could read it as a flag of its own"
+        as_flag = next((text for text in _texts(value) if text.lstrip().startswith("-")), None)
+        if of != "environment" and as_flag is not None:
+            yield field, f"{as_flag!r} begins with -, so an engine could read it as a flag of its own"
         elif of == "environment" and (_VARIABLE.fullmatch(name) is None or "\0" in str(value)):
             yield field, f"{name!r} is not a valid environment variable"
         elif (unlisted := self.unlisted(kind, of, name, value)) is not None:
@@ -222,10 +223,11 @@ class Rules:
         is_written_plainly = all(map(_PART.fullmatch, name.split(".")))
         if not (_matches(every, spellings) and is_written_plainly) or name.endswith(_OF_PLACES):
             return ""
-        if _names_a_path(value):
+        if any("/" in text or text.startswith("~") for text in _texts(value)):
             return " with a path"
         allowed = _VALUE_OF_VARIABLE if of == "environment" else _WORD
-        return None if _is_plain(value, allowed) else " with text that is more than a word"
+        is_plain = all(allowed.fullmatch(text) for text in _texts(value))
+        return None if is_plain else " with text that is more than a word"
 
     @staticmethod
     def rules(of_whom: Policy, kind: str | None, of: str) -> set[str]:
@@ -304,21 +306,6 @@ def _texts(value: JsonValue) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _texts(part)
-
-
-def _as_flag(value: JsonValue) -> str | None:
-    """Return the text in a value that would be a flag if an engine's reader split it off; None if there is none."""
-    return next((text for text in _texts(value) if text.lstrip().startswith("-")), None)
-
-
-def _names_a_path(value: JsonValue) -> bool:
-    """Whether text in it is a path or a name on a hub."""
-    return any("/" in text or text.startswith("~") for text in _texts(value))
-
-
-def _is_plain(value: JsonValue, allowed: re.Pattern[str]) -> bool:
-    """Whether all text in it is so."""
-    return all(allowed.fullmatch(text) for text in _texts(value))
 
 
 def _plain(flag: str) -> str:

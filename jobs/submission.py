@@ -43,8 +43,11 @@ class Context:
     def rules(self) -> Rules:
         """The policy. Raises SettingsError for a file that cannot be used."""
         settings = self.settings
-        policy = load_policy(settings)
-        return Rules(policy, policy_file(settings), settings.models_dir, self.kind_of, self._hours)
+
+        def hours_of(study: Study) -> float:
+            return forecast_study(settings, study).seconds / 3600
+
+        return Rules(load_policy(settings), policy_file(settings), settings.models_dir, self.kind_of, hours_of)
 
     @functools.cached_property
     def profiles(self) -> Mapping[str, Profile]:
@@ -80,9 +83,6 @@ class Context:
         if engine in self.profiles:
             return self.profiles[engine].kind
         return next((known.kind for known in distinct_engines(self.workers) if known.engine == engine), None)
-
-    def _hours(self, study: Study) -> float:
-        return forecast_study(self.settings, study).seconds / 3600
 
 
 def check_study(

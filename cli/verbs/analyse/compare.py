@@ -199,7 +199,7 @@ def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
         pair.candidate.arm,
         word,
         shown,
-        _bounds(ratio),
+        "" if ratio is None else bounds(ratio.value, ratio.low, ratio.high),
         place.workload,
         place.pattern,
         *outputs,
@@ -220,10 +220,6 @@ def _degenerate(agreed: Agreement) -> str:
     """Return the share of degenerate outputs, of the baseline and of the arm."""
     shares = (agreed.baseline_degenerate_share, agreed.candidate_degenerate_share)
     return "" if None in shares else " / ".join(f"{share:.0%}" for share in shares)
-
-
-def _bounds(ratio: Interval | None) -> str:
-    return "" if ratio is None else bounds(ratio.value, ratio.low, ratio.high)
 
 
 def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:

@@ -75,7 +75,7 @@ def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json:
     with open_warehouse(warehouse_file) as con:
         figures = beside(con, source, name, job_id)
     if as_json:
-        print_json({"job_id": job_id, "figures": [_as_dict(figure) for figure in figures]})
+        print_json({"job_id": job_id, "figures": [asdict(figure) | {"ratio": figure.ratio} for figure in figures]})
         return
     print_text(f"{source} beside {job_id}\n")
     print_table(("setting", "metric", "published", "here", "here / there"), map(_row, figures))
@@ -98,7 +98,3 @@ def _row(beside: Beside) -> tuple[Any, ...]:
     shown = "" if beside.ours is None else number(beside.ours)
     ratio = "" if beside.ratio is None else times(beside.ratio)
     return (", ".join(part for part in parts if part), figure.metric, f"{figure.printed} {unit}", shown, ratio)
-
-
-def _as_dict(beside: Beside) -> dict[str, Any]:
-    return asdict(beside) | {"ratio": beside.ratio}

@@ -69,8 +69,6 @@ def remove(name: Annotated[str, typer.Argument(help="The name it was registered 
 
 
 def _prompts(dataset: DatasetState) -> str:
-    return "any number" if dataset.state == "built in" and dataset.stock is None else _count(dataset)
-
-
-def _count(dataset: DatasetState) -> str:
-    return "" if dataset.stock is None else f"{dataset.stock.rows:,}"
+    if dataset.stock is None:
+        return "any number" if dataset.state == "built in" else ""
+    return f"{dataset.stock.rows:,}"

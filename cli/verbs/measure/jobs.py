@@ -71,17 +71,14 @@ def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside], waiting: Mapping[s
         print_text("No jobs yet. Begin with `drafthouse submit demo`.")
         return
     reasons = dict(waiting) | {job.job_id: job.reason for job in set_aside}
-    entries = [(_row(job), _sentences(job, reasons.pop(job.job_id, ""))) for job in jobs]
+    rows = [(job.job_id, job.name, job.state, runs_ended(job), time_left(job)) for job in jobs]
+    entries = [(row, _sentences(job, reasons.pop(job.job_id, ""))) for row, job in zip(rows, jobs, strict=True)]
     entries += [((job.job_id, job.name, job.state, "", ""), [job.reason]) for job in set_aside if job.job_id in reasons]
     print_entries(("job", "study", "state", "runs", "time left"), entries)
 
 
-def _row(job: Job) -> tuple[str, ...]:
-    return (job.job_id, job.name, job.state, runs_ended(job), time_left(job))
-
-
 def _sentences(job: Job, reason: str) -> list[str]:
-    """What runs, what is known or why the study ended, and what went wrong; none of them empty."""
+    """Return what runs, what is known or why the study ended, and what went wrong, without empty ones."""
     running = what_runs(job) if job.state == "running" else ""
     return [sentence for sentence in (running, what_is_known(job), job.error or reason) if sentence]
 
