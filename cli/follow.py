@@ -44,7 +44,7 @@ def all_there(lab: Lab, ended: Job) -> bool:
     return True
 
 
-def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
+def _bar(console: Console, poll: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -53,7 +53,7 @@ def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None], wa
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("waiting for a worker", total=None, left="")
-        while (now := look()).state in ACTIVE:
+        while (now := poll()).state in ACTIVE:
             tend()
             bar.update(task, description=printable(waits(now) or what_runs(now)))
             if now.progress is not None:
@@ -65,10 +65,10 @@ def _bar(console: Console, look: Callable[[], Job], tend: Callable[[], None], wa
     return now
 
 
-def _lines(console: Console, look: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
+def _lines(console: Console, poll: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
     """Print a line whenever the run changes, and at least one every 15 s, for a log file."""
     shown, shown_at_s = "", 0.0
-    while (now := look()).state in ACTIVE:
+    while (now := poll()).state in ACTIVE:
         tend()
         text = waits(now) or what_runs(now)
         if text != shown or time.monotonic() - shown_at_s > _REPORT_EVERY_S:

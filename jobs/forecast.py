@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _Publication = tuple[int, int, int, datetime | None]
 #: The metric whose verdicts are forecast.
 _METRIC = "output_tok_per_s"
-#: The newest, and those that visitors look back to.
+#: The newest, and those of points in time that visitors chose.
 _REMEMBERED_PUBLICATIONS = 4
 
 

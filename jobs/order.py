@@ -153,10 +153,10 @@ def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
         _queued_job(connection, job_id)
         rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state.in_(ACTIVE)).with_for_update())
         order = queued_in_order(readable(rows.mappings())[0])
-        place = [job.job_id for job in order].index(job_id)
-        other = place + step
+        index = [job.job_id for job in order].index(job_id)
+        other = index + step
         if 0 <= other < len(order):
-            order[place], order[other] = order[other], order[place]
+            order[index], order[other] = order[other], order[index]
             for moved, priority in priorities(order).items():
                 _set_priority(connection, moved, priority, actor)
             audit.record(connection, actor, Change.ORDER, job_id, places=step)

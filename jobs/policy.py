@@ -38,8 +38,8 @@ REMOTE_CODE = "trust-remote-code"
 _ALLOWED = Path(__file__).with_name("allowed.toml")
 #: The name of the table for engines of every kind.
 _ANY = "any"
-#: How variables end that name a place; a * in the list of every lab does not stand for these.
-_OF_PLACES = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
+#: Suffixes of variables that name a path; a * in the list of every lab does not stand for these.
+_OF_PATHS = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
 #: What text may be where every lab allows a setting: a word; or numbers, as a tree of drafted tokens is written.
 _WORD = re.compile(r"[A-Za-z0-9_.:+][A-Za-z0-9_.:+,|-]*|[0-9(\[][0-9()\[\], .-]*")
 #: Likewise of a variable, which no program takes for a flag.
@@ -92,17 +92,17 @@ def load_policy(settings: Settings) -> Policy:
         raise SettingsError(f"{path.absolute()}: {where}: {first['msg']}, got {first['input']!r}") from None
     if settings.web_login in ("none", "token"):
         return policy
-    places = ("model_folders", "dataset_folders", "endpoint_hosts")
-    return policy.model_copy(update={name: () for name in places if getattr(policy, name) is None})
+    locations = ("model_folders", "dataset_folders", "endpoint_hosts")
+    return policy.model_copy(update={name: () for name in locations if getattr(policy, name) is None})
 
 
 def policy_file(settings: Settings) -> Path:
     return settings.policy_file or settings.home / POLICY_FILE
 
 
-def place_problems(rules: Rules, study: Study) -> list[Problem]:
+def location_problems(rules: Rules, study: Study) -> list[Problem]:
     """Return the models, datasets and servers that the study may not name, whether they are there or not."""
-    return [*_study_place_problems(rules, study), *_arm_place_problems(rules, study)]
+    return [*_study_location_problems(rules, study), *_arm_location_problems(rules, study)]
 
 
 def setting_problems(rules: Rules, study: Study, role: Role | None) -> list[Problem]:
@@ -120,7 +120,7 @@ def launch_problems(rules: Rules, study: Study, arm: Arm) -> list[Problem]:
     role = next(iter(rules.policy.remote_code), None)
     one = study.model_copy(update={"arms": (arm,)})
     shared = rules.flags(rules.kind(arm.engine), "engine_flags", study.engine_flags, role)
-    return [*place_problems(rules, one), *shared, *rules.arm("arms[0]", arm, role)]
+    return [*location_problems(rules, one), *shared, *rules.arm("arms[0]", arm, role)]
 
 
 def author_problems(rules: Rules, study: Study, arm: Arm, role: Role | None) -> list[Problem]:
@@ -158,7 +158,7 @@ class Rules:
         return self.kind_of(engine) or (engine if engine in KINDS else None)
 
     def may_be_folder(self, name: str) -> bool:
-        """Return whether a model's name may be a folder below the current one: otherwise nobody looks for one."""
+        """Return whether a model's name may be a folder below the current one: otherwise none is searched."""
         folders = self.policy.model_folders
         return folders is None or _is_within(expanded(name).absolute(), (self.models_dir, *folders))
 
@@ -221,7 +221,7 @@ class Rules:
         if _matches(own, spellings):
             return None
         is_written_plainly = all(map(_PART.fullmatch, name.split(".")))
-        if not (_matches(every, spellings) and is_written_plainly) or name.endswith(_OF_PLACES):
+        if not (_matches(every, spellings) and is_written_plainly) or name.endswith(_OF_PATHS):
             return ""
         if any("/" in text or text.startswith("~") for text in _texts(value)):
             return " with a path"
@@ -314,14 +314,14 @@ def _plain(flag: str) -> str:
     return dashed(whole) + dot + rest.replace("-", "_")
 
 
-def _study_place_problems(rules: Rules, study: Study) -> Iterator[Problem]:
+def _study_location_problems(rules: Rules, study: Study) -> Iterator[Problem]:
     is_started = any(rules.kind(arm.engine) != ENDPOINT for arm in study.arms)
     yield from _model_problems(rules, "target", study.target, is_started=is_started)
     for index, workload in enumerate(study.workloads):
         yield from _dataset_problems(rules, f"workloads[{index}]", workload.dataset)
 
 
-def _arm_place_problems(rules: Rules, study: Study) -> Iterator[Problem]:
+def _arm_location_problems(rules: Rules, study: Study) -> Iterator[Problem]:
     for index, arm in enumerate(study.arms):
         if arm.server is not None:
             yield from _host_problems(rules, f"arms[{index}].server.base_url", arm.server.base_url)
@@ -332,7 +332,7 @@ def _arm_place_problems(rules: Rules, study: Study) -> Iterator[Problem]:
 
 
 def _model_problems(rules: Rules, field: str, name: str, *, is_started: bool) -> Iterator[Problem]:
-    """Judge a model's name by how it is written: no folder is looked for. A running server may have any name for it."""
+    """Judge a model's name by its spelling alone; no folder is read. A running server may have any name for it."""
     if name.startswith("-"):
         yield field, f"{name!r} is not a model: a name that begins with - would be read as a flag"
         return

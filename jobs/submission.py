@@ -23,7 +23,7 @@ from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import REFERENCE_MODELS, check_hub_model, check_model, expanded, local_folder
 from jobs.engines.profiles import Profile, installed_of, read_profiles
 from jobs.forecast import forecast_study
-from jobs.policy import Rules, load_policy, place_problems, policy_file, setting_problems
+from jobs.policy import Rules, load_policy, location_problems, policy_file, setting_problems
 from jobs.worker_registry import WorkerInfo, distinct_engines, has_hardware, list_workers
 from lab.errors import RevisionError, StudyError, UserError
 from lab.roles import Role
@@ -102,12 +102,12 @@ def problems(
     an engine, flag, method, model, dataset, address or hardware that is not available. Empty if it would be accepted.
 
     Without `probe_engines` no engine is started and no host's name resolved, so that a page can call it after each
-    edit; models and datasets are then looked for if this host has all the engines.
+    edit; models and datasets are then checked if this host has all the engines.
     """
     if unseen := list(_text_problems("", study.model_dump(mode="json"))):
         return unseen
-    if refused := place_problems(context.rules, study):
-        return refused  # nothing else is looked at: whether a file is there is nobody's business then
+    if refused := location_problems(context.rules, study):
+        return refused  # nothing else is checked, so that nobody learns whether a file exists
     settled = absolute(context, study)
     found = dict.fromkeys(_problems(context, settled, probe_engines=probe_engines))
     fields = {field for field, _ in found}

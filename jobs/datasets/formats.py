@@ -169,7 +169,7 @@ def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
     None for a conversation without a human turn that is followed by a reply. Raises RowError.
     """
     turns = checked(_Conversation, record, _SHAREGPT_EXAMPLE).conversations
-    first = next((place for place, turn in enumerate(turns) if turn.get("from") in _HUMAN), len(turns))
+    first = next((index for index, turn in enumerate(turns) if turn.get("from") in _HUMAN), len(turns))
     if first + 2 > len(turns):
         return None
     prompt, reply = (checked(_Turn, turn, _SHAREGPT_EXAMPLE) for turn in turns[first : first + 2])

@@ -86,7 +86,7 @@ def _in_order(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
     """Order rows by the seed. Rows of a trace stay in the order of time, so that they arrive as they did."""
     if all(row.time_s is not None for row in rows):
         return _in_time(sorted(rows, key=lambda row: row.time_s or 0.0), seed)
-    return (_Pick(rows[place]) for place in np.random.default_rng(seed).permutation(len(rows)))
+    return (_Pick(rows[index]) for index in np.random.default_rng(seed).permutation(len(rows)))
 
 
 def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
@@ -94,8 +94,8 @@ def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
     times_s = [row.time_s or 0.0 for row in rows]
     start = int(np.random.default_rng(seed).integers(len(rows)))
     length_s = (times_s[-1] - times_s[0]) * len(rows) / max(1, len(rows) - 1)
-    for place in range(start, start + len(rows)):
-        turn, at = divmod(place, len(rows))
+    for index in range(start, start + len(rows)):
+        turn, at = divmod(index, len(rows))
         yield _Pick(rows[at], times_s[at] - times_s[start] + turn * length_s)
 
 
@@ -107,12 +107,12 @@ def _sessions(
     has_replies = own and any(turn.reply is not None for pick in picks for turn in pick.row.turns)
     lengths_only = any(pick.row.input_tokens is not None for pick in picks)
     tokenizer = _tokenizer(settings.models_dir, target) if lengths_only or has_replies else None
-    return tuple(_session(pick, place, workload, seed, tokenizer) for place, pick in enumerate(picks))
+    return tuple(_session(pick, index, workload, seed, tokenizer) for index, pick in enumerate(picks))
 
 
-def _session(pick: _Pick, place: int, workload: Workload, seed: int, tokenizer: TargetTokenizer | None) -> Prompt:
+def _session(pick: _Pick, index: int, workload: Workload, seed: int, tokenizer: TargetTokenizer | None) -> Prompt:
     row, sessions, own = pick.row, workload.sessions, workload.own_output_lengths
-    waits = int(np.random.default_rng((seed, place)).integers(2**31))
+    waits = int(np.random.default_rng((seed, index)).integers(2**31))
     if row.input_tokens is not None and tokenizer is not None:
         return without_text(row.turns, sessions, waits, tokenizer, own_lengths=own, arrival_s=pick.arrival_s)
     if sessions is None:

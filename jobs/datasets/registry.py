@@ -254,7 +254,7 @@ def missing(dataset: Dataset) -> str:
 
 def dataset_path(name: str) -> Path | None:
     """Return the file that a dataset's name is the path of, whether it exists or not; None for a name that is not a
-    path. No file is looked at.
+    path. No file is read.
     """
     path = expanded(name)
     if name in DATASETS:

@@ -79,21 +79,21 @@ def capabilities_of(settings: Settings, engine: str, profile: Profile) -> Capabi
     """Return those of an engine of this host by its name and profile."""
     kind = KINDS[profile.kind]
     flags = None if kind.flags is None else tuple(kind.flags)
-    known = _Answer(kind.methods, flags, None, dict(kind.flags or {}))
-    answer = _answer(settings, profile) or known
+    known = _Reported(kind.methods, flags, None, dict(kind.flags or {}))
+    reported = _reported(settings, profile) or known
     return Capabilities(
         engine=engine,
         kind=kind.name,
         version=installed_version(settings, profile),
-        methods=answer.methods,
-        flags=answer.flags,
+        methods=reported.methods,
+        flags=reported.flags,
         gpus=nvidia_gpus(),
-        speculation=answer.speculation,
-        flag_types=answer.flag_types,
+        speculation=reported.speculation,
+        flag_types=reported.flag_types,
     )
 
 
-class _Answer(NamedTuple):
+class _Reported(NamedTuple):
     """What an engine reports of itself, or what is known of its kind."""
 
     methods: tuple[str, ...]
@@ -115,7 +115,7 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
     return next((word for word in reversed(last_words) if _VERSION.fullmatch(word)), None)
 
 
-def _answer(settings: Settings, profile: Profile) -> _Answer | None:
+def _reported(settings: Settings, profile: Profile) -> _Reported | None:
     """Return what the engine itself reports; None if it cannot be queried (in a container)."""
     program = profile.program(settings.engines_dir)
     script = KINDS[profile.kind].probe
@@ -134,7 +134,7 @@ def _answer(settings: Settings, profile: Profile) -> _Answer | None:
     try:
         answer = json.loads(cached.read_text(encoding="utf-8"))
         keys, types = answer.get("speculation"), answer.get("types")
-        return _Answer(
+        return _Reported(
             tuple(answer["methods"]),
             tuple(answer["flags"]),
             None if keys is None else tuple(keys),

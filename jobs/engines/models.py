@@ -36,7 +36,7 @@ def model_path(models_dir: Path, name: str) -> str:
 def local_folder(models_dir: Path, name: str) -> Path | None:
     """Return the folder that a name means, whether it exists or not; None for a hub name.
 
-    No file is looked at. A folder below the current one that is written like a hub name became absolute when its study
+    No file is read. A folder below the current one that is written like a hub name became absolute when its study
     was submitted.
     """
     if name in REFERENCE_MODELS:

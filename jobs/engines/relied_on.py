@@ -15,7 +15,7 @@ from jobs.engines.kinds import KINDS
 from lab.study.methods import METHODS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
-#: The oldest version of each kind whose code was looked through. An engine of unknown version is taken for it.
+#: The oldest version of each kind whose code was examined. An engine of unknown version is taken for it.
 OLDEST = {"vllm": "0.8.5", "sglang": "0.4.1"}
 _RELEASE = re.compile(r"\d+(?:\.\d+)+")
 

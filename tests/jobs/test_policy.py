@@ -13,7 +13,7 @@ from access.local import local_actor
 from host.settings import Settings
 from jobs import policy, queue
 from jobs.engines import transformers, vllm
-from jobs.policy import author_problems, launch_problems, place_problems, setting_problems
+from jobs.policy import author_problems, launch_problems, location_problems, setting_problems
 from jobs.presets import all_presets
 from jobs.submission import Context, absolute, check_study
 from lab.errors import SettingsError, StudyError
@@ -368,15 +368,15 @@ def test_where_people_log_in_only_named_folders_have_models_and_datasets(home: H
         ("/dev/zero", "reference"),
     ):
         study = home.study(arms=[PLAIN], target=target, workloads=[{"dataset": dataset}])
-        assert place_problems(Context(home.settings).rules, study) == []
-        ((field, sentence),) = place_problems(Context(shared(home)).rules, study)
+        assert location_problems(Context(home.settings).rules, study) == []
+        ((field, sentence),) = location_problems(Context(shared(home)).rules, study)
         assert field == ("target" if target != "reference" else "workloads[0]")
         assert "this lab's policy does not let a study use" in sentence
     write_policy(home, f'model_folders = ["{models}"]\ndataset_folders = ["{tmp_path}"]\n')
     study = home.study(arms=[PLAIN], target=str(models), workloads=[{"dataset": str(secret)}])
-    assert place_problems(Context(shared(home)).rules, study) == []
+    assert location_problems(Context(shared(home)).rules, study) == []
     linked = home.study(arms=[PLAIN], target=str(models / "link"))
-    assert len(place_problems(Context(shared(home)).rules, linked)) == 1, "a link out of the folder"
+    assert len(location_problems(Context(shared(home)).rules, linked)) == 1, "a link out of the folder"
 
 
 def test_a_place_that_is_not_allowed_is_not_looked_at(home: Home, tmp_path: Path) -> None:
@@ -428,11 +428,11 @@ def test_a_folder_that_is_called_like_a_hub_model_stays_hidden(home: Home, monke
 def test_a_model_is_a_folder_or_a_name_on_the_hub(home: Home, name: str) -> None:
     draft = {"method": "draft_model", "model": name, "num_speculative_tokens": 3}
     study = home.study(arms=[PLAIN | {"speculation": draft}], target=name, workloads=[{"dataset": "reference"}])
-    fields = [field for field, _ in place_problems(Context(shared(home)).rules, study)]
+    fields = [field for field, _ in location_problems(Context(shared(home)).rules, study)]
     assert fields == ["target", "arms[0].speculation.model"]
     for hub in ("gpt2", "Qwen/Qwen3-0.6B", "unsloth/Qwen3-0.6B-GGUF:Q4_K_M"):
         assert (
-            place_problems(
+            location_problems(
                 Context(shared(home)).rules, study.model_copy(update={"target": hub, "arms": home.study().arms})
             )
             == []
@@ -461,19 +461,19 @@ def test_a_pattern_of_a_host_means_no_other(home: Home, pattern: str, lets: list
     for host in (*lets, *refuses):
         server = {"engine": "endpoint", "server": {"base_url": f"http://{host}:8000"}}
         study = home.study(arms=[PLAIN | server], target="reference", workloads=[{"dataset": "reference"}])
-        said[host] = place_problems(Context(home.settings).rules, study)
+        said[host] = location_problems(Context(home.settings).rules, study)
     assert [host for host, problems in said.items() if not problems] == lets
 
 
 def test_where_people_log_in_only_servers_of_listed_hosts_are_measured(home: Home) -> None:
     server = {"engine": "endpoint", "server": {"base_url": "http://gpu7.lab.example:8000"}}
     study = home.study(arms=[PLAIN | server], target="reference", workloads=[{"dataset": "reference"}])
-    assert place_problems(Context(home.settings).rules, study) == []
-    ((field, sentence),) = place_problems(Context(shared(home)).rules, study)
+    assert location_problems(Context(home.settings).rules, study) == []
+    ((field, sentence),) = location_problems(Context(shared(home)).rules, study)
     assert field == "arms[0].server.base_url"
     assert 'with the line endpoint_hosts = ["gpu7.lab.example"] at the top of ' in sentence
     write_policy(home, 'endpoint_hosts = ["*.lab.example"]\n')
-    assert place_problems(Context(shared(home)).rules, study) == []
+    assert location_problems(Context(shared(home)).rules, study) == []
 
 
 def test_a_study_longer_than_the_policy_allows_is_refused(home: Home) -> None:

@@ -102,10 +102,10 @@ def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
 
 
 def _row(arm: ArmAcceptance) -> tuple[object, ...]:
-    acceptance, place = arm.acceptance, arm.cell
+    acceptance = arm.acceptance
     fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in arm.fewer.items())
     positions = (_shares(acceptance.per_position), _shares(acceptance.conditional))
-    cell = (place.workload, place.pattern, arm.arm, arm.num_speculative_tokens)
+    cell = (arm.cell.workload, arm.cell.pattern, arm.arm, arm.num_speculative_tokens)
     return (*cell, _share(acceptance.rate), _number(acceptance.length), *positions, fewer, arm.source)
 
 

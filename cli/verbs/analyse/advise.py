@@ -78,11 +78,11 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:
-    place = (advice.workload, advice.pattern, advice.concurrency)
+    cell = (advice.workload, advice.pattern, advice.concurrency)
     return [
         prediction
         for prediction in predicted
-        if (prediction.run.workload, prediction.run.pattern, prediction.run.concurrency) == place
+        if (prediction.run.workload, prediction.run.pattern, prediction.run.concurrency) == cell
     ]
 
 

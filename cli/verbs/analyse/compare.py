@@ -132,9 +132,9 @@ def _group_row(group: Group) -> tuple[object, ...]:
     ratio_words = "" if group.ratio is None else ratio(group.ratio.value, group.ratio.low, group.ratio.high)
     length = "" if group.length is None else number(group.length.value)
     step = group.turn if group.context_tokens is None else group.context_tokens
-    place = (group.workload, group.concurrency, step, group.arm, group.requests)
+    head = (group.workload, group.concurrency, step, group.arm, group.requests)
     mean = "" if group.mean_ms is None else number(group.mean_ms)
-    return (*place, mean, ratio_words, group.word, length)
+    return (*head, mean, ratio_words, group.word, length)
 
 
 def exit_status(comparison: StudyComparison, limit: float) -> int:
@@ -193,15 +193,14 @@ def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
     more = pair.verdict.more_repeats
     word = pair.verdict.word + (f" ({more} more repeat{'s' * (more != 1)})" if more else "")
     shown = "" if ratio is None else times(ratio.value, ratio.low, ratio.high)
-    place = pair.cell
     outputs = (_same(agreed), _degenerate(agreed))
     return (
         pair.candidate.arm,
         word,
         shown,
         "" if ratio is None else bounds(ratio.value, ratio.low, ratio.high),
-        place.workload,
-        place.pattern,
+        pair.cell.workload,
+        pair.cell.pattern,
         *outputs,
         pair.comparison.basis,
     )

@@ -49,7 +49,7 @@ def add(
         Path, typer.Argument(help="The file as downloaded, or JSONL with one prompt or list of messages a line.")
     ],
     *,
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of another file of this name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace another file of this name.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a file and register a copy of it. If a line is wrong, name it and register nothing."""

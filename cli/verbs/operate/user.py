@@ -21,7 +21,7 @@ RoleName = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, submitter
 
 @app.callback()
 def user() -> None:
-    """Say who may open the page, and whether they look, submit or administer."""
+    """Say who may open the page, and whether they view, submit or administer."""
 
 
 @app.command()

@@ -24,7 +24,7 @@ from services.verifying.rival import TARGET
 def verify(
     *,
     target: Annotated[
-        str, typer.Option(help="A model of your own in place of the reference model; tried without drafts of its own.")
+        str, typer.Option(help="A model of your own instead of the reference model; tried without drafts of its own.")
     ] = TARGET,
     as_json: AsJson = False,
 ) -> None:
