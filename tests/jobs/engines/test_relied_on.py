@@ -22,7 +22,7 @@ from tests.lab.studies import study
 CAPTURED = Path(__file__).with_name("captured")
 OF_REQUESTS = "per-request-spec-decode-metrics"
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
-OWN_FLAGS = [(use.kind, use.name) for use in USES if use.what == "flag"]
+OWN_FLAGS = [(kind, name) for kind in USES for name in flags_of(kind)]
 
 
 def command(has: Capabilities, folder: Path, **arm: Any) -> list[str]:
@@ -121,7 +121,7 @@ def test_every_flag_that_is_set_unasked_is_in_the_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metrics", [VLLM, SGLANG])
 def test_every_metric_with_a_former_name_says_so_in_the_list(metrics: Metrics) -> None:
-    listed = {use.name: use.without for use in USES if use.what == "metric"}
+    listed = {use.name: use.without for uses in USES.values() for use in uses if use.what == "metric"}
     for name, former in metrics.formerly.items():
         assert former in listed[name]
 
