@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -48,32 +49,25 @@ def load_prompts(
     """
     resolved = resolve(settings, workload.dataset)
     check_fields(resolved.dataset, workload)
+    tokenizer = functools.partial(_tokenizer, settings.models_dir, target)
     if resolved.dataset.make is not None:
-        return resolved.dataset.make(workload, count, seed, _tokenizer(settings.models_dir, target))
+        return resolved.dataset.make(workload, count, seed, tokenizer())
     file = resolved.read()
     check_stock(workload, file.stock, count)
     rows = [row for row in file.rows if workload.category in (None, row.category)]
     if workload.sessions is not None:
         rows = [row for row in rows if row.turns]
-        return _sessions(settings, list(itertools.islice(_in_order(rows, seed), count)), workload, seed, target)
-    picks = _in_order(rows, seed)
-    if any(row.turns and row.input_tokens is not None for row in rows):
-        chosen = list(itertools.islice(picks, count))
-        return _sessions(settings, chosen, workload, seed, target)
+    in_order = _in_order(rows, seed)
+    if workload.sessions is not None or any(row.turns and row.input_tokens is not None for row in rows):
+        return _sessions(settings, list(itertools.islice(in_order, count)), workload, seed, target)
     if file.stock.has_lengths_only:
-        return _of_lengths(
-            list(itertools.islice(picks, count)), workload, seed, _tokenizer(settings.models_dir, target)
-        )
+        return _of_lengths(list(itertools.islice(in_order, count)), workload, seed, tokenizer())
     if resolved.dataset.fits is not None or (workload.own_output_lengths and file.stock.has_replies):
-        picked = list(
-            itertools.islice(
-                _counted(picks, workload, resolved.dataset, _tokenizer(settings.models_dir, target)), count
-            )
-        )
+        picked = list(itertools.islice(_counted(in_order, workload, resolved.dataset, tokenizer()), count))
         if len(picked) < count:
             raise UserError(too_few(workload, len(picked), count))
         return tuple(picked)
-    return numbered(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(picks, count))
+    return numbered(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(in_order, count))
 
 
 def _tokenizer(models_dir: Path, target: str | None) -> TargetTokenizer:

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId
-from cli.lab import the_lab
 from cli.output import print_json, print_literally, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
@@ -46,17 +45,14 @@ def acceptance(
     """
     if beside and not matrix:
         raise UserError("--beside adds a study to the table of --matrix: give both")
-    if matrix:
-        with results_of(study, the_lab().warehouse_file) as con:
-            cells = [cell for each in (study, *(beside or ())) for cell in queries.acceptance_matrix(con, each)]
-        _print_matrix(cells, as_json=as_json)
-        return
-    if golden:
-        with results_of(study, the_lab().warehouse_file) as con:
-            cells = queries.acceptance_of_arms(con, study)
-        _print_golden(study, cells)
-        return
-    with results_of(study, the_lab().warehouse_file) as con:
+    with results_of(study) as con:
+        if matrix:
+            studies = (study, *(beside or ()))
+            _print_matrix([cell for each in studies for cell in queries.acceptance_matrix(con, each)], as_json=as_json)
+            return
+        if golden:
+            _print_golden(study, queries.acceptance_of_arms(con, study))
+            return
         arms, over_time = study_acceptance(con, study), histories(con, study)
     if as_json:
         print_json({"arms": [_as_dict(arm) for arm in arms], "drift": _drift_dict(over_time)})

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
-from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice.gate import gate
@@ -90,7 +89,7 @@ def compare(
         return
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     strict = strict or limit is not None
-    with results_of(study, the_lab().warehouse_file) as con:
+    with results_of(study) as con:
         comparison = compare_study(
             con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict
         )
@@ -117,7 +116,7 @@ def compare_groups(
 ) -> None:
     """Print every arm at every turn or context. Raises UserError where the study has no such numbers."""
     of: Any = METRICS[0] if metric == _THROUGHPUT else metric
-    with results_of(study, the_lab().warehouse_file) as con:
+    with results_of(study) as con:
         groups = by_group(con, study, by, of, baseline=baseline)
     if not groups:
         raise UserError(f"{study} has no numbers by {by}: turns are those of sessions, contexts of measured requests")
