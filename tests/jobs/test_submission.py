@@ -9,7 +9,8 @@ from jobs.policy import policy_file
 from jobs.submission import Context, problems
 from lab.roles import Role
 from tests.actors import ADMIN
-from tests.jobs.engines.test_capabilities import H200, PLAIN, report
+from tests.jobs.engines.test_capabilities import H200, report
+from tests.workers.engine_runtime.stand_ins import PLAIN
 from tests.workers.homes import Home
 
 
