@@ -55,7 +55,7 @@ docs: install ## write the generated parts of docs/
 	$(RUN)/python -m warehouse.schema.dictionary
 	$(RUN)/python -m cli.reference
 	$(RUN)/python -m interchange.docs_table
-	$(RUN)/python -m jobs.engines.docs_tables
+	$(RUN)/python -m jobs.engines.relied_on
 
 install: $(VENV)/installed ## create the app's environment in .venv
 install-test: $(VENV)/installed-test

@@ -85,7 +85,7 @@ class Lab:
         return f"Lab({self.url!r})"
 
     def me(self) -> dict[str, str]:
-        """The user that the token is of, and what it may do at most."""
+        """Return the token's user, and the most that it may do."""
         return self.ask("/me")  # type: ignore[no-any-return]
 
     def sql(self, query: str, *, as_: Form = "pandas", max_rows: int = _MOST_ROWS) -> Any:
@@ -101,14 +101,14 @@ class Lab:
         return _arrow(body) if as_ == "arrow" else _arrow(body).to_pandas()
 
     def results(self, study: str | None = None, *, valid_only: bool = True, as_: Form = "pandas") -> Any:
-        """One row for each run: of one study or job, or of all; only those that count, unless all are wanted."""
+        """Return one row for each run of a study or job, or of all; only those that count if `valid_only`."""
         view = "valid_latest_runs" if valid_only else "results"
         quoted = "" if study is None else "'" + study.replace("'", "''") + "'"
         which = f" WHERE job_id = {quoted} OR study_name = {quoted}" if study is not None else ""
         return self.sql(f"SELECT * FROM {view}{which} ORDER BY started_at, run_id", as_=as_)  # noqa: S608 - quoted
 
     def plan(self, study: str | Path | Mapping[str, Any]) -> dict[str, Any]:
-        """What a study takes, and what would be refused; nothing is stored."""
+        """Return what a study takes, and why it would be refused; nothing is stored."""
         return self.ask("/studies/plan", "POST", body=_study(study))  # type: ignore[no-any-return]
 
     def submit(self, study: str | Path | Mapping[str, Any], *, priority: int = 0) -> str:
@@ -117,15 +117,15 @@ class Lab:
         return str(self.ask("/studies", "POST", body=sent)["job_id"])
 
     def jobs(self, limit: int = 200) -> list[dict[str, Any]]:
-        """The newest jobs, and all that are queued or running."""
+        """Return the newest jobs, and all that are queued or running."""
         return self.ask("/jobs", query={"limit": limit})["jobs"]  # type: ignore[no-any-return]
 
     def job(self, name: str) -> dict[str, Any]:
-        """One job, by its id or its study's name."""
+        """Return one job, by its id or its study's name."""
         return self.ask(f"/jobs/{quoted(name)}")  # type: ignore[no-any-return]
 
     def watch(self, name: str) -> Iterator[dict[str, Any]]:
-        """The job whenever it changes, until it has ended.
+        """Yield the job whenever it changes, until it has ended.
 
         A connection that breaks is made anew, and for ten minutes a lab that has answered once may be away: its server
         may be started again meanwhile. A study's name stands for the job that was its newest at the beginning.
@@ -160,20 +160,20 @@ class Lab:
         return self.ask(f"/jobs/{quoted(name)}/retry", "POST", body={"everything": everything})  # type: ignore[no-any-return]
 
     def log(self, name: str, lines: int = 200) -> str:
-        """The end of the engine's log."""
+        """Return the end of the engine's log."""
         with self.open(f"/api/v1/jobs/{quoted(name)}/log", query={"lines": lines}) as answer:
             return self.read(answer).decode("utf-8", "replace")
 
     def compare(self, study: str, **options: Any) -> dict[str, Any]:
-        """Each arm's ratio to the baseline, with interval and verdict. Options: metric, baseline, strict."""
+        """Return each arm's ratio to the baseline, with interval and verdict. Options: metric, baseline, strict."""
         return self.ask(f"/studies/{quoted(study)}/comparison", query=options)  # type: ignore[no-any-return]
 
     def answer(self, study: str) -> dict[str, Any]:
-        """What to enable where, how sure that is, and what is open."""
+        """Return what to enable where, how sure that is, and what is inconclusive."""
         return self.ask(f"/studies/{quoted(study)}/answer")  # type: ignore[no-any-return]
 
     def costs(self, study: str, **options: Any) -> list[dict[str, Any]]:
-        """What a million tokens cost with each arm. Options: price_per_hour, utilisation."""
+        """Return what a million tokens cost with each arm. Options: price_per_hour, utilisation."""
         return self.ask(f"/studies/{quoted(study)}/costs", query=options)  # type: ignore[no-any-return]
 
     def import_files(
@@ -186,7 +186,7 @@ class Lab:
             return json.loads(self.read(answer))  # type: ignore[no-any-return]
 
     def snapshot(self) -> Snapshot:
-        """The newest state of the lab's warehouse. `.url` stays the same file; any DuckDB can attach it."""
+        """Return the newest state of the lab's warehouse. `.url` stays the same file; any DuckDB can attach it."""
         with self.open("/warehouse/latest", "HEAD") as answer:
             return Snapshot(
                 url=answer.url,
@@ -214,7 +214,7 @@ class Lab:
         try:
             for other in to.parent.glob(f".{glob.escape(to.name[:100])}.*.part"):
                 if other != part:
-                    other.unlink(missing_ok=True)  # of a state that nobody wants any more
+                    other.unlink(missing_ok=True)  # of an older state
             self._fetch(snapshot, part, progress)
             if _sha256(part) != snapshot.digest:
                 part.unlink()
@@ -226,7 +226,7 @@ class Lab:
             raise LabError(f"{to} cannot be written: {error.strerror or error}") from None
 
     def ask(self, path: str, method: str = "GET", *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """One operation of the API, below /api/v1: JSON to JSON."""
+        """Send JSON to one operation of the API, below /api/v1, and return its JSON."""
         with self.open(f"/api/v1{path}", method, query=query, body=body) as answer:
             return json.loads(self.read(answer))
 
@@ -240,7 +240,7 @@ class Lab:
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The lab's answer as a file that is open. `body` is sent as JSON, `data` as it is."""
+        """Return the lab's answer as an open file. `body` is sent as JSON, `data` as it is."""
         given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         url = f"{self.url}{path}?{urllib.parse.urlencode(given)}" if given else f"{self.url}{path}"
         sent = dict(headers or {})
@@ -259,7 +259,7 @@ class Lab:
             raise LabError(f"the lab at {self.url} cannot be reached: {getattr(error, 'reason', error)}") from None
 
     def read(self, answer: Any, most_bytes: int | None = None) -> bytes:
-        """What an answer holds: all of it, or the next piece."""
+        """Read all of an answer, or its next piece."""
         try:
             return answer.read() if most_bytes is None else answer.read(most_bytes)  # type: ignore[no-any-return]
         except (OSError, http.client.HTTPException):
@@ -308,7 +308,7 @@ def _origin(url: str) -> str:
 
 
 def _refusal(error: urllib.error.HTTPError, url: str) -> LabError:
-    """The lab's own sentence, or its status where something else answers."""
+    """Return the lab's own sentence as an error, or the status where something else answers."""
     body = error.read(1 << 20)
     try:
         problem = json.loads(body)
@@ -332,7 +332,7 @@ def _study(study: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _form(fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, str, bytes]]) -> tuple[bytes, str]:
-    """The body of a form, and its media type."""
+    """Return the body of a form, and its media type."""
     boundary = uuid.uuid4().hex
     parts = [(f'name="{field}"', value.encode()) for field, value in fields]
     parts += [(f'name="{field}"; filename="{_in_quotes(name)}"', content) for field, name, content in files]
@@ -359,7 +359,7 @@ def _sha256(file: Path) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as a part of a path."""
+    """Return a name as a part of a path."""
     return urllib.parse.quote(name, safe="")
 
 

@@ -11,7 +11,8 @@ import os
 import sys
 import traceback
 from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -20,112 +21,56 @@ from cli.output import print_error, print_literally
 from host.private_files import write_for_nobody_else
 from lab.errors import UserError
 
-
-class Verb(NamedTuple):
-    """A command: where it is in `cli.verbs`, as folder.module:function or folder.module:Typer, and its help."""
-
-    target: str
-    help: str
-
-
-#: In the order of `--help`. A test holds each line to the docstring's first paragraph.
-PANELS: dict[str, dict[str, Verb]] = {
+#: Where each verb is in `cli.verbs`, as folder.module:function or folder.module:app, in the order of `--help`.
+PANELS: dict[str, dict[str, str]] = {
     "Measure": {
-        "demo": Verb(
-            "operate.up:demo",
-            "Start everything, run the demo study here, and print its answer and the address of its results.",
-        ),
-        "presets": Verb("measure.plan:presets", "List the published experiments that can be submitted by name."),
-        "datasets": Verb("measure.datasets:app", "List the datasets, and register or remove your own."),
-        "plan": Verb(
-            "measure.plan:plan",
-            "Show what a study needs: engine starts, runs, requests, time, and the models and datasets it lacks.",
-        ),
-        "submit": Verb("measure.submit:submit", "Put a study into the queue."),
-        "jobs": Verb("measure.jobs:jobs", "List the newest 200 jobs, and all that are queued or running."),
-        "cancel": Verb("measure.jobs:cancel", "Stop a job; its finished runs stay in the warehouse."),
-        "retry": Verb("measure.jobs:retry", "Queue an ended job again; only its missing and failed runs are measured."),
-        "priority": Verb(
-            "measure.priority:priority", "Change a queued job's priority; of equals, those who submitted take turns."
-        ),
-        "logs": Verb("measure.logs:logs", "Show the end of the engine's log of a job."),
+        "demo": "operate.up:demo",
+        "presets": "measure.plan:presets",
+        "datasets": "measure.datasets:app",
+        "plan": "measure.plan:plan",
+        "submit": "measure.submit:submit",
+        "jobs": "measure.jobs:jobs",
+        "cancel": "measure.jobs:cancel",
+        "retry": "measure.jobs:retry",
+        "priority": "measure.jobs:priority",
+        "logs": "measure.jobs:logs",
     },
     "Analyse": {
-        "compare": Verb(
-            "analyse.compare:compare", "Compare each arm with the baseline: ratio, 95 % interval and verdict."
-        ),
-        "acceptance": Verb(
-            "analyse.acceptance:acceptance", "Show how many drafted tokens each arm accepted, and where."
-        ),
-        "advise": Verb(
-            "analyse.advise:advise", "Recommend for each workload and load whether to enable speculation, and why."
-        ),
-        "report": Verb(
-            "analyse.report:report",
-            "Report a study's answer, verdicts and a picture in Markdown, for a pull request or a chat.",
-        ),
-        "tune": Verb(
-            "analyse.tune:tune",
-            "Find the best draft and number of drafted tokens for every load, measure it, and print what to deploy.",
-        ),
-        "cost": Verb("analyse.cost:cost", "Show what a million tokens cost with each arm, and what an arm saves."),
-        "prices": Verb("analyse.prices:app", "Show and edit the price book: what an hour of hardware costs, by date."),
-        "checks": Verb(
-            "analyse.checks:checks", "List the validity checks that judge every run, with thresholds and advice."
-        ),
-        "sql": Verb("analyse.sql:sql", "Query the published warehouse; a query cannot change it."),
+        "compare": "analyse.compare:compare",
+        "acceptance": "analyse.acceptance:acceptance",
+        "advise": "analyse.advise:advise",
+        "report": "analyse.report:report",
+        "tune": "analyse.tune:tune",
+        "cost": "analyse.cost:cost",
+        "prices": "analyse.prices:app",
+        "checks": "analyse.checks:checks",
+        "sql": "analyse.sql:sql",
     },
     "Exchange results": {
-        "import": Verb(
-            "exchange.import_results:import_results",
-            "Import result files of other tools: all that are named or none; of a folder, all that can be read.",
-        ),
-        "export": Verb(
-            "exchange.export:export", "Export a study's runs to a folder or a file; the suffix chooses the format."
-        ),
-        "published": Verb(
-            "exchange.published:published", "List published figures by source, with the doubts about them."
-        ),
-        "pull": Verb("exchange.pull:pull", "Fetch a lab's warehouse as a DuckDB file, if it changed."),
-        "replicate": Verb(
-            "exchange.replicate:replicate", "Repeat a published experiment, then show both results side by side."
-        ),
+        "import": "exchange.import_results:import_results",
+        "export": "exchange.export:export",
+        "published": "exchange.published:published",
+        "pull": "exchange.pull:pull",
+        "replicate": "exchange.replicate:replicate",
     },
     "Operate": {
-        "up": Verb(
-            "operate.up:up", "Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."
-        ),
-        "doctor": Verb(
-            "operate.doctor:doctor", "Check what is installed and running, and say how to fix what is missing."
-        ),
-        "verify": Verb(
-            "operate.verify:verify", "Measure on this host whether engines, methods, telemetry and client are right."
-        ),
-        "neighbours": Verb(
-            "operate.neighbours:neighbours",
-            "Measure the first cell of a study alone on this host and with all slots busy, and store the ratio.",
-        ),
-        "user": Verb("operate.user:app", "Say who may open the page, and whether they look, submit or administer."),
-        "token": Verb("operate.token:app", "Make, list and end the tokens with which programs use the API."),
-        "migrate": Verb(
-            "operate.databases:migrate", "Create both databases, or upgrade them to this version; safe to repeat."
-        ),
-        "archive": Verb(
-            "operate.archive:archive",
-            "Move the requests of old runs out of the warehouse's file into Parquet files; SQL reads them as before.",
-        ),
-        "rebuild": Verb("operate.databases:rebuild", "Rebuild the warehouse from the bundles alone."),
-        "worker": Verb(
-            "operate.up:worker",
-            "Run this host's workers in the foreground: one for each slot, or that of DRAFTHOUSE_SLOT.",
-        ),
-        "ingester": Verb("operate.up:ingester", "Run the ingester in the foreground; a warehouse has exactly one."),
-        "web": Verb("operate.up:web", "Run the web page in the foreground."),
+        "up": "operate.up:up",
+        "doctor": "operate.doctor:doctor",
+        "verify": "operate.verify:verify",
+        "neighbours": "operate.neighbours:neighbours",
+        "user": "operate.user:app",
+        "token": "operate.token:app",
+        "migrate": "operate.databases:migrate",
+        "archive": "operate.archive:archive",
+        "rebuild": "operate.databases:rebuild",
+        "worker": "operate.up:worker",
+        "ingester": "operate.up:ingester",
+        "web": "operate.up:web",
     },
 }
 #: These compute: while a run is measured on this machine they step back, and the run records them.
 _HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild", "archive"} - {"sql"}
-VERBS = {name: verb for verbs in PANELS.values() for name, verb in verbs.items()}
+VERBS = {name: target for verbs in PANELS.values() for name, target in verbs.items()}
 #: These are for the machine of the lab; all others work on a lab elsewhere, too.
 OF_THE_MACHINE = {*PANELS["Operate"], "demo"}
 SERVER = "DRAFTHOUSE_SERVER"
@@ -167,7 +112,7 @@ def _announced(verb: str) -> AbstractContextManager[None]:
 
 def load(name: str) -> TyperCommand | TyperGroup:
     """Import a verb's module and build its command."""
-    module, _, attribute = VERBS[name].target.partition(":")
+    module, _, attribute = VERBS[name].partition(":")
     target = getattr(importlib.import_module(f"cli.verbs.{module}"), attribute)
     if not isinstance(target, typer.Typer):
         function, target = target, typer.Typer(add_completion=False)
@@ -177,8 +122,17 @@ def load(name: str) -> TyperCommand | TyperGroup:
     return command
 
 
+def _first_paragraph(target: str) -> str:
+    """Read the first paragraph of a verb's docstring from its file."""
+    module, _, attribute = target.partition(":")
+    source = (Path(__file__).parent / "verbs" / module.replace(".", "/")).with_suffix(".py").read_text("utf-8")
+    begin = "@app.callback" if attribute == "app" else f"def {attribute}("
+    docstring = source[source.index(begin) :].split('"""')[1]
+    return " ".join(docstring.partition("\n\n")[0].split())
+
+
 def _options() -> list[Any]:
-    """Those of the whole command, before the verb."""
+    """Return the options of the whole command, which come before the verb."""
 
     def options(server: Server = None) -> None: ...
 
@@ -193,9 +147,9 @@ def command_line() -> LazyGroup:
     return LazyGroup(
         name="drafthouse",
         commands=[
-            TyperCommand(name, help=verb.help, rich_help_panel=panel)
+            TyperCommand(name, help=_first_paragraph(target), rich_help_panel=panel)
             for panel, verbs in PANELS.items()
-            for name, verb in verbs.items()
+            for name, target in verbs.items()
         ],
         params=_options(),
         help="A lab for speculative decoding: measure whether a draft model pays, and believe the result.",

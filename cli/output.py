@@ -66,7 +66,7 @@ def print_text(text: str, *, end: str = "\n") -> None:
 
 
 def folded(text: str, width: int | None) -> str:
-    """The text in lines of at most this width, as long as no word is longer; as it is for None, for programs."""
+    """Fold the text at this width, but never inside a word; None leaves it as it is, for programs."""
     return text if width is None else "\n".join(_folded_line(line, width) for line in text.split("\n"))
 
 
@@ -108,7 +108,7 @@ def _column(name: str) -> Column:
 
 
 def _print_paragraphs(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first value in bold, the others after the names of their columns; empty ones are left out."""
+    """Print the first value in bold, the others after the names of their columns, without empty ones."""
     for first, *others in rows:
         console.print(first, style="bold", **_LITERALLY)
         pairs = [f"{name} {text}".strip() for name, text in zip(columns[1:], others, strict=True) if text]

@@ -6,7 +6,7 @@ from jobs.table import FINISHED, Job
 
 
 def runs_ended(job: Job) -> str:
-    """`6/8`, or `6/8 (2 failed)`; empty before the job starts. `runs_done` counts failed runs too.
+    """Return `6/8`, or `6/8 (2 failed)`; empty before the job starts. `runs_done` counts failed runs too.
 
     `6/at most 8` if outcomes may make it less.
     """
@@ -18,7 +18,7 @@ def runs_ended(job: Job) -> str:
 
 
 def what_runs(job: Job) -> str:
-    """`measuring · draft model k=3 · code · c4`, or what the job waits for."""
+    """Return `measuring · draft model k=3 · code · c4`, or what the job waits for."""
     if job.progress is None:
         return "waiting for a worker"
     parts = (job.progress.phase, job.progress.arm, job.progress.workload, job.progress.load)
@@ -26,7 +26,7 @@ def what_runs(job: Job) -> str:
 
 
 def what_is_known(job: Job) -> str:
-    """`18 of 30 cells decided`, or why nothing more was measured; empty for a study that measures a fixed plan."""
+    """Return `18 of 30 cells decided`, or why measuring ended; empty for a study that measures a fixed plan."""
     if job.progress is None:
         return ""
     if job.progress.end_sentence:
@@ -35,7 +35,7 @@ def what_is_known(job: Job) -> str:
 
 
 def time_left(job: Job) -> str:
-    """`about 3 min 20 s left`, or empty while no estimate exists, and once the job has ended."""
+    """Return `about 3 min 20 s left`, or empty while no estimate exists, and once the job has ended."""
     if job.state in FINISHED or job.progress is None or job.progress.remaining_s is None:
         return ""
     minutes, seconds = divmod(round(job.progress.remaining_s), 60)

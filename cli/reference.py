@@ -26,7 +26,7 @@ on the lab at that address and says the same as on its own machine;
 
 
 def documents() -> dict[Path, str]:
-    """The text of each document by its path."""
+    """Return the text of each document by its path."""
     deployment = _DEPLOYMENT.read_text(encoding="utf-8")
     before, rest = deployment.split(_MARK_BEGIN)
     after = rest.split(_MARK_END)[1]
@@ -42,7 +42,7 @@ def _commands() -> str:
 
 
 def _with_subcommands(command: object, name: str) -> Iterator[Verb]:
-    """The command if it does something by itself, then its subcommands: `datasets`, `datasets add`."""
+    """Yield the command if it does something by itself, then its subcommands: `datasets`, `datasets add`."""
     if isinstance(command, TyperCommand) or (isinstance(command, TyperGroup) and command.invoke_without_command):
         yield name, command
     if isinstance(command, TyperGroup):

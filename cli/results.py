@@ -8,15 +8,19 @@ from pathlib import Path
 
 import duckdb
 
+from cli.lab import the_lab
 from cli.output import print_error
 from warehouse.queries.comparing.paired_runs import newer_without_results
 from warehouse.queries.connect import open_warehouse
 
 
 @contextmanager
-def results_of(study: str, warehouse_file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the published warehouse, and note on standard error which newer job of that name has no results."""
-    with open_warehouse(warehouse_file) as con:
+def results_of(study: str, warehouse_file: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the published warehouse, by default that of the chosen lab.
+
+    Notes on standard error which newer job of that name has no results.
+    """
+    with open_warehouse(warehouse_file or the_lab().warehouse_file) as con:
         if note := newer_without_results(con, study):
             print_error(f"note: {note}")
         yield con

@@ -95,7 +95,7 @@ def helping(engine: sa.Engine, job: Job, worker: str, lease_s: float) -> bool:
 
 
 def finish_block(engine: sa.Engine, job: Job, block: int, worker: str) -> None:
-    """Every run of the block has a bundle. May be repeated. Raises LeaseLost."""
+    """Record that every run of the block has a bundle. May be repeated. Raises LeaseLost."""
     with engine.begin() as connection:
         mine = job_blocks.update().where(_of(job), job_blocks.c.worker == worker, job_blocks.c.block == block)
         if connection.execute(mine.values(is_done=True)).rowcount != 1:

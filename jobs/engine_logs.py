@@ -10,12 +10,12 @@ from warehouse.bundles.run_bundle import LOG_FILE
 _TAIL_BYTES = 1 << 20
 
 
-def engine_log(logs_dir: Path, job_id: str, place: int = 0) -> Path:
+def engine_log(logs_dir: Path, job_id: str, number: int = 0) -> Path:
     """Return the path of the log of the job's running engine. Each bundle keeps its own copy.
 
-    `place` tells engines that are up at the same time from each other.
+    `number` counts engines that are up at the same time.
     """
-    return logs_dir / "engines" / (f"{job_id}-{place + 1}.log" if place else f"{job_id}.log")
+    return logs_dir / "engines" / (f"{job_id}-{number + 1}.log" if number else f"{job_id}.log")
 
 
 def engine_logs(logs_dir: Path, job_id: str) -> list[Path]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
 
 from host.settings import Settings
 from jobs.engines.hardware import hardware_name, nvidia_gpus
@@ -18,7 +21,7 @@ from lab.study import Study
 from lab.study.plan import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, blocks, plan
 from lab.study.reference_pair import TARGET
 from lab.study.session_length import session_length
-from warehouse.app_db.engine import app_engine, reading
+from warehouse.app_db.engine import reading
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import seen_as_of
 
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
     from lab.planning.prospects import Prospects, Size
 
 _Publication = tuple[int, int, int, datetime | None]
-#: Verdicts are foretold for this metric.
+#: The metric whose verdicts are forecast.
 _METRIC = "output_tok_per_s"
-#: The newest, and those that visitors look back to.
+#: The newest, and those of points in time that visitors chose.
 _REMEMBERED_PUBLICATIONS = 4
 
 
@@ -44,9 +47,8 @@ def forecast_study(settings: Settings, study: Study) -> Estimate:
     here = study.hardware is None or study.hardware.casefold() in hardware_name().casefold()
     on_gpu = bool(nvidia_gpus()) or settings.workers_elsewhere if here else True
     small = study.target == TARGET and study.hardware is None
-    assumed = (
-        WITH_GPU if on_gpu and not small else WITHOUT_GPU if _is_reference(models_dir, study) else OF_ANOTHER_MODEL
-    )
+    is_reference = local_folder(models_dir, study.target) == local_folder(models_dir, TARGET)
+    assumed = WITH_GPU if on_gpu and not small else WITHOUT_GPU if is_reference else OF_ANOTHER_MODEL
     length_of = _length_of(settings, study)
     forecast = estimate(plan(study), past, assumed, hardware=study.hardware or hardware_name(), length_of=length_of)
     if study.budget_s is not None:
@@ -55,17 +57,13 @@ def forecast_study(settings: Settings, study: Study) -> Estimate:
 
 
 def _length_of(settings: Settings, study: Study) -> LengthOf:
-    """How long the sessions of the study's workloads are by their datasets, each of which is looked at once."""
+    """Return a function from a workload to the length of its sessions; each dataset is read once."""
     if all(workload.sessions is None for workload in study.workloads):
         return session_length
     from jobs.datasets.loader import known_session_length  # noqa: PLC0415 - loads readers that few studies need
 
     known = {workload.name: known_session_length(settings, workload) for workload in study.workloads}
     return lambda workload: known[workload.name]
-
-
-def _is_reference(models_dir: Path, study: Study) -> bool:
-    return local_folder(models_dir, study.target) == local_folder(models_dir, TARGET)
 
 
 def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
@@ -103,7 +101,7 @@ def _past_components(
 
 
 def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
-    """The estimated seconds of a study at any size, from those of one repeat."""
+    """Return a function from a study's size to its estimated seconds, based on one repeat."""
     single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
     estimate = forecast_study(settings, single)
     return lambda size: (
@@ -112,16 +110,47 @@ def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
     )
 
 
-def repeat_seconds(settings: Settings, job_id: str) -> float | None:
+def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return what a study takes as a JSON document: engine starts, runs, requests, time, the verdicts to expect, and
+    the problems for which it would be refused.
+    """
+    estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
+    return {
+        "study": study.name,
+        "target": study.target,
+        "arms": [arm.name for arm in study.arms],
+        "workloads": [workload.name for workload in study.workloads],
+        "loads": [load.name for load in study.loads],
+        "repeats": study.repeats,
+        "launches": estimate.launches,
+        "runs": estimate.runs,
+        "requests": estimate.requests,
+        "estimated_s": round(estimate.wall_s, 1),
+        "estimated_by": estimate.basis,
+        "launches_from_history": estimate.launches_from_history,
+        "runs_from_history": estimate.runs_from_history,
+        "verdicts": None if prospects is None else _verdicts(prospects),
+        "problems": [{"field": field, "sentence": sentence} for field, sentence in problems],
+    }
+
+
+def _verdicts(prospects: Prospects) -> dict[str, Any]:
+    plans = {"as_is": prospects.as_is, "one_more_start": prospects.one_more, "best": prospects.best}
+    return {
+        "cells": prospects.cells,
+        **{name: None if prospect is None else asdict(prospect) for name, prospect in plans.items()},
+        "sentence": f"{prospects.sentence}, {prospects.basis}",
+        "advice": prospects.advice,
+    }
+
+
+def repeat_seconds(settings: Settings, database: sa.Engine, job_id: str) -> float | None:
     """Estimate how long one more repeat of the job's study takes here; None if this host's queue does not know it."""
-    database = app_engine(settings.app_database_url)
     try:
         with reading(database).connect() as connection:
             study = get_job(connection, job_id).study
     except UserError:
         return None
-    finally:
-        database.dispose()
     single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
     return forecast_study(settings, single).seconds
 

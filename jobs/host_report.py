@@ -1,4 +1,4 @@
-"""The report of the last `drafthouse verify` on this host, kept in the home for Home and for the next look."""
+"""The report of the last `drafthouse verify` on this host, stored in the home for the page Home."""
 
 from __future__ import annotations
 

@@ -15,37 +15,17 @@ import sqlalchemy as sa
 
 from jobs.table import ACTIVE, MAX_PRIORITY, Job, add_event, check_priority, get_job, readable
 from jobs.turns import Turns, in_turn
-from jobs.worker_registry import WorkerInfo
+from jobs.worker_registry import WorkerInfo, has_hardware
 from lab import roles
-from lab.errors import StudyError, UserError
+from lab.errors import UserError
 from lab.roles import Actor, Change
 from lab.study import Study
 from lab.study.plan import estimate_s, plan, repeats_of_a_launch
 from warehouse.app_db import audit
-from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import jobs as jobs_table
-from warehouse.app_db.schema import workers as workers_table
 
 #: Ten years: a later start, of a study of any length, is shown as this one.
 _LATEST_S = 315_360_000
-
-
-def has_hardware(hardware: str, wanted: str | None) -> bool:
-    """Return whether a worker with this hardware may take a job that requires `wanted`, ignoring case."""
-    return wanted is None or wanted.lower() in hardware.lower()
-
-
-def check_hardware(engine: sa.Engine, study: Study) -> None:
-    """Raise StudyError for hardware that no known worker has; without any known worker everything is allowed."""
-    if study.hardware is None:
-        return
-    with reading(engine).connect() as connection:
-        kinds = connection.scalars(sa.select(workers_table.c.hardware).distinct()).all()
-    if kinds and not any(has_hardware(hardware, study.hardware) for hardware in kinds):
-        names = ", ".join(sorted(kinds))
-        raise StudyError(
-            [("hardware", f"no worker has {study.hardware!r}; workers have {names}. Leave hardware out to allow any")]
-        )
 
 
 def queued_in_order(jobs: Iterable[Job]) -> list[Job]:
@@ -126,7 +106,7 @@ class _Slot:
         return step_s
 
     def may_take(self, job: Job) -> bool:
-        """Whether it has what the job needs, and would make room for it in its own, which has ended a block."""
+        """Return whether it has what the job needs, and its own job, between two blocks, would make room for it."""
         if self.job is not None and job.priority < self.job.priority:
             return False
         starts = self._starts_engines or not job.study.starts_engines
@@ -135,7 +115,7 @@ class _Slot:
 
 
 def _block_s(study: Study, takes_s: Callable[[Study], float]) -> float:
-    """The seconds of a repeat of all arms, or of those that share an engine start."""
+    """Return the seconds of a repeat of all arms, or of those that share an engine start."""
     each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     return takes_s(study) / math.ceil(study.repeats / each)
 
@@ -173,10 +153,10 @@ def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
         _queued_job(connection, job_id)
         rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state.in_(ACTIVE)).with_for_update())
         order = queued_in_order(readable(rows.mappings())[0])
-        place = [job.job_id for job in order].index(job_id)
-        other = place + step
+        index = [job.job_id for job in order].index(job_id)
+        other = index + step
         if 0 <= other < len(order):
-            order[place], order[other] = order[other], order[place]
+            order[index], order[other] = order[other], order[index]
             for moved, priority in priorities(order).items():
                 _set_priority(connection, moved, priority, actor)
             audit.record(connection, actor, Change.ORDER, job_id, places=step)
@@ -199,7 +179,7 @@ def priorities(order: Sequence[Job]) -> dict[str, int]:
 
 
 def _step(job: Job, following: Job) -> int:
-    """By how much the priority of a job has to be above that of the job that follows it."""
+    """Return how far a job's priority has to be above that of the job that follows it."""
     is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
     return 0 if is_older and job.submitted_by == following.submitted_by else 1
 

@@ -1,7 +1,7 @@
 """The policy of a lab: what a study may set, where its models, datasets and servers may be, and how long it may run.
 
 A study becomes a command line, an environment, file names and addresses on the worker. So whatever may be set is
-listed: in `allowed.toml` for every lab, in `policy.toml` under the home for this one. It is asked at submission, and
+listed: in `allowed.toml` for every lab, in `policy.toml` under the home for this one. It is checked at submission, and
 again before an engine starts: a row that came into the job table in another way must not pass either.
 """
 
@@ -14,7 +14,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,17 +23,13 @@ from pydantic import Field, JsonValue, ValidationError, field_validator
 
 from host.settings import Settings
 from jobs.datasets.registry import dataset_path
-from jobs.engines.endpoint import ENDPOINT
 from jobs.engines.flags import dashed
-from jobs.engines.kinds import KINDS
+from jobs.engines.kinds import ENDPOINT, KINDS
 from jobs.engines.models import HUB_NAME, REFERENCE_MODELS, expanded, local_folder
-from jobs.engines.profiles import read_profiles
-from jobs.worker_registry import known_engines
 from lab.errors import SettingsError
 from lab.roles import Role
 from lab.study import Arm, Frozen, Study
 from lab.study.methods import METHODS
-from warehouse.app_db.engine import app_engine
 
 Problem = tuple[str, str]
 POLICY_FILE = "policy.toml"
@@ -42,8 +38,8 @@ REMOTE_CODE = "trust-remote-code"
 _ALLOWED = Path(__file__).with_name("allowed.toml")
 #: The name of the table for engines of every kind.
 _ANY = "any"
-#: How variables end that name a place; a * in the list of every lab does not stand for these.
-_OF_PLACES = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
+#: Suffixes of variables that name a path; a * in the list of every lab does not stand for these.
+_OF_PATHS = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
 #: What text may be where every lab allows a setting: a word; or numbers, as a tree of drafted tokens is written.
 _WORD = re.compile(r"[A-Za-z0-9_.:+][A-Za-z0-9_.:+,|-]*|[0-9(\[][0-9()\[\], .-]*")
 #: Likewise of a variable, which no program takes for a flag.
@@ -58,7 +54,7 @@ class EngineRules(Frozen):
     flags: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # of speculation
-    methods: tuple[str, ...] = ()  # of speculation, beyond those that the lab knows
+    methods: tuple[str, ...] = ()  # of speculation, beyond ours
 
 
 class Policy(Frozen):
@@ -82,7 +78,7 @@ class Policy(Frozen):
 
 
 def load_policy(settings: Settings) -> Policy:
-    """Raises SettingsError for a file that cannot be used: with a broken policy nothing is submitted or started."""
+    """Read policy.toml. Raises SettingsError for an unusable file: then nothing is submitted or started."""
     path = policy_file(settings)
     try:
         policy = Policy.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -96,111 +92,85 @@ def load_policy(settings: Settings) -> Policy:
         raise SettingsError(f"{path.absolute()}: {where}: {first['msg']}, got {first['input']!r}") from None
     if settings.web_login in ("none", "token"):
         return policy
-    places = ("model_folders", "dataset_folders", "endpoint_hosts")
-    return policy.model_copy(update={name: () for name in places if getattr(policy, name) is None})
+    locations = ("model_folders", "dataset_folders", "endpoint_hosts")
+    return policy.model_copy(update={name: () for name in locations if getattr(policy, name) is None})
 
 
 def policy_file(settings: Settings) -> Path:
     return settings.policy_file or settings.home / POLICY_FILE
 
 
-def place_problems(settings: Settings, study: Study) -> list[Problem]:
+def location_problems(rules: Rules, study: Study) -> list[Problem]:
     """Return the models, datasets and servers that the study may not name, whether they are there or not."""
-    asked = _Asked(settings, load_policy(settings), None)
-    return [problem for place in (*_study_places(asked, study), *_arm_places(asked, study)) for problem in place]
+    return [*_study_location_problems(rules, study), *_arm_location_problems(rules, study)]
 
 
-def setting_problems(settings: Settings, study: Study, role: Role) -> list[Problem]:
+def setting_problems(rules: Rules, study: Study, role: Role | None) -> list[Problem]:
     """Return what somebody of this role may not set in a study, and how it is longer than it may be."""
-    asked = _Asked(settings, load_policy(settings), role)
-    problems = list(_size_problems(asked, study))
-    for kind in dict.fromkeys(asked.kind(arm.engine) for arm in study.arms):
-        problems += asked.flags(kind, "engine_flags", study.engine_flags)
+    problems = list(_size_problems(rules, study))
+    for kind in dict.fromkeys(rules.kind(arm.engine) for arm in study.arms):
+        problems += rules.flags(kind, "engine_flags", study.engine_flags, role)
     for index, arm in enumerate(study.arms):
-        problems += asked.arm(f"arms[{index}]", arm)
+        problems += rules.arm(f"arms[{index}]", arm, role)
     return problems
 
 
-def launch_problems(settings: Settings, study: Study, arm: Arm) -> list[Problem]:
+def launch_problems(rules: Rules, study: Study, arm: Arm) -> list[Problem]:
     """Return what an arm of a study in the queue may not have, whoever submitted it: see `author_problems`."""
-    policy = load_policy(settings)
-    asked = _Asked(settings, policy, next(iter(policy.remote_code), None))
+    role = next(iter(rules.policy.remote_code), None)
     one = study.model_copy(update={"arms": (arm,)})
-    return [
-        *(problem for place in (*_study_places(asked, one), *_arm_places(asked, one)) for problem in place),
-        *asked.flags(asked.kind(arm.engine), "engine_flags", study.engine_flags),
-        *asked.arm("arms[0]", arm),
-    ]
+    shared = rules.flags(rules.kind(arm.engine), "engine_flags", study.engine_flags, role)
+    return [*location_problems(rules, one), *shared, *rules.arm("arms[0]", arm, role)]
 
 
-def author_problems(settings: Settings, study: Study, arm: Arm, role: Role | None) -> list[Problem]:
+def author_problems(rules: Rules, study: Study, arm: Arm, role: Role | None) -> list[Problem]:
     """Return what the study's author, who has this role now, may not have in it any more: code that comes with a model.
 
     None: the author may not sign in.
     """
-    asked = _Asked(settings, load_policy(settings), role)
-    kind = asked.kind(arm.engine)
+    kind = rules.kind(arm.engine)
     flags: dict[str, Iterable[str]] = {"engine_flags": study.engine_flags, "arms[0].flags": arm.flags}
     flags["arms[0].config"] = arm.config
     named = ((field, {flag: True for flag in of if _is_remote_code(flag)}) for field, of in flags.items())
-    return [problem for field, of in named for problem in asked.flags(kind, field, of)]
-
-
-def is_known_engine(settings: Settings, engine: str) -> bool:
-    """Whether this host has a table for the engine, or a worker has reported it: else nobody can judge its flags."""
-    return _Asked(settings, load_policy(settings), None).known_kind(engine) is not None
-
-
-def may_be_folder(settings: Settings, name: str) -> bool:
-    """Whether a model's name may be that of a folder below the current one: else nobody looks whether there is one."""
-    folders = load_policy(settings).model_folders
-    return folders is None or _is_within(expanded(name).absolute(), (settings.models_dir, *folders))
+    return [problem for field, of in named for problem in rules.flags(kind, field, of, role)]
 
 
 def _is_remote_code(flag: str) -> bool:
-    """Whether the flag is, or is short for, the one that lets an engine run Python of a model."""
+    """Return whether the flag is, or abbreviates, the one that lets an engine run Python of a model."""
     name = _plain(flag).partition(".")[0].lower().removeprefix("no-")
     return name.startswith("tru") and REMOTE_CODE.startswith(name)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A policy, and for whom it is asked."""
+class Rules:
+    """A lab's policy, and what it takes to judge a study by it."""
 
-    settings: Settings
     policy: Policy
-    role: Role | None
+    file: Path  # that an administrator would edit
+    models_dir: Path
+    kind_of: Callable[[str], str | None]  # of an engine by its name; None: nobody has it
+    hours_of: Callable[[Study], float]
 
     def kind(self, engine: str) -> str | None:
-        """Return the kind of an engine of this host, or of one that a worker has reported; or else the one whose name
-        it has. None: only what every kind may have is allowed.
+        """Return the kind of an engine, or else the one whose name it has. None: only what every kind may have is
+        allowed.
         """
-        return self.known_kind(engine) or (engine if engine in KINDS else None)
+        return self.kind_of(engine) or (engine if engine in KINDS else None)
 
-    def known_kind(self, engine: str) -> str | None:
-        return self._kinds_here.get(engine) or self._kinds_elsewhere.get(engine)
+    def may_be_folder(self, name: str) -> bool:
+        """Return whether a model's name may be a folder below the current one: otherwise none is searched."""
+        folders = self.policy.model_folders
+        return folders is None or _is_within(expanded(name).absolute(), (self.models_dir, *folders))
 
-    @functools.cached_property
-    def _kinds_here(self) -> dict[str, str]:
-        return {name: profile.kind for name, profile in read_profiles(self.settings.engines_file).items()}
-
-    @functools.cached_property
-    def _kinds_elsewhere(self) -> dict[str, str]:
-        database = app_engine(self.settings.app_database_url)
-        try:
-            return {known.engine: known.kind for known in known_engines(database)}
-        finally:
-            database.dispose()
-
-    def arm(self, field: str, arm: Arm) -> Iterator[Problem]:
+    def arm(self, field: str, arm: Arm, role: Role | None) -> Iterator[Problem]:
         """Judge what an arm sets, whether its engine is known or not; of a running server nothing is started."""
         kind = self.kind(arm.engine)
         if kind == ENDPOINT:
             return
         if arm.server is not None:
             yield f"{field}.server", f'to measure a running server use engine = "{ENDPOINT}", not {arm.engine!r}'
-        yield from self.flags(kind, f"{field}.flags", arm.flags)
-        yield from self.flags(kind, f"{field}.config", arm.config)
+        yield from self.flags(kind, f"{field}.flags", arm.flags, role)
+        yield from self.flags(kind, f"{field}.config", arm.config, role)
         for name, value in arm.environment.items():
             yield from self.setting(kind, "environment", f"{field}.environment.{name}", name, value)
         if (speculation := arm.speculation) is None:
@@ -211,14 +181,16 @@ class _Asked:
         for name, option in speculation.options.items():
             yield from self.setting(kind, "options", f"{field}.speculation.options.{name}", name, option)
 
-    def flags(self, kind: str | None, field: str, flags: Mapping[str, JsonValue]) -> Iterator[Problem]:
+    def flags(
+        self, kind: str | None, field: str, flags: Mapping[str, JsonValue], role: Role | None
+    ) -> Iterator[Problem]:
         """Judge flags, or a configuration, whose tables are as good as flags of their parts."""
         if kind == ENDPOINT:
             return
         for flag, given in flags.items():
             if _is_remote_code(flag):
-                if self.role not in self.policy.remote_code:
-                    who = str(self.role or Role.ADMINISTRATOR)
+                if role not in self.policy.remote_code:
+                    who = str(role or Role.ADMINISTRATOR)
                     yield f"{field}.{flag}", self.refused("Python that comes with a model", "remote_code", who)
                 elif not isinstance(given, bool):
                     yield f"{field}.{flag}", f"must be true or false, got {given!r}"
@@ -230,8 +202,9 @@ class _Asked:
 
     def setting(self, kind: str | None, of: str, field: str, name: str, value: JsonValue) -> Iterator[Problem]:
         """Judge one setting of the list `of`."""
-        if of != "environment" and (wrong := _as_flag(value)) is not None:
-            yield field, f"{wrong!r} begins with -, so an engine could read it as a flag of its own"
+        as_flag = next((text for text in _texts(value) if text.lstrip().startswith("-")), None)
+        if of != "environment" and as_flag is not None:
+            yield field, f"{as_flag!r} begins with -, so an engine could read it as a flag of its own"
         elif of == "environment" and (_VARIABLE.fullmatch(name) is None or "\0" in str(value)):
             yield field, f"{name!r} is not a valid environment variable"
         elif (unlisted := self.unlisted(kind, of, name, value)) is not None:
@@ -248,12 +221,13 @@ class _Asked:
         if _matches(own, spellings):
             return None
         is_written_plainly = all(map(_PART.fullmatch, name.split(".")))
-        if not (_matches(every, spellings) and is_written_plainly) or name.endswith(_OF_PLACES):
+        if not (_matches(every, spellings) and is_written_plainly) or name.endswith(_OF_PATHS):
             return ""
-        if _names_a_path(value):
+        if any("/" in text or text.startswith("~") for text in _texts(value)):
             return " with a path"
         allowed = _VALUE_OF_VARIABLE if of == "environment" else _WORD
-        return None if _is_plain(value, allowed) else " with text that is more than a word"
+        is_plain = all(allowed.fullmatch(text) for text in _texts(value))
+        return None if is_plain else " with text that is more than a word"
 
     @staticmethod
     def rules(of_whom: Policy, kind: str | None, of: str) -> set[str]:
@@ -262,8 +236,8 @@ class _Asked:
         return set(map(_plain, listed)) if of == "flags" else listed
 
     def refused(self, what: str, key: str, value: str, kind: str | None = None) -> str:
-        """Say what an administrator would write where: a new line, or one more value in the one that is there."""
-        path = policy_file(self.settings).absolute()
+        """Return the refusal, with the line that an administrator would add or extend, and in which file."""
+        path = self.file.absolute()
         table = self.policy if kind is None else self.policy.engines.get(kind)
         is_there = bool(getattr(table, key, None))
         line = f'by adding "{value}" to {key}' if is_there else f'with the line {key} = ["{value}"]'
@@ -334,75 +308,60 @@ def _texts(value: JsonValue) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _as_flag(value: JsonValue) -> str | None:
-    """Return the text in a value that would be a flag if an engine's reader split it off; None if there is none."""
-    return next((text for text in _texts(value) if text.lstrip().startswith("-")), None)
-
-
-def _names_a_path(value: JsonValue) -> bool:
-    """Whether text in it is a path or a name on a hub."""
-    return any("/" in text or text.startswith("~") for text in _texts(value))
-
-
-def _is_plain(value: JsonValue, allowed: re.Pattern[str]) -> bool:
-    """Whether all text in it is so."""
-    return all(allowed.fullmatch(text) for text in _texts(value))
-
-
 def _plain(flag: str) -> str:
-    """`max_model_len` and `max-model-len` are one; behind a dot it is a name of Python's."""
+    """Write a flag in one spelling: dashes before the dot, underscores behind it, as Python names its parts."""
     whole, dot, rest = flag.partition(".")
     return dashed(whole) + dot + rest.replace("-", "_")
 
 
-def _study_places(asked: _Asked, study: Study) -> Iterator[Iterator[Problem]]:
-    is_started = any(asked.kind(arm.engine) != ENDPOINT for arm in study.arms)
-    yield _model_problems(asked, "target", study.target, is_started=is_started)
+def _study_location_problems(rules: Rules, study: Study) -> Iterator[Problem]:
+    is_started = any(rules.kind(arm.engine) != ENDPOINT for arm in study.arms)
+    yield from _model_problems(rules, "target", study.target, is_started=is_started)
     for index, workload in enumerate(study.workloads):
-        yield _dataset_problems(asked, f"workloads[{index}]", workload.dataset)
+        yield from _dataset_problems(rules, f"workloads[{index}]", workload.dataset)
 
 
-def _arm_places(asked: _Asked, study: Study) -> Iterator[Iterator[Problem]]:
+def _arm_location_problems(rules: Rules, study: Study) -> Iterator[Problem]:
     for index, arm in enumerate(study.arms):
         if arm.server is not None:
-            yield _host_problems(asked, f"arms[{index}].server.base_url", arm.server.base_url)
+            yield from _host_problems(rules, f"arms[{index}].server.base_url", arm.server.base_url)
         if arm.speculation is not None and arm.speculation.model is not None:
-            is_started = asked.kind(arm.engine) != ENDPOINT
+            is_started = rules.kind(arm.engine) != ENDPOINT
             field = f"arms[{index}].speculation.model"
-            yield _model_problems(asked, field, arm.speculation.model, is_started=is_started)
+            yield from _model_problems(rules, field, arm.speculation.model, is_started=is_started)
 
 
-def _model_problems(asked: _Asked, field: str, name: str, *, is_started: bool) -> Iterator[Problem]:
-    """Judge a model's name by how it is written: no folder is looked for. A running server may have any name for it."""
+def _model_problems(rules: Rules, field: str, name: str, *, is_started: bool) -> Iterator[Problem]:
+    """Judge a model's name by its spelling alone; no folder is read. A running server may have any name for it."""
     if name.startswith("-"):
         yield field, f"{name!r} is not a model: a name that begins with - would be read as a flag"
         return
-    folders = asked.policy.model_folders
+    folders = rules.policy.model_folders
     if name in REFERENCE_MODELS or folders is None or HUB_NAME.fullmatch(name):
         return
-    folder = local_folder(asked.settings.models_dir, name) or expanded(name).absolute()
+    folder = local_folder(rules.models_dir, name) or expanded(name).absolute()
     if not is_started and not name.startswith((".", "/", "~")):
         return
-    if not _is_within(folder, (asked.settings.models_dir, *folders)):
-        yield field, asked.refused("a model in that folder", "model_folders", str(folder.parent))
+    if not _is_within(folder, (rules.models_dir, *folders)):
+        yield field, rules.refused("a model in that folder", "model_folders", str(folder.parent))
 
 
-def _dataset_problems(asked: _Asked, field: str, name: str) -> Iterator[Problem]:
-    path, folders = dataset_path(name), asked.policy.dataset_folders
+def _dataset_problems(rules: Rules, field: str, name: str) -> Iterator[Problem]:
+    path, folders = dataset_path(name), rules.policy.dataset_folders
     if path is None or folders is None or _is_within(path, folders):
         return
-    line = asked.refused("a dataset by its path", "dataset_folders", str(path.parent))
+    line = rules.refused("a dataset by its path", "dataset_folders", str(path.parent))
     yield field, f"{line}; or register it and use its name"
 
 
 def _is_within(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether the path, with every link followed, lies in one of the folders."""
+    """Return whether the path, with every link followed, lies in one of the folders."""
     real = path.resolve()
     return any(real.is_relative_to(folder.resolve()) for folder in folders)
 
 
-def _host_problems(asked: _Asked, field: str, base_url: str) -> Iterator[Problem]:
-    hosts = asked.policy.endpoint_hosts
+def _host_problems(rules: Rules, field: str, base_url: str) -> Iterator[Problem]:
+    hosts = rules.policy.endpoint_hosts
     if hosts is None:
         return
     try:
@@ -411,11 +370,11 @@ def _host_problems(asked: _Asked, field: str, base_url: str) -> Iterator[Problem
         yield field, f"{base_url!r} is not an address: {error}"
         return
     if not any(_is_host(host, pattern.lower()) for pattern in hosts):
-        yield field, asked.refused(f"a server at {host}", "endpoint_hosts", host)
+        yield field, rules.refused(f"a server at {host}", "endpoint_hosts", host)
 
 
 def _is_host(host: str, pattern: str) -> bool:
-    """Whether a pattern of policy.toml means the host.
+    """Return whether a pattern of policy.toml means the host.
 
     `*` is any, `*.lab.example` whatever ends so, 10.0.0.0/24 a network of addresses. Elsewhere * stands for text
     without dots, and in a pattern of an address for a number.
@@ -441,18 +400,14 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _size_problems(asked: _Asked, study: Study) -> Iterator[Problem]:
-    policy, path = asked.policy, policy_file(asked.settings).absolute()
+def _size_problems(rules: Rules, study: Study) -> Iterator[Problem]:
+    policy, path = rules.policy, rules.file.absolute()
     if policy.most_runs is not None and study.most_runs > policy.most_runs:
         takes, line = f"may take {study.most_runs:,} runs", f"most_runs = {study.most_runs}"
         yield "repeats", _too_long(takes, f"{policy.most_runs:,}", line, path)
-    if policy.most_hours is not None:
-        from jobs.forecast import forecast_study  # noqa: PLC0415 - reads the warehouse: only where hours are limited
-
-        hours = forecast_study(asked.settings, study).seconds / 3600
-        if hours > policy.most_hours:
-            line = f"most_hours = {math.ceil(hours)}"
-            yield "repeats", _too_long(f"takes about {hours:.3g} hours", f"{policy.most_hours:g}", line, path)
+    if policy.most_hours is not None and (hours := rules.hours_of(study)) > policy.most_hours:
+        line = f"most_hours = {math.ceil(hours)}"
+        yield "repeats", _too_long(f"takes about {hours:.3g} hours", f"{policy.most_hours:g}", line, path)
 
 
 def _too_long(takes: str, most: str, line: str, path: Path) -> str:

@@ -59,14 +59,11 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     if priority > 0:
         roles.require(actor, Change.ORDER)
     check_priority(priority)
-    from jobs.order import check_hardware  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
-    from jobs.submission import check_study  # noqa: PLC0415 - likewise
+    from jobs.submission import check_study  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
 
-    study = check_study(settings, study, actor.role)
     engine = app_engine(settings.app_database_url)
     try:
-        check_hardware(engine, study)
-        job_id = _insert(engine, study, priority, actor)
+        job_id = _insert(engine, check_study(settings, study, actor.role, engine), priority, actor)
     finally:
         engine.dispose()
     wake(settings)

@@ -1,50 +1,117 @@
-"""Checks whether a study can run on this host, at submission, so that nobody waits for a job that cannot start."""
+"""Submission is one pass: a `Context` reads what is known of this lab, and `problems` judges a study by it.
+
+Pages, the API, the command and the queue call `problems`, so that nobody waits for a job that cannot start.
+"""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import sqlalchemy as sa
 
 from host.settings import Settings
-from jobs import open_files, policy
+from jobs import open_files
 from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
 from jobs.engines.addresses import check_host
-from jobs.engines.capabilities import Capabilities, capabilities
-from jobs.engines.checks import Problem, arm_problems, flag_problems, sampling_problems, tuning_problems
+from jobs.engines.capabilities import Capabilities, capabilities_of
+from jobs.engines.checks import Problem, side_by_side_problems, study_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
-from jobs.engines.hub import check_hub_model
-from jobs.engines.kinds import KINDS
-from jobs.engines.models import REFERENCE_MODELS, check_model, expanded, local_folder
-from jobs.engines.profiles import installed_profile
-from jobs.engines.side_by_side import memory_problems
-from jobs.engines.speculation.memory import memory_problems_of_drafts
-from jobs.worker_registry import known_engines, list_workers
-from lab.errors import StudyError, UserError
+from jobs.engines.models import REFERENCE_MODELS, check_hub_model, check_model, expanded, local_folder
+from jobs.engines.profiles import Profile, installed_of, read_profiles
+from jobs.forecast import forecast_study
+from jobs.policy import Rules, load_policy, location_problems, policy_file, setting_problems
+from jobs.worker_registry import WorkerInfo, distinct_engines, has_hardware, list_workers
+from lab.errors import RevisionError, StudyError, UserError
 from lab.roles import Role
 from lab.study import Arm, Study, Workload
-from lab.study.tune import drafts
 from warehouse.app_db.engine import app_engine
 
 
-def check_study(settings: Settings, study: Study, role: Role = Role.ADMINISTRATOR) -> Study:
-    """Return the study with absolute paths, because the worker may run in another folder. Raises StudyError listing
-    every problem: what the policy does not allow somebody of this role, or else an engine, flag, method, model, dataset
-    or address that is not available here.
+class Context:
+    """What is known of this lab when a study is judged. Each part is read when it is first needed, and once."""
+
+    def __init__(self, settings: Settings, database: sa.Engine | None = None) -> None:
+        self.settings = settings
+        self._database = database
+        self._capabilities: dict[str, Capabilities] = {}
+
+    @functools.cached_property
+    def rules(self) -> Rules:
+        """The policy. Raises SettingsError for a file that cannot be used."""
+        settings = self.settings
+
+        def hours_of(study: Study) -> float:
+            return forecast_study(settings, study).seconds / 3600
+
+        return Rules(load_policy(settings), policy_file(settings), settings.models_dir, self.kind_of, hours_of)
+
+    @functools.cached_property
+    def profiles(self) -> Mapping[str, Profile]:
+        """The engines of engines.toml. Raises SettingsError."""
+        return read_profiles(self.settings.engines_file)
+
+    @functools.cached_property
+    def workers(self) -> Sequence[WorkerInfo]:
+        """Every worker that the app database lists; none before this home is set up."""
+        if self._database is not None:
+            return list_workers(self._database)
+        try:
+            database = app_engine(self.settings.app_database_url)
+        except RevisionError:
+            return ()
+        try:
+            return list_workers(database)
+        finally:
+            database.dispose()
+
+    def profile(self, engine: str) -> Profile:
+        """Return the profile of an engine that can be started here. Raises UserError."""
+        return installed_of(self.settings, self.profiles, engine)
+
+    def capabilities(self, engine: str) -> Capabilities:
+        """Return what an engine of this host supports. Raises UserError if it is not installed."""
+        if engine not in self._capabilities:
+            self._capabilities[engine] = capabilities_of(self.settings, engine, self.profile(engine))
+        return self._capabilities[engine]
+
+    def kind_of(self, engine: str) -> str | None:
+        """Return the kind of an engine of this host, or of one that a worker has reported; None if it is neither."""
+        if engine in self.profiles:
+            return self.profiles[engine].kind
+        return next((known.kind for known in distinct_engines(self.workers) if known.engine == engine), None)
+
+
+def check_study(
+    settings: Settings, study: Study, role: Role = Role.ADMINISTRATOR, database: sa.Engine | None = None
+) -> Study:
+    """Return the study as `absolute` does. Raises StudyError listing every problem for somebody of this role."""
+    context = Context(settings, database)
+    if found := problems(context, study, role):
+        raise StudyError(found)
+    return absolute(context, study)
+
+
+def problems(
+    context: Context, study: Study, role: Role = Role.ADMINISTRATOR, *, probe_engines: bool = True
+) -> list[Problem]:
+    """Return every problem of the study as (field, sentence): what the policy does not allow somebody of this role, or
+    an engine, flag, method, model, dataset, address or hardware that is not available. Empty if it would be accepted.
+
+    Without `probe_engines` no engine is started and no host's name resolved, so that a page can call it after each
+    edit; models and datasets are then checked if this host has all the engines.
     """
     if unseen := list(_text_problems("", study.model_dump(mode="json"))):
-        raise StudyError(unseen)
-    if refused := policy.place_problems(settings, study):
-        raise StudyError(refused)  # nothing else is looked at: whether a file is there is nobody's business then
-    settled = absolute(settings, study)
-    problems = list(dict.fromkeys(_problems(settings, settled)))
-    fields = {field for field, _ in problems}
-    problems += [problem for problem in policy.setting_problems(settings, study, role) if problem[0] not in fields]
-    if problems:
-        raise StudyError(problems)
-    return settled
+        return unseen
+    if refused := location_problems(context.rules, study):
+        return refused  # nothing else is checked, so that nobody learns whether a file exists
+    settled = absolute(context, study)
+    found = dict.fromkeys(_problems(context, settled, probe_engines=probe_engines))
+    fields = {field for field, _ in found}
+    return [*found, *(refused for refused in setting_problems(context.rules, study, role) if refused[0] not in fields)]
 
 
 def _text_problems(field: str, value: object) -> Iterator[Problem]:
@@ -62,47 +129,31 @@ def _text_problems(field: str, value: object) -> Iterator[Problem]:
             yield field, f"it has the character U+{ord(first):04X}, which cannot be seen: remove it"
 
 
-def missing_here(settings: Settings, study: Study) -> list[Problem]:
-    """Return the models, datasets and categories that the study names and that are not there.
-
-    No engine is asked and no database is read, so that a page can call it after each edit. Empty if the study may run
-    on another host, which alone knows what it has.
-    """
-    if settings.workers_elsewhere or not _is_for_hardware_here(study):
-        return []
-    try:
-        for arm in study.arms:
-            installed_profile(settings, arm.engine)
-    except UserError:  # another host may have the engine, and then what it serves
-        return []
-    return list(dict.fromkeys(_missing_here(settings, absolute(settings, study))))
-
-
-def absolute(settings: Settings, study: Study) -> Study:
-    """Make the paths that the study names relative to the current folder absolute."""
+def absolute(context: Context, study: Study) -> Study:
+    """Make the paths that the study names absolute, because the worker may run in another folder."""
     return study.model_copy(
         update={
-            "target": _absolute_model(settings, study.target),
-            "arms": tuple(_absolute_arm(settings, arm) for arm in study.arms),
-            "workloads": tuple(_absolute_workload(settings, workload) for workload in study.workloads),
+            "target": _absolute_model(context, study.target),
+            "arms": tuple(_absolute_arm(context, arm) for arm in study.arms),
+            "workloads": tuple(_absolute_workload(context.settings, workload) for workload in study.workloads),
         }
     )
 
 
-def _absolute_model(settings: Settings, name: str) -> str:
-    """A hub name stays, also where a folder below the current one is called so that the policy does not allow."""
+def _absolute_model(context: Context, name: str) -> str:
+    """Return the folder that the name means, or a hub name unchanged, also if the policy forbids its folder."""
     if name in REFERENCE_MODELS:
         return name
-    folder = local_folder(settings.models_dir, name)
-    if folder is None and policy.may_be_folder(settings, name) and expanded(name).is_dir():
+    folder = local_folder(context.settings.models_dir, name)
+    if folder is None and context.rules.may_be_folder(name) and expanded(name).is_dir():
         folder = expanded(name).absolute()
     return name if folder is None else str(folder)
 
 
-def _absolute_arm(settings: Settings, arm: Arm) -> Arm:
+def _absolute_arm(context: Context, arm: Arm) -> Arm:
     if arm.speculation is None or arm.speculation.model is None:
         return arm
-    model = _absolute_model(settings, arm.speculation.model)
+    model = _absolute_model(context, arm.speculation.model)
     return arm.model_copy(update={"speculation": arm.speculation.model_copy(update={"model": model})})
 
 
@@ -114,92 +165,88 @@ def _absolute_workload(settings: Settings, workload: Workload) -> Workload:
     return workload if path is None else workload.model_copy(update={"dataset": str(path.absolute())})
 
 
-def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
-    here = True
+def _problems(context: Context, study: Study, *, probe_engines: bool) -> Iterator[Problem]:
+    settings, here = context.settings, True
     for index, arm in enumerate(study.arms):
         field = f"arms[{index}]"
-        problems, is_here = _engine_problems(settings, study, arm, field)
+        if not probe_engines:
+            here = here and _is_installed_here(context, study, arm)
+            continue
+        found, is_here = _engine_problems(context, study, arm, field)
         here = here and is_here
-        yield from problems
+        yield from found
         if arm.server is not None and not settings.allow_metadata_addresses:
             # Checked again on connecting: by then the name may resolve to another address.
             yield from _problem(f"{field}.server.base_url", functools.partial(check_host, arm.server.base_url))
     if study.order == "side_by_side":
-        yield from memory_problems(study, has_gpu=_has_gpu(settings, study))
-    if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
+        yield from side_by_side_problems(study, has_gpu=_has_gpu(context, study))
+    if here and not settings.workers_elsewhere:  # otherwise models and datasets are on the worker's host
         yield from open_files.problems(study.loads)
-        yield from _missing_here(settings, study)
+        yield from _missing_here(context, study)
+    yield from _hardware_problems(context, study)
 
 
-def _has_gpu(settings: Settings, study: Study) -> bool:
-    """Return whether a host that may take the study is known to have a GPU."""
-    if bool(nvidia_gpus()) and _is_for_hardware_here(study):
-        return True
-    database = app_engine(settings.app_database_url)
+def _is_for_hardware_here(study: Study) -> bool:
+    return has_hardware(hardware_name(), study.hardware)
+
+
+def _is_installed_here(context: Context, study: Study, arm: Arm) -> bool:
     try:
-        workers = list_workers(database)
-    finally:
-        database.dispose()
-    wanted = (study.hardware or "").lower()
-    return any(worker.gpus and wanted in worker.hardware.lower() for worker in workers)
+        context.profile(arm.engine)
+    except UserError:  # another host may have the engine, and then what it serves
+        return False
+    return _is_for_hardware_here(study)
 
 
-def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> tuple[list[Problem], bool]:
+def _has_gpu(context: Context, study: Study) -> bool:
+    """Return whether a host that may take the study is known to have a GPU."""
+    if nvidia_gpus() and _is_for_hardware_here(study):
+        return True
+    return any(worker.gpus and has_hardware(worker.hardware, study.hardware) for worker in context.workers)
+
+
+def _hardware_problems(context: Context, study: Study) -> Iterator[Problem]:
+    """Yield hardware that no known worker has; without any known worker everything is allowed."""
+    names = sorted({worker.hardware for worker in context.workers}) if study.hardware is not None else []
+    if names and not any(has_hardware(name, study.hardware) for name in names):
+        yield (
+            "hardware",
+            f"no worker has {study.hardware!r}; workers have {', '.join(names)}. Leave hardware out to allow any",
+        )
+
+
+def _engine_problems(context: Context, study: Study, arm: Arm, field: str) -> tuple[list[Problem], bool]:
     """Return the problems of the host that has the fewest (one capable host is enough), and whether it is this host."""
-    mine = _problems_here(settings, study, arm, field)
+    mine = _problems_here(context, study, arm, field)
     if mine == []:
         return [], True
-    elsewhere = [has for has in _known_elsewhere(settings.app_database_url, study.hardware) if has.engine == arm.engine]
-    others = [_problems_with(has, study, arm, field) for has in elsewhere]
-    if mine is None and not others and not policy.is_known_engine(settings, arm.engine):
-        return [_nobody_has(field, arm.engine)], False
+    able = [worker for worker in context.workers if has_hardware(worker.hardware, study.hardware)]
+    others = [study_problems(study, arm, field, has) for has in distinct_engines(able) if has.engine == arm.engine]
+    if mine is None and not others and context.kind_of(arm.engine) is None:
+        # A study whose engine nobody can judge is refused: any of its flags might be one that the policy does not allow
+        nobody = (
+            f"neither this host nor a worker that has reported its engines has {arm.engine!r}: start a worker that has "
+            "it, and submit again once it has reported (a quarter of a minute)"
+        )
+        return [(f"{field}.engine", nobody)], False
     if mine is None or [] in others:
         return min(others, key=len, default=[]), False
     return min([*others, mine], key=len), True
 
 
-def _nobody_has(field: str, engine: str) -> Problem:
-    """A study whose engine nobody can judge is not taken: any of its flags might be one that the policy refuses."""
-    return f"{field}.engine", (
-        f"neither this host nor a worker that has reported its engines has {engine!r}: start a worker that has it, and "
-        "submit again once it has reported (a quarter of a minute)"
-    )
-
-
-def _problems_here(settings: Settings, study: Study, arm: Arm, field: str) -> list[Problem] | None:
+def _problems_here(context: Context, study: Study, arm: Arm, field: str) -> list[Problem] | None:
     """Return None if this host cannot judge: the study needs other hardware, or an engine that only others have."""
     if not _is_for_hardware_here(study):
         return None
     try:
-        return _problems_with(capabilities(settings, arm.engine), study, arm, field)
+        return study_problems(study, arm, field, context.capabilities(arm.engine))
     except UserError as error:
-        return None if settings.workers_elsewhere else [(f"{field}.engine", str(error))]
+        return None if context.settings.workers_elsewhere else [(f"{field}.engine", str(error))]
 
 
-def _is_for_hardware_here(study: Study) -> bool:
-    return study.hardware is None or study.hardware.lower() in hardware_name().lower()
-
-
-def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> list[Problem]:
-    shared = study.engine_flags if KINDS[has.kind].is_started else {}
-    tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
-    of_memory = list(memory_problems_of_drafts(study, arm, has))
-    of_tuning = list(tuning_problems(study.tune, has)) if tuned and study.tune is not None else []
-    of_arm = [*arm_problems(field, arm, shared, has), *sampling_problems(field, arm, study.sampling, has)]
-    return [*flag_problems("engine_flags", shared, has), *of_arm, *of_tuning, *of_memory]
-
-
-def _known_elsewhere(app_database_url: str, hardware: str | None) -> list[Capabilities]:
-    """Return the engines that workers with this hardware have reported."""
-    database = app_engine(app_database_url)
-    try:
-        return known_engines(database, hardware)
-    finally:
-        database.dispose()
-
-
-def _missing_here(settings: Settings, study: Study) -> Iterator[Problem]:
-    check_name = functools.partial(_check_model, settings, study)
+def _missing_here(context: Context, study: Study) -> Iterator[Problem]:
+    """Yield the models, datasets and categories that are not there."""
+    check_name = functools.partial(_check_model, context, study)
     yield from _problem("target", functools.partial(check_name, study.target))
     for index, arm in enumerate(study.arms):
         if arm.server is None and arm.speculation is not None and arm.speculation.model is not None:
@@ -208,21 +255,20 @@ def _missing_here(settings: Settings, study: Study) -> Iterator[Problem]:
     count = max(load.num_prompts for load in study.loads)
     trace = any(load.arrivals == "trace" for load in study.loads)
     for index, workload in enumerate(study.workloads):
-        check = functools.partial(check_workload, settings, workload, count, target=study.target, trace=trace)
+        check = functools.partial(check_workload, context.settings, workload, count, target=study.target, trace=trace)
         yield from _problem(f"workloads[{index}]", check)
 
 
-def _check_model(settings: Settings, study: Study, name: str) -> None:
-    check_model(settings.models_dir, name)
-    if local_folder(settings.models_dir, name) is None and _hub_is_ours(settings, study):
+def _check_model(context: Context, study: Study, name: str) -> None:
+    check_model(context.settings.models_dir, name)
+    if local_folder(context.settings.models_dir, name) is None and _hub_is_ours(context, study):
         check_hub_model(name)
 
 
-def _hub_is_ours(settings: Settings, study: Study) -> bool:
+def _hub_is_ours(context: Context, study: Study) -> bool:
     """Return whether engines that are started here reach the hub as this process does: with its token and cache."""
     started = [arm for arm in study.arms if arm.server is None]
-    profiles = (installed_profile(settings, arm.engine) for arm in started)
-    environments = [*(profile.environment for profile in profiles), *(arm.environment for arm in started)]
+    environments = [context.profile(arm.engine).environment for arm in started] + [arm.environment for arm in started]
     names = itertools.chain.from_iterable(environments)
     return bool(started) and not any(name.startswith(("HF_", "HUGGING")) for name in names)
 

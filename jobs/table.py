@@ -97,7 +97,7 @@ class UnreadableJobError(UserError):
 
 
 def job_from_row(row: sa.RowMapping) -> Job:
-    """Raises UnreadableJobError."""
+    """Return the job in a row. Raises UnreadableJobError."""
     values = dict(row)
     try:
         progress = values.pop("progress_json")

@@ -61,7 +61,7 @@ class Turns(Generic[J]):
         return any(self._own.values())
 
     def add(self, job: J) -> None:
-        """Put a job into its place."""
+        """Insert a job in order."""
         bisect.insort(self._own[job.submitted_by], job, key=_own_key)
 
     def take(self, running: Iterable[str | None], fits: Callable[[J], bool]) -> J | None:
@@ -72,11 +72,11 @@ class Turns(Generic[J]):
         turns = Counter(running)
         best: tuple[_Key, list[J], int] | None = None
         for submitter, own in self._own.items():
-            place = next((place for place, job in enumerate(own) if fits(job)), None)
-            if place is not None:
-                key = _key(own[place], turns[submitter] + place)
-                best = min(best or (key, own, place), (key, own, place), key=lambda found: found[0])
+            index = next((index for index, job in enumerate(own) if fits(job)), None)
+            if index is not None:
+                key = _key(own[index], turns[submitter] + index)
+                best = min(best or (key, own, index), (key, own, index), key=lambda found: found[0])
         if best is None:
             return None
-        _, own, place = best
-        return self._own[own[place].submitted_by].pop(place)
+        _, own, index = best
+        return self._own[own[index].submitted_by].pop(index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -73,7 +73,7 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
 
 
 def why_jobs_wait(engine: sa.Engine, jobs: Sequence[Job]) -> dict[str, str]:
-    """Say by the job's id what keeps every worker that is present from it; nothing of one that a worker may start."""
+    """Return by job id why no present worker starts a job; jobs that one may start are left out."""
     present = [worker for worker in list_workers(engine) if not worker.is_away()]
     return {job.job_id: why for job in jobs if (why := _why_it_waits(job.study, present))}
 
@@ -88,7 +88,7 @@ def _why_it_waits(study: Study, present: Sequence[WorkerInfo]) -> str:
 
 
 def lacking_engines(study: Study, workers: Sequence[WorkerInfo]) -> str:
-    """Say which of its engines none of these workers has: `no worker has the engine 'sglang'`; empty if one may have
+    """Return which of its engines none of these workers has: `no worker has the engine 'sglang'`; empty if one may have
     all.
     """
     if not workers or any(worker.has_engines(study) for worker in workers):
@@ -128,7 +128,7 @@ def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
 
 
 def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> None:
-    """Record why the worker starts no engine, or that nothing keeps it."""
+    """Record why the worker starts no engine; None if it may."""
     with engine.begin() as connection:
         _update(connection, worker, waits_for=waits_for)
 
@@ -139,16 +139,19 @@ def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities
         _update(connection, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
 
 
-def known_engines(engine: sa.Engine, hardware: str | None = None) -> list[Capabilities]:
-    """Return the engines of every worker with `hardware` in the name of its hardware, each distinct one once."""
-    reported = sa.select(workers_table.c.hardware, workers_table.c.engines_json)
-    reported = reported.where(workers_table.c.engines_json.is_not(None)).order_by(workers_table.c.last_seen.desc())
-    with reading(engine).connect() as connection:
-        rows = connection.execute(reported).all()
-    texts = [text for name, text in rows if hardware is None or hardware.lower() in name.lower()]
-    return list(
-        {known_engine.digest(): known_engine for text in texts for known_engine in _engines(text) or ()}.values()
-    )
+def known_engines(engine: sa.Engine) -> list[Capabilities]:
+    """Return the engines that workers have reported, each distinct one once."""
+    return distinct_engines(list_workers(engine))
+
+
+def distinct_engines(workers: Iterable[WorkerInfo]) -> list[Capabilities]:
+    """Return the engines of these workers, each distinct one once."""
+    return list({known.digest(): known for worker in workers for known in worker.engines or ()}.values())
+
+
+def has_hardware(hardware: str, wanted: str | None) -> bool:
+    """Return whether a host with this hardware may run a study that requires `wanted`, ignoring case."""
+    return wanted is None or wanted.lower() in hardware.lower()
 
 
 def _update(connection: sa.Connection, worker: str, **values: object) -> None:
@@ -156,7 +159,7 @@ def _update(connection: sa.Connection, worker: str, **values: object) -> None:
 
 
 def _seen(row: sa.RowMapping, ahead: timedelta) -> WorkerInfo:
-    """`ahead`: how far this host's clock is ahead of the database's."""
+    """Return the worker in a row; this host's clock is `ahead` of the database's."""
     values = dict(row)
     values["last_seen"] += ahead
     return WorkerInfo(engines=_engines(values.pop("engines_json")), **values)

@@ -22,7 +22,7 @@ from host.settings import Settings
 from jobs import queue
 from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
-from jobs.engines.endpoint import ENDPOINT
+from jobs.engines.kinds import ENDPOINT
 from jobs.engines.profiles import read_profiles
 from jobs.engines.relied_on import flags_of
 from jobs.host_report import Finding

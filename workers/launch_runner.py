@@ -18,6 +18,7 @@ from host import quiet
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
 from jobs.policy import author_problems
+from jobs.submission import Context
 from lab.errors import EngineError, StudyError, UserError
 from lab.quality.code_answers import UNIT_TESTS
 from lab.study import Arm
@@ -194,7 +195,7 @@ class LaunchRunner:
         """Raise StudyError if the arm runs code of a model, and the job's owner may not (any more) have that."""
         settings, job = self.recorder.settings, self.recorder.job
         role = self.heartbeat.query(functools.partial(role_now, self.heartbeat.database, job.submitted_by))
-        if problems := author_problems(settings, job.study, arm, role):
+        if problems := author_problems(Context(settings).rules, job.study, arm, role):
             raise StudyError(problems)
 
     def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:

@@ -24,8 +24,7 @@ from jobs.blocks import shared_jobs
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.profiles import Profile, installed_profiles
-from jobs.leases import LeaseLost, another_waits, claim, finish, requeue_expired
-from jobs.needed_engines import EnginesHere
+from jobs.leases import EnginesHere, LeaseLost, another_waits, claim, finish, requeue_expired
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
 from lab.errors import RevisionError, UserError

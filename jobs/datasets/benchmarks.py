@@ -102,7 +102,7 @@ def gsm8k_row(record: Mapping[str, Any]) -> Row:
 
 
 def _final(answer: str) -> str | None:
-    """The number behind the mark that ends an answer of GSM8K."""
+    """Return the number behind the mark that ends an answer of GSM8K."""
     _, mark, final = answer.rpartition("####")
     return final.strip() if mark else None
 
@@ -162,7 +162,7 @@ def _message(said: _Said) -> Message:
 
 
 def _kind(row_id: str) -> str:
-    """The kind in front of the number: `live_simple` of `live_simple_12-3-0`."""
+    """Return the kind in front of the number: `live_simple` of `live_simple_12-3-0`."""
     name = row_id.rsplit("_", 1)[0] if "_" in row_id else row_id
     return name or row_id
 
@@ -202,7 +202,7 @@ def json_schema_row(record: Mapping[str, Any]) -> Row:
 
 
 def _schema(given: dict[str, Any] | str) -> dict[str, Any]:
-    """The schema as an object; some files write it as JSON text."""
+    """Return the schema as an object; some files write it as JSON text."""
     if isinstance(given, dict):
         return given
     try:

@@ -128,16 +128,16 @@ def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, calle
         content = file.read(_MOST_BYTES)  # it may grow while it is read
     rows: list[Row] = []
     left_out, room = 0, _MOST_CHARACTERS
-    for place, record in _records(content, called):
+    for where, record in _records(content, called):
         try:
             read = read_row(record)
         except RowError as error:
-            raise UserError(f"{called}, {place}: {error}") from None
+            raise UserError(f"{called}, {where}: {error}") from None
         found = read if isinstance(read, tuple) else () if read is None else (read,)
         room -= sum(map(_characters, found))
         if room < 0:
             raise UserError(
-                f"{called}, {place}: its texts have more than {_MOST_CHARACTERS:,} characters so far, the limit of a "
+                f"{called}, {where}: its texts have more than {_MOST_CHARACTERS:,} characters so far, the limit of a "
                 "dataset: keep fewer rows"
             )
         left_out += not found
@@ -157,7 +157,7 @@ _read_large = functools.lru_cache(_REMEMBERED_LARGE)(_read_file)
 
 
 def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
-    """Yield each record with its place in the file."""
+    """Yield each record and where it is in the file."""
     if content.startswith(b"PAR1"):
         return _parquet(content, called)
     text = content.decode("utf-8-sig")
@@ -181,11 +181,11 @@ def _json_lines(text: str, called: str) -> Iterator[tuple[str, Any]]:
             yield f"line {number}", _json(line, called, f"line {number}")
 
 
-def _json(line: str, called: str, place: str) -> Any:
+def _json(line: str, called: str, where: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{called}, {place}: this is not valid JSON: {error}") from None
+        raise UserError(f"{called}, {where}: this is not valid JSON: {error}") from None
 
 
 def _json_list(text: str, called: str) -> Iterator[tuple[str, Any]]:
@@ -200,12 +200,12 @@ def _json_list(text: str, called: str) -> Iterator[tuple[str, Any]]:
         number += 1
         line += text.count("\n", counted_to, at)
         counted_to = at
-        place = f"line {line} (entry {number})"
+        where = f"line {line} (entry {number})"
         try:
             record, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{called}, {place}: this is not valid JSON: {error}") from None
-        yield place, record
+            raise UserError(f"{called}, {where}: this is not valid JSON: {error}") from None
+        yield where, record
 
 
 def _csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
@@ -226,7 +226,7 @@ def _parquet(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
     number = 0
     try:
         file = parquet.ParquetFile(io.BytesIO(content))
-        groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
+        groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
         longest = max((group.total_byte_size for group in groups), default=0)  # no value is longer than its group
         for batch in file.iter_batches(max(1, min(_BATCH, _BATCH_BYTES // max(1, longest)))):
             for record in batch.to_pylist():

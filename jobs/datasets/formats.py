@@ -137,7 +137,7 @@ class _Custom(Record):
 
 
 def custom_row(record: Mapping[str, Any]) -> Row:
-    """A dataset of the user's own: one JSON object a line, with a prompt or messages. Raises RowError."""
+    """Read a dataset of the user's own: one JSON object a line, with a prompt or messages. Raises RowError."""
     read = checked(_Custom, record, CUSTOM_EXAMPLE)
     messages = tuple(Message(message.role, message.content) for message in read.messages or ()) or None
     waits_s = [message.wait_s for message in read.messages or ()]
@@ -169,7 +169,7 @@ def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
     None for a conversation without a human turn that is followed by a reply. Raises RowError.
     """
     turns = checked(_Conversation, record, _SHAREGPT_EXAMPLE).conversations
-    first = next((place for place, turn in enumerate(turns) if turn.get("from") in _HUMAN), len(turns))
+    first = next((index for index, turn in enumerate(turns) if turn.get("from") in _HUMAN), len(turns))
     if first + 2 > len(turns):
         return None
     prompt, reply = (checked(_Turn, turn, _SHAREGPT_EXAMPLE) for turn in turns[first : first + 2])
@@ -179,7 +179,7 @@ def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
 
 
 def _conversation(turns: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The messages up to the first that is no text."""
+    """Return the messages up to the first that is no text."""
     messages: list[Message] = []
     for turn in turns:
         speaker, value = turn.get("from"), turn.get("value")
@@ -216,7 +216,7 @@ def mt_bench_row(record: Mapping[str, Any]) -> Row:
 
 
 def asked(turns: Sequence[str]) -> tuple[RowTurn, ...]:
-    """The turns of a file that records what was asked, without answers."""
+    """Return the turns of a file that records what was asked, without answers."""
     return tuple(RowTurn((Message("user", turn),)) for turn in turns)
 
 

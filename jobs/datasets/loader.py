@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -48,32 +49,25 @@ def load_prompts(
     """
     resolved = resolve(settings, workload.dataset)
     check_fields(resolved.dataset, workload)
+    tokenizer = functools.partial(_tokenizer, settings.models_dir, target)
     if resolved.dataset.make is not None:
-        return resolved.dataset.make(workload, count, seed, _tokenizer(settings.models_dir, target))
+        return resolved.dataset.make(workload, count, seed, tokenizer())
     file = resolved.read()
     check_stock(workload, file.stock, count)
     rows = [row for row in file.rows if workload.category in (None, row.category)]
     if workload.sessions is not None:
         rows = [row for row in rows if row.turns]
-        return _sessions(settings, list(itertools.islice(_in_order(rows, seed), count)), workload, seed, target)
-    picks = _in_order(rows, seed)
-    if any(row.turns and row.input_tokens is not None for row in rows):
-        chosen = list(itertools.islice(picks, count))
-        return _sessions(settings, chosen, workload, seed, target)
+    in_order = _in_order(rows, seed)
+    if workload.sessions is not None or any(row.turns and row.input_tokens is not None for row in rows):
+        return _sessions(settings, list(itertools.islice(in_order, count)), workload, seed, target)
     if file.stock.has_lengths_only:
-        return _of_lengths(
-            list(itertools.islice(picks, count)), workload, seed, _tokenizer(settings.models_dir, target)
-        )
+        return _of_lengths(list(itertools.islice(in_order, count)), workload, seed, tokenizer())
     if resolved.dataset.fits is not None or (workload.own_output_lengths and file.stock.has_replies):
-        picked = list(
-            itertools.islice(
-                _counted(picks, workload, resolved.dataset, _tokenizer(settings.models_dir, target)), count
-            )
-        )
+        picked = list(itertools.islice(_counted(in_order, workload, resolved.dataset, tokenizer()), count))
         if len(picked) < count:
             raise UserError(too_few(workload, len(picked), count))
         return tuple(picked)
-    return numbered(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(picks, count))
+    return numbered(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(in_order, count))
 
 
 def _tokenizer(models_dir: Path, target: str | None) -> TargetTokenizer:
@@ -86,7 +80,7 @@ def _in_order(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
     """Order rows by the seed. Rows of a trace stay in the order of time, so that they arrive as they did."""
     if all(row.time_s is not None for row in rows):
         return _in_time(sorted(rows, key=lambda row: row.time_s or 0.0), seed)
-    return (_Pick(rows[place]) for place in np.random.default_rng(seed).permutation(len(rows)))
+    return (_Pick(rows[index]) for index in np.random.default_rng(seed).permutation(len(rows)))
 
 
 def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
@@ -94,8 +88,8 @@ def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
     times_s = [row.time_s or 0.0 for row in rows]
     start = int(np.random.default_rng(seed).integers(len(rows)))
     length_s = (times_s[-1] - times_s[0]) * len(rows) / max(1, len(rows) - 1)
-    for place in range(start, start + len(rows)):
-        turn, at = divmod(place, len(rows))
+    for index in range(start, start + len(rows)):
+        turn, at = divmod(index, len(rows))
         yield _Pick(rows[at], times_s[at] - times_s[start] + turn * length_s)
 
 
@@ -107,12 +101,12 @@ def _sessions(
     has_replies = own and any(turn.reply is not None for pick in picks for turn in pick.row.turns)
     lengths_only = any(pick.row.input_tokens is not None for pick in picks)
     tokenizer = _tokenizer(settings.models_dir, target) if lengths_only or has_replies else None
-    return tuple(_session(pick, place, workload, seed, tokenizer) for place, pick in enumerate(picks))
+    return tuple(_session(pick, index, workload, seed, tokenizer) for index, pick in enumerate(picks))
 
 
-def _session(pick: _Pick, place: int, workload: Workload, seed: int, tokenizer: TargetTokenizer | None) -> Prompt:
+def _session(pick: _Pick, index: int, workload: Workload, seed: int, tokenizer: TargetTokenizer | None) -> Prompt:
     row, sessions, own = pick.row, workload.sessions, workload.own_output_lengths
-    waits = int(np.random.default_rng((seed, place)).integers(2**31))
+    waits = int(np.random.default_rng((seed, index)).integers(2**31))
     if row.input_tokens is not None and tokenizer is not None:
         return without_text(row.turns, sessions, waits, tokenizer, own_lengths=own, arrival_s=pick.arrival_s)
     if sessions is None:
@@ -138,7 +132,7 @@ def _session(pick: _Pick, place: int, workload: Workload, seed: int, tokenizer: 
 
 
 def _lengths(row: Row, tokenizer: TargetTokenizer | None) -> list[int | None]:
-    """The recorded length of each turn's answer, counted where the file has the answer itself; None if unknown."""
+    """Return the recorded length of each turn's answer, counted if the file has the answer; None if unknown."""
     counted = [0] * len(row.turns) if tokenizer is None else tokenizer.count([turn.reply or "" for turn in row.turns])
     return [turn.output_tokens or (tokens or None) for turn, tokens in zip(row.turns, counted, strict=True)]
 
@@ -278,7 +272,7 @@ def check_stock(workload: Workload, stock: Stock, count: int) -> None:
 
 
 def _replays(stock: Stock) -> bool:
-    """Whether recorded answers can be replayed; a trace without texts stands for them with random tokens."""
+    """Return whether recorded answers can be replayed; a trace without texts stands for them with random tokens."""
     return stock.has_recorded_answers or stock.has_lengths_only
 
 

@@ -79,7 +79,7 @@ def turn_id(session_id: str, turn: int) -> str:
     return f"{session_id}.{turn}"
 
 
-def next_turn(before: Prompt, place: int, turn: Turn, output_text: str) -> Prompt:
+def next_turn(before: Prompt, index: int, turn: Turn, output_text: str) -> Prompt:
     """Return the prompt of a later turn: the conversation `before`, its answer, and the turn's new messages.
 
     `output_text` is what the model answered. On the completions endpoint the conversation is the contents of its
@@ -88,7 +88,7 @@ def next_turn(before: Prompt, place: int, turn: Turn, output_text: str) -> Promp
     said = Message("assistant", output_text if turn.answer is None else turn.answer)
     earlier = () if turn.anew else (*(before.messages or (Message("user", before.text),)), said)
     messages = (*earlier, *turn.messages)
-    number = place + 1
+    number = index + 1
     return replace(
         before,
         prompt_id=turn_id(before.session_id or before.prompt_id, number),
@@ -140,24 +140,24 @@ def warm_up_prompts(prompts: Sequence[Prompt], count: int) -> tuple[Prompt, ...]
 
     A prompt that was sent before would leave its prefix in the server's cache and flatter the measured window.
     """
-    return tuple(_disguised(prompts[place % len(prompts)], place) for place in range(count))
+    return tuple(_disguised(prompts[index % len(prompts)], index) for index in range(count))
 
 
-def _disguised(prompt: Prompt, place: int) -> Prompt:
+def _disguised(prompt: Prompt, index: int) -> Prompt:
     """Put a mark before the text; read token ids backwards, starting at a different position for each."""
-    disguised = replace(prompt, prompt_id=f"warm-up-{place}", text=_marked(prompt.text, place), text_tokens=None)
+    disguised = replace(prompt, prompt_id=f"warm-up-{index}", text=_marked(prompt.text, index), text_tokens=None)
     disguised = replace(disguised, session_id=None, turn=None, later=())
     if prompt.messages:
         first, *others = prompt.messages
-        messages = (replace(first, content=_marked(first.content, place)), *others)
+        messages = (replace(first, content=_marked(first.content, index)), *others)
         disguised = replace(disguised, messages=messages)
     if prompt.token_ids:
         back = prompt.token_ids[::-1]
-        turn = place % max(1, len(back) - 1)  # never far enough to begin with its own first token
+        turn = index % max(1, len(back) - 1)  # never far enough to begin with its own first token
         disguised = replace(disguised, token_ids=back[turn:] + back[:turn])
     return disguised
 
 
-def _marked(text: str, place: int) -> str:
-    mark = f"<{place}> "
+def _marked(text: str, index: int) -> str:
+    mark = f"<{index}> "
     return mark + text[len(mark) :]

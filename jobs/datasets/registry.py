@@ -141,7 +141,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _copy(folder: Path, file: Path) -> Iterator[Path]:
-    """A copy of the file on the disk where it will stay; deleted after the block unless it was moved."""
+    """Copy the file to the disk where it will stay; delete the copy after the block unless it was moved."""
     try:
         source = expanded(str(file)).open("rb")
     except FileNotFoundError:
@@ -254,7 +254,7 @@ def missing(dataset: Dataset) -> str:
 
 def dataset_path(name: str) -> Path | None:
     """Return the file that a dataset's name is the path of, whether it exists or not; None for a name that is not a
-    path. No file is looked at.
+    path. No file is read.
     """
     path = expanded(name)
     if name in DATASETS:

@@ -80,9 +80,9 @@ def what_is_new(
 def joined(rows: Iterable[T], key: Callable[[T], str | None], join: Callable[[list[T]], T]) -> tuple[T, ...]:
     """Put rows of the same session together, where the first of them stands; rows without a session stay alone."""
     groups: dict[object, list[T]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         session = key(row)
-        groups.setdefault(place if session is None else session, []).append(row)
+        groups.setdefault(index if session is None else session, []).append(row)
     return tuple(group[0] if len(group) == 1 else join(group) for group in groups.values())
 
 
@@ -96,12 +96,12 @@ def replayed(
     """
     waits_s = _waits_s(sessions, [turn.wait_s for turn in turns], seed)
     later: list[Turn] = []
-    for place in range(1, len(turns) if sessions.max_turns is None else min(len(turns), sessions.max_turns)):
-        before, turn = turns[place - 1], turns[place]
+    for index in range(1, len(turns) if sessions.max_turns is None else min(len(turns), sessions.max_turns)):
+        before, turn = turns[index - 1], turns[index]
         answer = before.reply if sessions.answers == "recorded" else None
         if sessions.answers == "recorded" and answer is None and not turn.anew:
             break
-        later.append(Turn(turn.messages, answer, waits_s[place], output_tokens[place], turn.anew))
+        later.append(Turn(turn.messages, answer, waits_s[index], output_tokens[index], turn.anew))
     return tuple(later)
 
 
@@ -161,16 +161,16 @@ def without_text(
 def _token_ids(turns: Sequence[RowTurn], seed: int, tokenizer: TargetTokenizer) -> list[tuple[int, ...]]:
     prompts: list[tuple[int, ...]] = []
     said: tuple[int, ...] = ()
-    for place, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         count = turn.input_tokens or 1
         if turn.block_hashes:
             blocks = [_random(tokenizer, BLOCK_TOKENS, _OF_BLOCK, block) for block in turn.block_hashes]
             known = tuple(token for block in blocks for token in block)[:count]
-            prompt = known + _random(tokenizer, count - len(known), _OF_TURN, seed, place)
+            prompt = known + _random(tokenizer, count - len(known), _OF_TURN, seed, index)
         else:
-            prompt = said + _random(tokenizer, count, _OF_TURN, seed, place)
+            prompt = said + _random(tokenizer, count, _OF_TURN, seed, index)
         prompts.append(prompt)
-        said = prompt + _random(tokenizer, turn.output_tokens or 0, _OF_TURN, seed, place, 1)
+        said = prompt + _random(tokenizer, turn.output_tokens or 0, _OF_TURN, seed, index, 1)
     return prompts
 
 

@@ -181,7 +181,7 @@ def _messages(value: object) -> Iterator[Message]:
 
 
 def _texts(parts: object) -> str:
-    """The text of a message's parts. Calls of tools and their results become JSON, without reasoning and media."""
+    """Return the text of a message's parts, with tools' calls and results as JSON, without reasoning and media."""
     if isinstance(parts, str):
         return parts
     found = [_part(part) for part in parts] if isinstance(parts, list) else []
@@ -215,7 +215,7 @@ def sessions_of(rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def _joined(rows: list[Row]) -> Row:
-    """One session from its requests, in the order of time where they have times."""
+    """Return one session from its requests, in the order of time where they have times."""
     if all(row.time_s is not None for row in rows):
         rows = sorted(rows, key=lambda row: row.time_s or 0.0)
     return replace(rows[0], turns=tuple(_turns(rows)))
@@ -241,7 +241,7 @@ def _turns(rows: Iterable[Row]) -> Iterator[RowTurn]:
 
 
 def _wait_s(before: Row, row: Row, turn: RowTurn) -> float:
-    """From the recorded end of an answer to the next request; where no end is recorded, what the trace calls delay."""
+    """Return the time from an answer's recorded end to the next request, or else the trace's own delay."""
     if row.time_s is not None and before.ended_s is not None:
         return max(0.0, row.time_s - before.ended_s)
     return turn.wait_s

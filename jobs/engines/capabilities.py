@@ -23,6 +23,7 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import (
     Profile,
     fill_in,
+    installed_of,
     installed_profile,
     profile_environment_here,
     read_profiles,
@@ -60,10 +61,10 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
     """Return those of every engine installed here. Takes about 10 s for an engine that is new, and nothing after
     that.
     """
-    of_engines = []
-    for engine in read_profiles(settings.engines_file):
+    profiles, of_engines = read_profiles(settings.engines_file), []
+    for engine in profiles:
         try:
-            of_engines.append(capabilities(settings, engine))
+            of_engines.append(capabilities_of(settings, engine, installed_of(settings, profiles, engine)))
         except UserError as missing:
             logger.info("%s", missing)
     return of_engines
@@ -71,24 +72,28 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
 
 def capabilities(settings: Settings, engine: str) -> Capabilities:
     """Return those of one engine of this host. Raises UserError if it is not installed."""
-    profile = installed_profile(settings, engine)
+    return capabilities_of(settings, engine, installed_profile(settings, engine))
+
+
+def capabilities_of(settings: Settings, engine: str, profile: Profile) -> Capabilities:
+    """Return those of an engine of this host by its name and profile."""
     kind = KINDS[profile.kind]
     flags = None if kind.flags is None else tuple(kind.flags)
-    known = _Answer(kind.methods, flags, None, dict(kind.flags or {}))
-    answer = _answer(settings, profile) or known
+    known = _Reported(kind.methods, flags, None, dict(kind.flags or {}))
+    reported = _reported(settings, profile) or known
     return Capabilities(
         engine=engine,
         kind=kind.name,
         version=installed_version(settings, profile),
-        methods=answer.methods,
-        flags=answer.flags,
+        methods=reported.methods,
+        flags=reported.flags,
         gpus=nvidia_gpus(),
-        speculation=answer.speculation,
-        flag_types=answer.flag_types,
+        speculation=reported.speculation,
+        flag_types=reported.flag_types,
     )
 
 
-class _Answer(NamedTuple):
+class _Reported(NamedTuple):
     """What an engine reports of itself, or what is known of its kind."""
 
     methods: tuple[str, ...]
@@ -110,7 +115,7 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
     return next((word for word in reversed(last_words) if _VERSION.fullmatch(word)), None)
 
 
-def _answer(settings: Settings, profile: Profile) -> _Answer | None:
+def _reported(settings: Settings, profile: Profile) -> _Reported | None:
     """Return what the engine itself reports; None if it cannot be queried (in a container)."""
     program = profile.program(settings.engines_dir)
     script = KINDS[profile.kind].probe
@@ -129,7 +134,7 @@ def _answer(settings: Settings, profile: Profile) -> _Answer | None:
     try:
         answer = json.loads(cached.read_text(encoding="utf-8"))
         keys, types = answer.get("speculation"), answer.get("types")
-        return _Answer(
+        return _Reported(
             tuple(answer["methods"]),
             tuple(answer["flags"]),
             None if keys is None else tuple(keys),
@@ -158,7 +163,7 @@ def _installed(program: Path, distribution: str) -> Path | None:
 
 
 def _key(program: Path, installed: Path, script: Path) -> str:
-    """Changes when the engine is reinstalled, or the probe script is edited."""
+    """Return a key that changes when the engine is reinstalled, or the probe script is edited."""
     content = (str(program), program.stat().st_mtime_ns, str(installed), script.stat().st_mtime_ns)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
@@ -18,8 +18,9 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import MARK, has_password, is_secret
 from jobs.engines.relied_on import OLDEST, flags_of
 from jobs.engines.speculation.checks import option_problems
-from lab.study import Arm, Sampling, Speculation, Tune
+from lab.study import Arm, FlagValue, Sampling, Speculation, Study, Tune
 from lab.study.methods import METHODS
+from lab.study.tune import drafts
 
 Problem = tuple[str, str]
 _FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")
@@ -33,6 +34,36 @@ _SHAPES = {
 }
 #: Kinds and versions whose speculation is wrong at temperatures above 0: found by sampling, and in their code.
 _LOSES_TEMPERATURE = {("vllm", "0.32.0+cpu")}
+#: Flags that say which share of a GPU's memory an engine takes: of vLLM and SGLang.
+MEMORY_FLAGS = ("gpu-memory-utilization", "mem-fraction-static")
+_INSTEAD = 'or use order = "interleaved", which has one engine up at a time'
+
+
+def study_problems(study: Study, arm: Arm, field: str, has: Capabilities) -> list[Problem]:
+    """Return every problem of an arm (at `field` of its study), and of what the study sets for it, with an engine."""
+    shared = study.engine_flags if KINDS[has.kind].is_started else {}
+    is_tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
+    return [
+        *flag_problems("engine_flags", shared, has),
+        *arm_problems(field, arm, shared, has),
+        *sampling_problems(field, arm, study.sampling, has),
+        *(tuning_problems(study.tune, has) if study.tune is not None and is_tuned else ()),
+        *_memory_problems(study, arm, has),
+    ]
+
+
+def _memory_problems(study: Study, arm: Arm, has: Capabilities) -> Iterator[Problem]:
+    """Yield a draft that remembers by its engine's kind, which the plan of the study cannot know by its method."""
+    kind = KINDS[has.kind]
+    if arm.speculation is None or study.fresh_starts != "as_declared" or study.starts_each_cell(arm):
+        return
+    if arm.server is None and kind.remembers is not None and kind.remembers(arm.speculation):
+        without = f"; or set {kind.forgets} in its options" if kind.forgets else ""
+        problem = (
+            f"{arm.speculation.method} of {has.engine} keeps the answers of earlier requests, so later cells would "
+            f'replay those of the cells before: set "every_cell" for an engine start each, or "never"{without}'
+        )
+        yield "fresh_starts", problem
 
 
 def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
@@ -64,7 +95,7 @@ def sampling_problems(field: str, arm: Arm, sampling: Sampling, has: Capabilitie
 
 
 def tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:
-    """Yield what a tuning asks of this engine and it cannot do."""
+    """Yield what a tuning needs and this engine lacks."""
     kind = KINDS[has.kind]
     if not kind.is_started:
         yield "tune", "a running server drafts as it was started, so its number of tokens cannot be tuned"
@@ -204,7 +235,7 @@ def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) 
 
 
 def _endpoint_problems(field: str, arm: Arm) -> Iterator[Problem]:
-    """The server's address is checked elsewhere, because that needs the network."""
+    """Yield problems of an arm that measures a running server; `check_host` checks its address by the network."""
     if arm.server is None:
         yield f"{field}.server", "this arm measures a running server: set its base_url, like http://127.0.0.1:8000"
     elif (parts := urlsplit(arm.server.base_url)).query or parts.fragment:
@@ -234,3 +265,52 @@ def _some(names: Iterable[str]) -> str:
     listed = list(names)
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return (", ".join(listed[:_SHOWN]) + more) or "none"
+
+
+def side_by_side_problems(study: Study, *, has_gpu: bool) -> Iterator[Problem]:
+    """Yield why engines up side by side would not fit the memory of a GPU. Without one, the worker looks at its host's.
+
+    Arms that see different GPUs (CUDA_VISIBLE_DEVICES in their environment) do not share.
+    """
+    started = [arm for arm in study.arms if arm.server is None]
+    if not has_gpu or len(started) < 2:
+        return
+    shares = {arm.name: _memory_share(study, arm) for arm in started}
+    if unknown := [name for name, share in shares.items() if share is None]:
+        sentence = (
+            "engines that are up side by side on a GPU share its memory, so each has to be given a part of it: set "
+            f"{' or '.join(MEMORY_FLAGS)} for {', '.join(map(repr, unknown))} (at most 1 in all), {_INSTEAD}"
+        )
+        yield "order", sentence
+        return
+    declared = {name: share for name, share in shares.items() if share is not None}
+    for arms in _sharing(started):
+        if (total := sum(declared[arm.name] for arm in arms)) > 1:
+            names = ", ".join(f"{arm.name!r} {declared[arm.name]:g}" for arm in arms)
+            sentence = (
+                f"side by side, the engines would take {total:g} of the GPU's memory ({names}): lower the flags to at "
+                f"most 1 in all, {_INSTEAD}"
+            )
+            yield "order", sentence
+            return
+
+
+def _memory_share(study: Study, arm: Arm) -> float | None:
+    flags: Mapping[str, FlagValue] = {
+        name.replace("_", "-"): value for name, value in (study.engine_flags | arm.flags).items()
+    }
+    share = next((flags[name] for name in MEMORY_FLAGS if name in flags), None)
+    return float(share) if isinstance(share, (int, float)) and not isinstance(share, bool) else None
+
+
+def _sharing(arms: Sequence[Arm]) -> Iterator[list[Arm]]:
+    """Yield for each GPU the arms on it, as far as they name their GPUs; one that names none is on every GPU."""
+    devices = {arm.name: _devices(arm) for arm in arms}
+    every = sorted(set().union(*(visible for visible in devices.values() if visible is not None)))
+    for device in every or [""]:
+        yield [arm for arm in arms if (visible := devices[arm.name]) is None or device in visible]
+
+
+def _devices(arm: Arm) -> set[str] | None:
+    listed = arm.environment.get("CUDA_VISIBLE_DEVICES")
+    return None if listed is None else {part.strip() for part in listed.split(",") if part.strip()}

@@ -18,13 +18,13 @@ CONFIG_FILE = "config.yaml"
 
 
 def dashed(name: str) -> str:
-    """`max_model_len` and `max-model-len` are the same flag; a key of a flag's table stays, as in `config.a_key`."""
+    """Write a flag with dashes (`max-model-len`); a key of its table stays, as in `config.a_key`."""
     flag, dot, key = name.partition(".")
     return flag.replace("_", "-") + dot + key
 
 
 def underscored(name: str) -> str:
-    """The inverse, for programs whose options have underscores."""
+    """Write a flag with underscores, for programs whose options have them."""
     return name.replace("-", "_")
 
 
@@ -39,19 +39,19 @@ def configured(arm: Arm) -> dict[str, JsonValue]:
 
 
 def negatable(settings: Settings) -> Iterator[str]:
-    """For programs with `--no-` forms: true becomes `--enforce-eager`, false `--no-enforce-eager`."""
+    """Yield words for programs with `--no-` forms: true is `--enforce-eager`, false `--no-enforce-eager`."""
     for name, value in settings.items():
         yield from (f"--no-{name}",) if value is False and "." not in name else _words(name, value)
 
 
 def switches(settings: Settings) -> Iterator[str]:
-    """For programs without `--no-` forms: a flag that is false is left out."""
+    """Yield words for programs without `--no-` forms, leaving out flags that are false."""
     for name, value in settings.items():
         yield from () if value is False else _words(name, value)
 
 
 def _words(name: str, value: JsonValue) -> Iterator[str]:
-    """A flag and its value are one word, so that no value becomes a flag and none is taken from the next word.
+    """Yield a flag and its value as one word, so that no value becomes a flag and none is taken from the next word.
 
     Tables are JSON, as is whatever is the value of a part of a table, which a dot leads to. A list has a word for each
     item, as programs that take several want it.
@@ -68,7 +68,7 @@ def _words(name: str, value: JsonValue) -> Iterator[str]:
 
 
 def _item(name: str, item: JsonValue) -> str:
-    """Raises UserError for what would be a flag of its own."""
+    """Return an item as text. Raises UserError for text that would be a flag of its own."""
     if (text := _text(item)).startswith("-"):
         raise UserError(f"{name} has {text!r} in its list: what begins with - would be read as a flag")
     return text

@@ -42,7 +42,7 @@ _used: list[tuple[Device, ...]] = []
 
 
 def use_only(gpus: Sequence[Device]) -> None:
-    """From now on this process has these GPUs of the host alone."""
+    """Restrict this process to these GPUs of the host."""
     _used[:] = [tuple(gpus)]
 
 

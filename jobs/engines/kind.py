@@ -10,11 +10,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from jobs.engines.metric_names import Metrics
 from jobs.engines.speculation.option import Option
 from lab.study import Arm, Speculation, Study
 from lab.study.arm import SCHEDULE
 from lab.study.methods import methods_of
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics page of an engine and the names on it.
+
+    `counters` maps our names (ServerCounters) to cumulative metrics, `gauges` to those of the moment: running and
+    waiting requests, and the share of the KV cache in use (0 to 1). If an engine counts tokens by position in the
+    draft, sums are computed from those. `formerly` has the names of older releases, read where the newer ones are not.
+    """
+
+    counters: Mapping[str, str]
+    gauges: Mapping[str, str]
+    path: str = "/metrics"
+    position_label: str = "position"
+    accepted_per_position: str | None = None
+    drafted_per_position: str | None = None
+    formerly: Mapping[str, str] = field(default_factory=dict)
 
 
 class Arguments(Protocol):

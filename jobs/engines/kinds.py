@@ -1,12 +1,22 @@
-"""The kinds of engines, by name."""
+"""The kinds of engines, by name; among them a server that runs already and answers OpenAI's protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobs.engines import endpoint, sglang, tensorrt_llm, transformers, vllm
+from jobs.engines import sglang, tensorrt_llm, transformers, vllm
 from jobs.engines.kind import Kind
 
+#: Needs no table in engines.toml.
+ENDPOINT = "endpoint"
+_ENDPOINT = Kind(
+    name=ENDPOINT,
+    arguments=None,
+    metrics=(vllm.METRICS, sglang.METRICS),
+    flags={},
+    takes_config=False,
+    reset_path="/reset_prefix_cache",
+)
 KINDS: Mapping[str, Kind] = {
-    kind.name: kind for kind in (vllm.KIND, sglang.KIND, tensorrt_llm.KIND, transformers.KIND, endpoint.KIND)
+    kind.name: kind for kind in (vllm.KIND, sglang.KIND, tensorrt_llm.KIND, transformers.KIND, _ENDPOINT)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from lab.errors import UserError
@@ -11,6 +12,14 @@ from lab.errors import UserError
 REFERENCE_MODELS = {"reference": "target", "reference-draft": "draft", "reference-eagle3": "eagle3"}
 #: owner/model, or a model without an owner; behind a colon which of its files (GGUF).
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:\w+)?", re.ASCII)
+_HUB_TIMEOUT_S = 3.0
+#: An answer counts for so long, by name: time.monotonic, and whether the model is missing.
+_REMEMBER_S = 60.0
+_MOST_ANSWERS = 500
+_answers: dict[str, tuple[float, bool]] = {}
+#: A hub that did not answer is not asked again for so long, so that nobody waits for each name.
+_LEAVE_ALONE_S = 300.0
+_silent_until_s = 0.0
 
 
 def model_path(models_dir: Path, name: str) -> str:
@@ -27,7 +36,7 @@ def model_path(models_dir: Path, name: str) -> str:
 def local_folder(models_dir: Path, name: str) -> Path | None:
     """Return the folder that a name means, whether it exists or not; None for a hub name.
 
-    No file is looked at. A folder below the current one that is written like a hub name became absolute when its study
+    No file is read. A folder below the current one that is written like a hub name became absolute when its study
     was submitted.
     """
     if name in REFERENCE_MODELS:
@@ -45,7 +54,7 @@ def expanded(name: str) -> Path:
 
 
 def check_model(models_dir: Path, name: str) -> None:
-    """Raise UserError for a folder without a model. A hub name is not looked up here, but by `jobs.engines.hub`."""
+    """Raise UserError for a folder without a model. A hub name is for `check_hub_model`."""
     folder = local_folder(models_dir, name)
     if folder is None:
         if name.count("/") > 1:
@@ -56,3 +65,48 @@ def check_model(models_dir: Path, name: str) -> None:
     if name in REFERENCE_MODELS:
         raise UserError(f"the model {name!r} is not prepared yet ({folder} has no config.json): run `make models`")
     raise UserError(f"{folder} does not hold a model: it has no config.json")
+
+
+def check_hub_model(name: str) -> None:
+    """Raise UserError if the hub answers that it has no such model, and this host's cache has none of its files.
+
+    A hub that is offline, slow or away says nothing, nor does one that has the model but may refuse its files: then the
+    engine reports it when it starts.
+    """
+    asked_s, missing = _answers.get(name, (-_REMEMBER_S, False))
+    if time.monotonic() - asked_s >= _REMEMBER_S:
+        missing = _is_missing(name)
+        if len(_answers) >= _MOST_ANSWERS:
+            _answers.clear()
+        _answers[name] = time.monotonic(), missing
+    if missing:
+        raise UserError(
+            f"the model hub has no model {name!r} that may be read from here: correct the name, set HF_TOKEN if it is "
+            "private, or give a folder by a path that begins with / or ."
+        )
+
+
+def _is_missing(name: str) -> bool:
+    global _silent_until_s  # noqa: PLW0603 - one hub for all callers of this process
+    # Imported late: it takes a fifth of a second, and only hub names need it.
+    from huggingface_hub import HfApi, try_to_load_from_cache  # noqa: PLC0415
+    from huggingface_hub.errors import (  # noqa: PLC0415
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        RepositoryNotFoundError,
+    )
+
+    try:
+        if isinstance(try_to_load_from_cache(name, "config.json"), str) or time.monotonic() < _silent_until_s:
+            return False
+        HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
+    except GatedRepoError:  # it is there
+        return False
+    except (RepositoryNotFoundError, HFValidationError):
+        return True
+    except HfHubHTTPError:  # an answer that says nothing of the model
+        return False
+    except Exception:  # noqa: BLE001 - offline, no network, a proxy: the library names no common one
+        _silent_until_s = time.monotonic() + _LEAVE_ALONE_S
+    return False

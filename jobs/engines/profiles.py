@@ -10,8 +10,10 @@ version_command = [...]                         # prints it at the end of a line
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -20,9 +22,9 @@ from pathlib import Path
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from host.settings import Settings
-from jobs.engines.endpoint import ENDPOINT
+from jobs.engines import vllm
 from jobs.engines.hardware import nvidia_gpus, processors
-from jobs.engines.kinds import KINDS
+from jobs.engines.kinds import ENDPOINT, KINDS
 from jobs.engines.models import local_folder
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Frozen, Study
@@ -86,7 +88,11 @@ def _profile(path: Path, name: str, table: object) -> Profile:
 
 def installed_profile(settings: Settings, engine: str) -> Profile:
     """Return the profile of an engine that can be started here. Raises UserError naming those that can."""
-    profiles = read_profiles(settings.engines_file)
+    return installed_of(settings, read_profiles(settings.engines_file), engine)
+
+
+def installed_of(settings: Settings, profiles: Mapping[str, Profile], engine: str) -> Profile:
+    """Return that of these profiles, as `installed_profile` does."""
     if engine not in profiles:
         raise UserError(
             f"there is no engine {engine!r} here: {settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
@@ -106,6 +112,19 @@ def installed_profiles(settings: Settings) -> dict[str, Profile]:
     profiles = read_profiles(settings.engines_file)
     folder = settings.engines_dir
     return {name: it for name, it in profiles.items() if not it.command or it.program(folder) is not None}
+
+
+def speculation_words(engines_file: Path, models_dir: Path, arm: Arm) -> str | None:
+    """Return what an arm's speculation adds to its engine's command line, as a shell takes it.
+
+    Empty without speculation; None for engines other than vLLM.
+    """
+    profile = read_profiles(engines_file).get(arm.engine)
+    if profile is None or profile.kind != "vllm":
+        return None
+    if arm.speculation is None:
+        return ""
+    return shlex.join(("--speculative-config", json.dumps(vllm.speculative_config(models_dir, arm.speculation))))
 
 
 _SECRET = re.compile(

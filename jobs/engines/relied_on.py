@@ -1,13 +1,21 @@
-"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it."""
+"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it.
+
+`python -m jobs.engines.relied_on` writes the tables of docs/engines.md that follow from the code.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-#: The oldest version of each kind whose code was looked through. An engine of unknown version is taken for it.
+from jobs.engines.kinds import KINDS
+from lab.study.methods import METHODS
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
+#: The oldest version of each kind whose code was examined. An engine of unknown version is taken for it.
 OLDEST = {"vllm": "0.8.5", "sglang": "0.4.1"}
 _RELEASE = re.compile(r"\d+(?:\.\d+)+")
 
@@ -22,7 +30,6 @@ class Use:
     because nothing replaces them.
     """
 
-    kind: str
     what: What
     name: str
     since: str | None
@@ -31,145 +38,123 @@ class Use:
 
 
 _NO_START = "it cannot be started"
-USES: tuple[Use, ...] = (
-    Use("vllm", "flag", "host", "0.8.5", _NO_START, needed=True),
-    Use("vllm", "flag", "port", "0.8.5", _NO_START, needed=True),
-    Use("vllm", "flag", "served-model-name", "0.8.5", _NO_START, needed=True),
-    Use("vllm", "flag", "speculative-config", "0.8.5", "an arm with speculation is refused", needed=True),
-    Use(
-        "vllm",
-        "flag",
-        "generation-config",
-        "0.8.5",
-        "not passed: what a request leaves out (top_k, a penalty) is the engine's own",
+USES: Mapping[str, tuple[Use, ...]] = {
+    "vllm": (
+        Use("flag", "host", "0.8.5", _NO_START, needed=True),
+        Use("flag", "port", "0.8.5", _NO_START, needed=True),
+        Use("flag", "served-model-name", "0.8.5", _NO_START, needed=True),
+        Use("flag", "speculative-config", "0.8.5", "an arm with speculation is refused", needed=True),
+        Use(
+            "flag",
+            "generation-config",
+            "0.8.5",
+            "not passed: what a request leaves out (top_k, a penalty) is the engine's own",
+        ),
+        Use(
+            "flag",
+            "per-request-spec-decode-metrics",
+            "0.29.0",
+            "not passed: acceptance comes from the counters; that of each request, and of categories, is unknown",
+        ),
+        Use("request field", "ignore_eos", "0.8.5", "answers end where the model ends them: `output_length`"),
+        Use("request field", "stream_options.include_usage", "0.8.5", "requests fail: tokens cannot be counted"),
+        Use(
+            "request field",
+            "stream_options.continuous_usage_stats",
+            "0.8.5",
+            "left out where it is refused; tokens of each chunk are unknown",
+        ),
+        Use(
+            "request field",
+            "return_token_ids",
+            "0.10.2",
+            "ignored, or left out where it is refused; outputs are compared by their text",
+        ),
+        Use("answer field", "metrics.speculative_decoding", "0.29.0", "the acceptance of each request is unknown"),
+        Use("variable", "VLLM_SERVER_DEV_MODE", "0.8.5", "no `/reset_prefix_cache`"),
+        Use("variable", "VLLM_NO_USAGE_STATS", "0.8.5", "ignored"),
+        Use("variable", "VLLM_CPU_KVCACHE_SPACE", "0.8.5", "ignored"),
+        Use("variable", "VLLM_CPU_OMP_THREADS_BIND", "0.8.5", "ignored"),
+        Use("variable", "SPT_NOENV", "0.10.1", "not needed: processes keep their titles"),
+        Use("variable", "HF_HUB_OFFLINE", "0.8.5", "the hub is asked for local folders, too"),
+        Use("module", "uvicorn.config", "0.8.5", "the engine asks for no key: the worker's log says who can reach it"),
+        Use("log line", "Initializing a V1 LLM engine (...) with config", "0.8.5", "`configuration_unknown`"),
+        Use("log line", "non-default args", "0.9.0", "the arguments are those of the command"),
+        Use("route", "/health", "0.8.5", "it is never ready"),
+        Use("route", "/version", "0.8.5", "the version is that of the installed package"),
+        Use("route", "/reset_prefix_cache", "0.8.5", "the cache stays warm: `warm_prefix_cache`"),
+        Use("metric", "vllm:spec_decode_num_drafts_total", "0.8.5", "acceptance is unknown"),
+        Use("metric", "vllm:spec_decode_num_accepted_tokens_total", "0.8.5", "acceptance is unknown"),
+        Use(
+            "metric", "vllm:spec_decode_num_accepted_tokens_per_pos_total", "0.8.5", "acceptance by position is unknown"
+        ),
+        Use(
+            "metric",
+            "vllm:prefix_cache_queries_total",
+            "0.9.2",
+            "`vllm:gpu_prefix_cache_queries_total` is read, in 0.8.5 in blocks instead of tokens",
+        ),
+        Use(
+            "metric",
+            "vllm:prefix_cache_hits_total",
+            "0.9.2",
+            "`vllm:gpu_prefix_cache_hits_total` is read, in 0.8.5 in blocks instead of tokens",
+        ),
+        Use("metric", "vllm:kv_cache_usage_perc", "0.9.2", "`vllm:gpu_cache_usage_perc` is read"),
+        Use("metric", "vllm:num_preemptions_total", "0.8.5", "preemptions are unknown"),
     ),
-    Use(
-        "vllm",
-        "flag",
-        "per-request-spec-decode-metrics",
-        "0.29.0",
-        "not passed: acceptance comes from the counters; that of each request, and of categories, is unknown",
+    "sglang": (
+        Use("flag", "model-path", "0.4.1", _NO_START, needed=True),
+        Use("flag", "host", "0.4.1", _NO_START, needed=True),
+        Use("flag", "port", "0.4.1", _NO_START, needed=True),
+        Use("flag", "served-model-name", "0.4.1", _NO_START, needed=True),
+        Use("flag", "speculative-algorithm", "0.4.2", "an arm with speculation does not start", needed=True),
+        Use("flag", "enable-metrics", "0.4.1", "not passed: all counters are unknown"),
+        Use("request field", "return_spec_tokens_details", "0.5.19", "ignored; accepted tokens are unknown"),
+        Use(
+            "request field",
+            "stream_options.continuous_usage_stats",
+            "0.5.5",
+            "ignored, or left out where it is refused; tokens of each chunk are unknown",
+        ),
+        Use("answer field", "sglext.spec_tokens_details", "0.5.19", "accepted tokens are unknown"),
+        Use("module", "uvicorn.config", "0.4.1", "the engine asks for no key: the worker's log says who can reach it"),
+        Use("log line", "server_args=ServerArgs(...)", "0.4.1", "`configuration_unknown`"),
+        Use("route", "/health", "0.4.1", "it is never ready"),
+        Use("route", "/flush_cache", "0.4.1", "the cache stays warm: `warm_prefix_cache`"),
+        Use("route", "/server_info", "0.5.6", "`/get_server_info` is asked"),
+        Use("metric", "sglang:spec_verify_calls_total", "0.5.13", "rounds of the whole run are unknown"),
+        Use("metric", "sglang:cached_tokens_total", "0.4.4", "hits of the prefix cache are unknown"),
+        Use("metric", "sglang:num_retracted_requests_total", "0.5.8", "preemptions are unknown"),
     ),
-    Use("vllm", "request field", "ignore_eos", "0.8.5", "answers end where the model ends them: `output_length`"),
-    Use("vllm", "request field", "stream_options.include_usage", "0.8.5", "requests fail: tokens cannot be counted"),
-    Use(
-        "vllm",
-        "request field",
-        "stream_options.continuous_usage_stats",
-        "0.8.5",
-        "left out where it is refused; tokens of each chunk are unknown",
+    "tensorrt_llm": (
+        Use("flag", "host", None, _NO_START, needed=True),
+        Use("flag", "port", None, _NO_START, needed=True),
+        Use("flag", "extra_llm_api_options", None, _NO_START, needed=True),
+        Use("flag", "backend", None, _NO_START, needed=True),
+        Use("module", "uvicorn.config", None, "the engine asks for no key: the worker's log says who can reach it"),
+        Use("route", "/v1/models", None, "it is not measured: the name it serves is unknown"),
+        Use("route", "/prometheus/metrics", None, "all counters are unknown"),
+        Use("metric", "trtllm_spec_decode_accepted_tokens_total", None, "acceptance is unknown"),
     ),
-    Use(
-        "vllm",
-        "request field",
-        "return_token_ids",
-        "0.10.2",
-        "ignored, or left out where it is refused; outputs are compared by their text",
+    "endpoint": (
+        Use("request field", "ignore_eos", None, "set `ignore_eos = false` in the workload"),
+        Use(
+            "request field",
+            "stream_options.continuous_usage_stats",
+            None,
+            "left out where it is refused; tokens of each chunk are unknown",
+        ),
+        Use("route", "/metrics", None, "all counters are unknown"),
+        Use("route", "/reset_prefix_cache", None, "the cache stays warm: `warm_prefix_cache`"),
+        Use("route", "/version", None, "the version is unknown"),
     ),
-    Use("vllm", "answer field", "metrics.speculative_decoding", "0.29.0", "the acceptance of each request is unknown"),
-    Use("vllm", "variable", "VLLM_SERVER_DEV_MODE", "0.8.5", "no `/reset_prefix_cache`"),
-    Use("vllm", "variable", "VLLM_NO_USAGE_STATS", "0.8.5", "ignored"),
-    Use("vllm", "variable", "VLLM_CPU_KVCACHE_SPACE", "0.8.5", "ignored"),
-    Use("vllm", "variable", "VLLM_CPU_OMP_THREADS_BIND", "0.8.5", "ignored"),
-    Use("vllm", "variable", "SPT_NOENV", "0.10.1", "not needed: processes keep their titles"),
-    Use("vllm", "variable", "HF_HUB_OFFLINE", "0.8.5", "the hub is asked for local folders, too"),
-    Use(
-        "vllm",
-        "module",
-        "uvicorn.config",
-        "0.8.5",
-        "the engine asks for no key: the worker's log says who can reach it",
-    ),
-    Use("vllm", "log line", "Initializing a V1 LLM engine (...) with config", "0.8.5", "`configuration_unknown`"),
-    Use("vllm", "log line", "non-default args", "0.9.0", "the arguments are those of the command"),
-    Use("vllm", "route", "/health", "0.8.5", "it is never ready"),
-    Use("vllm", "route", "/version", "0.8.5", "the version is that of the installed package"),
-    Use("vllm", "route", "/reset_prefix_cache", "0.8.5", "the cache stays warm: `warm_prefix_cache`"),
-    Use("vllm", "metric", "vllm:spec_decode_num_drafts_total", "0.8.5", "acceptance is unknown"),
-    Use("vllm", "metric", "vllm:spec_decode_num_accepted_tokens_total", "0.8.5", "acceptance is unknown"),
-    Use(
-        "vllm",
-        "metric",
-        "vllm:spec_decode_num_accepted_tokens_per_pos_total",
-        "0.8.5",
-        "acceptance by position is unknown",
-    ),
-    Use(
-        "vllm",
-        "metric",
-        "vllm:prefix_cache_queries_total",
-        "0.9.2",
-        "`vllm:gpu_prefix_cache_queries_total` is read, in 0.8.5 in blocks instead of tokens",
-    ),
-    Use(
-        "vllm",
-        "metric",
-        "vllm:prefix_cache_hits_total",
-        "0.9.2",
-        "`vllm:gpu_prefix_cache_hits_total` is read, in 0.8.5 in blocks instead of tokens",
-    ),
-    Use("vllm", "metric", "vllm:kv_cache_usage_perc", "0.9.2", "`vllm:gpu_cache_usage_perc` is read"),
-    Use("vllm", "metric", "vllm:num_preemptions_total", "0.8.5", "preemptions are unknown"),
-    Use("sglang", "flag", "model-path", "0.4.1", _NO_START, needed=True),
-    Use("sglang", "flag", "host", "0.4.1", _NO_START, needed=True),
-    Use("sglang", "flag", "port", "0.4.1", _NO_START, needed=True),
-    Use("sglang", "flag", "served-model-name", "0.4.1", _NO_START, needed=True),
-    Use("sglang", "flag", "speculative-algorithm", "0.4.2", "an arm with speculation does not start", needed=True),
-    Use("sglang", "flag", "enable-metrics", "0.4.1", "not passed: all counters are unknown"),
-    Use("sglang", "request field", "return_spec_tokens_details", "0.5.19", "ignored; accepted tokens are unknown"),
-    Use(
-        "sglang",
-        "request field",
-        "stream_options.continuous_usage_stats",
-        "0.5.5",
-        "ignored, or left out where it is refused; tokens of each chunk are unknown",
-    ),
-    Use("sglang", "answer field", "sglext.spec_tokens_details", "0.5.19", "accepted tokens are unknown"),
-    Use(
-        "sglang",
-        "module",
-        "uvicorn.config",
-        "0.4.1",
-        "the engine asks for no key: the worker's log says who can reach it",
-    ),
-    Use("sglang", "log line", "server_args=ServerArgs(...)", "0.4.1", "`configuration_unknown`"),
-    Use("sglang", "route", "/health", "0.4.1", "it is never ready"),
-    Use("sglang", "route", "/flush_cache", "0.4.1", "the cache stays warm: `warm_prefix_cache`"),
-    Use("sglang", "route", "/server_info", "0.5.6", "`/get_server_info` is asked"),
-    Use("sglang", "metric", "sglang:spec_verify_calls_total", "0.5.13", "rounds of the whole run are unknown"),
-    Use("sglang", "metric", "sglang:cached_tokens_total", "0.4.4", "hits of the prefix cache are unknown"),
-    Use("sglang", "metric", "sglang:num_retracted_requests_total", "0.5.8", "preemptions are unknown"),
-    Use("tensorrt_llm", "flag", "host", None, _NO_START, needed=True),
-    Use("tensorrt_llm", "flag", "port", None, _NO_START, needed=True),
-    Use("tensorrt_llm", "flag", "extra_llm_api_options", None, _NO_START, needed=True),
-    Use("tensorrt_llm", "flag", "backend", None, _NO_START, needed=True),
-    Use(
-        "tensorrt_llm",
-        "module",
-        "uvicorn.config",
-        None,
-        "the engine asks for no key: the worker's log says who can reach it",
-    ),
-    Use("tensorrt_llm", "route", "/v1/models", None, "it is not measured: the name it serves is unknown"),
-    Use("tensorrt_llm", "route", "/prometheus/metrics", None, "all counters are unknown"),
-    Use("tensorrt_llm", "metric", "trtllm_spec_decode_accepted_tokens_total", None, "acceptance is unknown"),
-    Use("endpoint", "request field", "ignore_eos", None, "set `ignore_eos = false` in the workload"),
-    Use(
-        "endpoint",
-        "request field",
-        "stream_options.continuous_usage_stats",
-        None,
-        "left out where it is refused; tokens of each chunk are unknown",
-    ),
-    Use("endpoint", "route", "/metrics", None, "all counters are unknown"),
-    Use("endpoint", "route", "/reset_prefix_cache", None, "the cache stays warm: `warm_prefix_cache`"),
-    Use("endpoint", "route", "/version", None, "the version is unknown"),
-)
+}
 
 
 def flags_of(kind: str) -> dict[str, Use]:
     """Return the flags that are passed to this kind of engine unasked."""
-    return {use.name: use for use in USES if use.kind == kind and use.what == "flag"}
+    return {use.name: use for use in USES.get(kind, ()) if use.what == "flag"}
 
 
 def takes(kind: str, flag: str, flags: Collection[str] | None, version: str | None) -> bool:
@@ -185,7 +170,7 @@ def takes(kind: str, flag: str, flags: Collection[str] | None, version: str | No
 
 
 def _release(version: str | None, kind: str) -> tuple[int, ...]:
-    """The numbers of a version such as 0.14.1, v0.12.0 or 0.32.0+cpu; those of the oldest where it has none."""
+    """Return the numbers of a version such as 0.14.1, v0.12.0 or 0.32.0+cpu; those of the oldest where it has none."""
     found = _RELEASE.search(version or "")
     return _numbers(found[0] if found else OLDEST.get(kind, "0"))
 
@@ -194,17 +179,47 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def table() -> str:
-    """Return the list as a table of Markdown."""
+def updated(document: str) -> str:
+    """Return docs/engines.md with its tables renewed. Raises ValueError if their marks are missing."""
+    return _with_table(_with_table(document, "methods", _methods_table()), "relied on", _uses_table())
+
+
+def _methods_table() -> str:
+    kinds = [name for name, kind in KINDS.items() if kind.methods]
+    rows = [
+        f"| `method` | what it is called | draft model | {' | '.join(f'`{kind}`' for kind in kinds)} |",
+        "|" + "---|" * (3 + len(kinds)),
+    ]
+    for method in METHODS.values():
+        names = " | ".join(f"`{method.engines[kind]}`" if kind in method.engines else "-" for kind in kinds)
+        rows.append(f"| `{method.name}` | {method.label} | {method.draft_model} | {names} |")
+    return "\n".join(rows)
+
+
+def _uses_table() -> str:
     rows = ["| engine | what | name | since | without it |", "|---|---|---|---|---|"]
     rows += [
-        f"| {use.kind} | {use.what} | `{'--' * (use.what == 'flag')}{use.name}` | {_since(use)} | {use.without} |"
-        for use in USES
+        f"| {kind} | {use.what} | `{'--' * (use.what == 'flag')}{use.name}` | {_since(kind, use)} | {use.without} |"
+        for kind, uses in USES.items()
+        for use in uses
     ]
     return "\n".join(rows)
 
 
-def _since(use: Use) -> str:
+def _since(kind: str, use: Use) -> str:
     if use.since is None:
         return "not tried"
-    return f"{use.since} or earlier" if use.since == OLDEST.get(use.kind) else use.since
+    return f"{use.since} or earlier" if use.since == OLDEST.get(kind) else use.since
+
+
+def _with_table(document: str, name: str, table: str) -> str:
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = document.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"docs/engines.md has no {begin} and {end}")
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(updated(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

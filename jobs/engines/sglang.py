@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.engines.flags import Flags, configured, dashed, merged, switches
-from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, TARGET, Kind
-from jobs.engines.metric_names import Metrics
+from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, TARGET, Kind, Metrics
 from jobs.engines.models import model_path
 from jobs.engines.speculation.sglang import OPTIONS
 from jobs.engines.vllm import split
@@ -86,7 +85,7 @@ def effective_config(log: Path) -> dict[str, str]:
 
 
 def _remembers(speculation: Speculation) -> bool:
-    """Its n-gram cache holds what the process has generated."""
+    """Return whether drafts come from the n-gram cache, which holds what the process has generated."""
     return speculation.method == "ngram" or speculation.options.get("adaptive") is True
 
 

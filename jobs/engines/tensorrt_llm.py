@@ -9,8 +9,7 @@ import yaml
 from pydantic import JsonValue
 
 from jobs.engines.flags import CONFIG_FILE, config_file, merged, switches, underscored
-from jobs.engines.kind import COMMON_OWN, CONFIG, SPECULATION, TARGET, Kind
-from jobs.engines.metric_names import Metrics
+from jobs.engines.kind import COMMON_OWN, CONFIG, SPECULATION, TARGET, Kind, Metrics
 from jobs.engines.models import model_path
 from jobs.engines.speculation.tensorrt_llm import OPTIONS
 from lab.study import Arm, Speculation, Study

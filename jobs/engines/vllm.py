@@ -10,8 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from jobs.engines.flags import configured, merged, negatable
-from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, Kind
-from jobs.engines.metric_names import Metrics
+from jobs.engines.kind import COMMON_OWN, LISTENS, SPECULATION, Kind, Metrics
 from jobs.engines.models import model_path
 from jobs.engines.speculation.vllm import OPTIONS, conflicts
 from lab.study import Arm, FlagValue, Speculation, Study
@@ -99,7 +98,7 @@ def effective_config(log: Path) -> dict[str, str]:
 def split(text: str) -> Iterator[str]:
     """Split at the commas outside brackets and quotes."""
     depth, quote, start = 0, "", 0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         if quote:
             quote = "" if character == quote else quote
         elif character in "'\"":
@@ -107,8 +106,8 @@ def split(text: str) -> Iterator[str]:
         else:
             depth += (character in _OPENING) - (character in _CLOSING)
             if character == "," and depth == 0:
-                yield text[start:place]
-                start = place + 1
+                yield text[start:index]
+                start = index + 1
     yield text[start:]
 
 

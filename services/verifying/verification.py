@@ -10,7 +10,7 @@ import pandas as pd
 
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.endpoint import ENDPOINT
+from jobs.engines.kinds import ENDPOINT
 from jobs.host_report import Finding, HostReport, write_report
 from jobs.table import Job
 from services.verifying import builds, gpus

@@ -117,7 +117,7 @@ def test_a_flag_that_an_engine_is_started_without_is_named(home: Home, version: 
     assert ("started without --per-request-spec-decode-metrics: docs/engines.md" in found) is lacks
 
 
-def test_who_may_open_the_page_is_said_and_what_is_missing_for_it(home: Home) -> None:
+def test_doctor_says_who_may_open_the_page_and_what_is_missing(home: Home) -> None:
     settings = home.settings
     assert doctor._login(settings, home.database).found.startswith(
         "nobody is asked who they are: every user of this machine"
@@ -157,7 +157,7 @@ def test_a_proxy_that_is_not_believed_makes_all_visitors_one(home: Home) -> None
     assert "set DRAFTHOUSE_WEB_PROXIES" in way.remedy
 
 
-def test_what_studies_may_reach_is_said_and_a_policy_that_cannot_be_read(home: Home) -> None:
+def test_doctor_says_what_studies_may_reach_and_names_an_unreadable_policy(home: Home) -> None:
     one_person = (
         "models: any; datasets: any; servers: any; code of models: nobody; links without a login: up to 90 days"
     )

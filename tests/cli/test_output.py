@@ -25,7 +25,7 @@ def test_a_table_wider_than_the_terminal_becomes_paragraphs(
     assert printed[1:] == ["  verdict faster; ratio 1.5; workload", "  code; from xxxxxxxxx"]
 
 
-def test_sentences_end_their_lines_between_words_on_a_terminal_and_never_in_a_file(
+def test_sentences_are_folded_between_words_on_a_terminal_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = "one two three four\n\n  five sixteen-seventeen eight\nhttp://a.b/a-long-link"

@@ -138,7 +138,7 @@ def test_the_warehouse_is_pulled_when_it_changed_and_checked(lab: Served, tmp_pa
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_fetch_that_was_interrupted_goes_on_and_a_damaged_one_is_refused(lab: Served, tmp_path: Path) -> None:
+def test_an_interrupted_fetch_is_continued_and_a_damaged_one_is_refused(lab: Served, tmp_path: Path) -> None:
     client, file = lab.client(), tmp_path / "warehouse.duckdb"
     newest, whole = client.snapshot(), lab.settings.warehouse_file.read_bytes()
     assert (newest.digest, newest.bytes) == (hashlib.sha256(whole).hexdigest(), len(whole))
@@ -172,7 +172,7 @@ class Watching(drafthouse.Lab):
             raise
 
 
-def test_who_waits_for_a_job_goes_on_when_the_server_is_started_again(tmp_path: Path) -> None:
+def test_waiting_for_a_job_survives_a_restart_of_the_server(tmp_path: Path) -> None:
     settings, port = make_home(tmp_path), free_port()
     job_id = queue.submit(settings, study(name="long"), actor=ADMIN)
     database, states = app_engine(settings.app_database_url), list[str]()

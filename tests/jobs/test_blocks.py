@@ -37,7 +37,7 @@ def test_each_block_is_one_workers(home: Home) -> None:
     assert taken(home, job, HELPER, dead=HELPER) is None  # it is done, whoever died
 
 
-def test_who_helps_is_told_with_the_job_as_long_as_the_block_is_its_own(home: Home) -> None:
+def test_a_job_names_its_helper_while_the_helper_owns_a_block(home: Home) -> None:
     job = shared(home)
     assert [taken(home, job, worker) for worker in (OWN, HELPER)] == [0, 1]
     at_work = blocks.jobs_at_work(home.database)
@@ -46,7 +46,7 @@ def test_who_helps_is_told_with_the_job_as_long_as_the_block_is_its_own(home: Ho
     assert set(blocks.jobs_at_work(home.database)) == {OWN}
 
 
-def test_a_block_is_taken_over_when_its_worker_dies_falls_silent_or_stops(home: Home) -> None:
+def test_a_block_is_taken_over_when_its_worker_dies_or_stops(home: Home) -> None:
     job = shared(home)
     assert [taken(home, job, HELPER) for _ in range(3)] == [0, 1, 2]
     assert taken(home, job, OWN) is None
@@ -60,7 +60,7 @@ def test_a_block_is_taken_over_when_its_worker_dies_falls_silent_or_stops(home: 
         blocks.helping(home.database, job, HELPER, 30.0)
 
 
-def test_a_worker_that_helps_learns_that_the_job_is_cancelled_over_or_tried_again(home: Home) -> None:
+def test_a_helper_learns_that_the_job_is_cancelled_ended_or_retried(home: Home) -> None:
     job = shared(home)
     assert taken(home, job, HELPER) == 0
     assert blocks.helping(home.database, job, HELPER, 30.0)
@@ -104,7 +104,7 @@ def test_what_a_block_holds_is_decided_once_also_for_later_attempts(home: Home) 
     ]
 
 
-def test_only_workers_of_its_host_share_a_job_and_only_if_it_wants_to_be_shared(home: Home) -> None:
+def test_only_workers_of_its_host_share_a_spread_job(home: Home) -> None:
     home.submit(repeats=3)
     assert leases.claim(home.database, "host/3", 30.0) is not None
     job = shared(home)
@@ -131,7 +131,7 @@ def test_a_spread_job_makes_room_for_others_of_its_priority_that_fit(home: Home)
     assert not another_waits(home, job)  # the other one waits for it
 
 
-def test_a_study_that_is_alone_waits_for_a_block_of_a_job_that_made_room(home: Home) -> None:
+def test_a_study_alone_waits_for_a_block_of_another_job(home: Home) -> None:
     job = shared(home)
     assert taken(home, job, HELPER) == 0
     leases.release(home.database, job.job_id, OWN, "makes room for another study")

@@ -11,8 +11,7 @@ import pytest
 from host.settings import Settings
 from jobs import forecast
 from jobs.engines.hardware import hardware_name
-from jobs.forecast import forecast_study
-from jobs.plan_document import plan_document
+from jobs.forecast import forecast_study, plan_document
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from lab.study.plan import WITHOUT_GPU
@@ -74,16 +73,14 @@ def test_hardware_that_the_study_names_is_forecast_by_its_own_runs(measured: Hom
 @pytest.mark.parametrize(
     ("slots", "rounds", "words"), [(1, 5, ""), (2, 3, "; shared by 2 slots"), (8, 1, "by 5 slots")]
 )
-def test_a_spread_study_takes_as_long_as_the_slot_with_most_of_its_blocks(
-    measured: Home, slots: int, rounds: int, words: str
-) -> None:
+def test_a_spread_study_takes_as_long_as_its_busiest_slot(measured: Home, slots: int, rounds: int, words: str) -> None:
     settings = measured.settings.model_copy(update={"slots": slots})
     forecast = forecast_study(settings, small(repeats=5, spread=True))
     assert forecast.seconds == 5 * 33.0
     assert forecast.wall_s == pytest.approx(rounds * 33.0)
     assert forecast.basis.endswith(words)
     assert forecast_study(settings, small(repeats=5)).wall_s == 5 * 33.0
-    planned = plan_document(settings, small(repeats=5, spread=True), look=False)
+    planned = plan_document(settings, small(repeats=5, spread=True), [])
     assert planned["estimated_s"] == pytest.approx(rounds * 33.0)
 
 
@@ -92,7 +89,7 @@ def test_another_target_or_hardware_has_no_history(measured: Home, changes: dict
     assert seconds(measured.settings, **changes)[1] == 0
 
 
-def test_an_arm_that_was_not_measured_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
+def test_an_unmeasured_arm_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
     arms = [{"name": "plain"}, {"name": "drafted", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
     forecast = forecast_study(measured.settings, small(arms=arms))
     assert (forecast.launches_from_history, forecast.runs_from_history, forecast.runs) == (4, 2, 4)

@@ -79,7 +79,7 @@ def test_a_job_keeps_the_moment_at_which_it_was_first_started(home: Home) -> Non
         ("cancelled", None, "NVIDIA H200", False),
     ],
 )
-def test_a_job_waits_for_a_worker_while_it_is_queued_and_the_hardware_fits(
+def test_a_queued_job_waits_for_a_worker_with_its_hardware(
     home: Home,
     state: State,
     wanted: str | None,
@@ -168,7 +168,7 @@ def test_a_lease_that_has_run_out_puts_its_job_back(home: Home) -> None:
 
 
 @pytest.mark.parametrize("ahead_s", [-3600, 3600])
-def test_hosts_whose_clocks_are_wrong_neither_steal_a_running_job_nor_keep_a_lost_one(
+def test_wrong_clocks_neither_steal_a_running_job_nor_hold_a_lost_one(
     home: Home, monkeypatch: pytest.MonkeyPatch, ahead_s: float
 ) -> None:
     held, lost = running(home), running(home, lease_s=-0.01)
@@ -183,7 +183,7 @@ def test_hosts_whose_clocks_are_wrong_neither_steal_a_running_job_nor_keep_a_los
     assert all(0 < left_s(home, job_id) <= 30 for job_id in (held.job_id, again.job_id))
 
 
-def test_only_the_jobs_of_dead_workers_are_put_back_and_one_without_a_lease(home: Home) -> None:
+def test_only_jobs_of_dead_workers_or_without_lease_are_put_back(home: Home) -> None:
     mine, dead, unleased = running(home), running(home, "dead"), running(home, "unleased")
     changed(home, unleased.job_id, lease_expires_at=None)
     workers_asked: list[str] = []
@@ -228,7 +228,7 @@ def die(home: Home, times: int, progress: Progress | None = None) -> Job:
     return home.job(job_id)
 
 
-def test_a_job_fails_with_the_ninth_death_at_one_point_and_not_before(home: Home) -> None:
+def test_a_job_fails_with_the_ninth_death_at_one_point(home: Home) -> None:
     home.submit()
     job = die(home, MAX_DEATHS_AT_ONE_POINT)
     assert (MAX_DEATHS_AT_ONE_POINT, job.state) == (8, "queued")
@@ -277,7 +277,7 @@ UNREADABLE = ['{"name": "of a newer version", "a_new_field": 1}', "{"]
 
 
 @pytest.mark.parametrize("study_json", UNREADABLE)
-def test_a_queued_job_that_cannot_be_read_is_set_aside_and_the_next_one_is_claimed(home: Home, study_json: str) -> None:
+def test_an_unreadable_queued_job_is_set_aside_and_the_next_is_claimed(home: Home, study_json: str) -> None:
     first, second = home.submit(), home.submit()
     changed(home, first, study_json=study_json, priority=5)
     set_aside: set[str] = set()
@@ -298,7 +298,7 @@ def test_a_queued_job_that_cannot_be_read_is_set_aside_and_the_next_one_is_claim
     assert home.event_kinds(first) == ["submitted", "set aside", "cancelled"]
 
 
-def test_a_job_that_only_a_worker_cannot_read_is_named_until_another_version_takes_it(home: Home) -> None:
+def test_a_job_unreadable_to_a_worker_is_listed_as_set_aside(home: Home) -> None:
     job_id = home.submit()
     text = home.job(job_id).study.model_dump_json()
     changed(home, job_id, study_json="{")
@@ -323,7 +323,7 @@ def test_the_last_worker_that_could_not_read_a_job_is_named(home: Home) -> None:
     assert named.reason.startswith("by the second: ")
 
 
-def test_a_running_job_that_cannot_be_read_is_put_back_when_its_worker_is_gone(home: Home) -> None:
+def test_an_unreadable_running_job_is_put_back_when_its_worker_is_gone(home: Home) -> None:
     first, second = running(home, lease_s=-1.0), running(home, lease_s=-1.0)
     changed(home, first.job_id, study_json="{", progress_json='{"a_new_field": 1}')
     assert sorted(leases.requeue_expired(home.database)) == sorted([first.job_id, second.job_id])
@@ -347,7 +347,7 @@ def taken(home: Home, worker: str, *, has_gpus: bool = True) -> str | None:
     return None if job is None else job.job_id
 
 
-def test_a_study_that_is_measured_alone_waits_for_a_quiet_host_and_keeps_it_quiet(home: Home) -> None:
+def test_a_study_alone_waits_for_a_quiet_host_and_keeps_it_quiet(home: Home) -> None:
     first, alone, last = home.submit(), home.submit(alone=True), home.submit()
     assert taken(home, "host/1") == first
     assert taken(home, "host/2") is None  # and not the last one, before which the other would never start
@@ -370,7 +370,7 @@ def test_without_gpus_a_study_is_measured_alone_unless_it_says_otherwise(home: H
     assert {home.job(job_id).state for job_id in beside} == {"running"}
 
 
-def test_a_host_whose_holder_of_a_study_alone_died_takes_it_up_again_before_anything_else(home: Home) -> None:
+def test_a_study_alone_whose_worker_died_comes_before_anything_else(home: Home) -> None:
     alone, later = home.submit(alone=True), home.submit()
     assert taken(home, "host/1") == alone
     assert taken(home, "host/2") is None

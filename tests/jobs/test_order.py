@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import leases, order, queue
-from jobs.order import estimated_starts, has_hardware, priorities, queued_in_order
+from jobs.order import estimated_starts, priorities, queued_in_order
 from jobs.table import MAX_PRIORITY, Job, Progress
-from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, register_worker
+from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, has_hardware, register_worker
 from lab.errors import StudyError, UserError
 from lab.study.plan import estimate_s, plan
 from tests.actors import ADMIN
@@ -55,7 +55,7 @@ def worker(name: str, hardware: str = "NVIDIA H200", last_seen: datetime = NOW) 
     return WorkerInfo(name, name, hardware, 1, None, NOW, last_seen, None)
 
 
-def test_starts_are_counted_from_now_and_by_the_plan_where_nothing_else_is_said() -> None:
+def test_starts_are_counted_from_now_and_by_the_plan() -> None:
     waiting = [job(1), job(2)]
     now = datetime.now(UTC)
     free_worker = worker("a", last_seen=now)
@@ -78,7 +78,7 @@ def ids(home: Home) -> list[str]:
     return [job.job_id for job in queued_in_order(queue.jobs(home.database))]
 
 
-def test_a_free_worker_starts_the_first_job_now_and_the_next_one_after_it() -> None:
+def test_a_free_worker_starts_the_first_job_now_then_the_next() -> None:
     assert starts([job(1), job(2), job(3, priority=5)], worker("a")) == {"job-3": 0.0, "job-1": 100.0, "job-2": 200.0}
 
 
@@ -86,7 +86,7 @@ def test_two_workers_share_the_queue() -> None:
     assert list(starts([job(n) for n in range(4)], worker("a"), worker("b")).values()) == [0.0, 0.0, 100.0, 100.0]
 
 
-def test_a_busy_worker_is_free_when_its_job_says_so_or_by_the_plan() -> None:
+def test_a_busy_worker_is_free_by_its_jobs_progress_or_its_plan() -> None:
     assert starts([running(1, "a", 30.0), job(2)], worker("a")) == {"job-2": 30.0}
     assert starts([running(1, "a", None), job(2)], worker("a")) == {"job-2": 100.0}
 
@@ -94,7 +94,7 @@ def test_a_busy_worker_is_free_when_its_job_says_so_or_by_the_plan() -> None:
 SPREAD = study(spread=True, repeats=5)  # blocks of 20 s
 
 
-def test_a_spread_study_makes_room_after_each_block_and_goes_on_in_its_turn() -> None:
+def test_a_spread_study_makes_room_after_each_block_and_continues_in_turn() -> None:
     spread = dataclasses.replace(running(0, "a", 70.0), study=SPREAD)
     assert starts([spread, job(1), job(2)], worker("a")) == {"job-1": 20.0, "job-2": 140.0}
     waiting = dataclasses.replace(job(0), study=SPREAD)
@@ -115,7 +115,7 @@ def test_a_job_waits_for_the_hardware_it_names_and_others_pass_it() -> None:
     assert starts(jobs, worker("gpu"), worker("cpu", "AMD EPYC")) == {"job-2": 500.0, "job-3": 0.0}
 
 
-def test_without_a_worker_that_may_take_it_nobody_knows_when_a_job_starts() -> None:
+def test_a_job_that_no_worker_may_take_has_no_start() -> None:
     away = NOW - timedelta(seconds=AWAY_AFTER_S + 1)
     assert starts([job(1)]) == {"job-1": None}
     assert starts([job(1)], worker("a", last_seen=away)) == {"job-1": None}
@@ -213,7 +213,7 @@ def test_a_priority_out_of_range_is_refused_with_the_range(home: Home) -> None:
         assert home.job(job_id).priority == priority
 
 
-def test_a_job_is_not_submitted_with_a_priority_that_no_job_is_given(home: Home) -> None:
+def test_a_priority_out_of_bounds_is_refused_at_submission(home: Home) -> None:
     for priority in (MAX_PRIORITY + 1, -MAX_PRIORITY - 1, 2**31, 2**70):
         with pytest.raises(UserError, match=f"^priority {priority} is out of range: use -1000000 to 1000000$"):
             queue.submit(home.settings, home.study(), priority, actor=ADMIN)
@@ -243,7 +243,7 @@ def test_a_job_is_claimed_only_by_a_worker_that_has_its_hardware(home: Home, wan
     assert (claimed.job_id, claimed.hardware) == (job_id, wanted.lower())
 
 
-def test_a_job_that_names_no_hardware_does_not_wait_behind_one_that_does(home: Home) -> None:
+def test_a_job_without_hardware_does_not_wait_behind_one_with_hardware(home: Home) -> None:
     submit_for(home, "H200")
     any_job = submit_for(home, None)
     claimed = leases.claim(home.database, "cpu", 30.0, "AMD EPYC")
@@ -285,7 +285,7 @@ def test_before_any_worker_is_known_any_hardware_may_be_asked_for(home: Home) ->
 SERVER = {"name": "server", "engine": "endpoint", "server": {"base_url": "http://gpu7:8000"}}
 
 
-def test_a_worker_whose_gpus_others_use_is_foretold_nothing_but_studies_of_servers() -> None:
+def test_a_worker_whose_gpus_are_used_gets_only_studies_of_servers() -> None:
     kept = dataclasses.replace(worker("a"), waits_for="GPU 0 is used by python")
     of_a_server = dataclasses.replace(job(2), study=study(arms=[SERVER]))
     assert starts([job(1), of_a_server], kept) == {"job-1": None, "job-2": 0.0}

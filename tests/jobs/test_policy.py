@@ -13,9 +13,9 @@ from access.local import local_actor
 from host.settings import Settings
 from jobs import policy, queue
 from jobs.engines import transformers, vllm
-from jobs.policy import author_problems, launch_problems, place_problems, setting_problems
+from jobs.policy import author_problems, launch_problems, location_problems, setting_problems
 from jobs.presets import all_presets
-from jobs.submission import absolute, check_study
+from jobs.submission import Context, absolute, check_study
 from lab.errors import SettingsError, StudyError
 from lab.roles import Role
 from lab.study import Study
@@ -53,7 +53,7 @@ BROWSER = "/bin/sh -c 'id > owned' %s"
 """
 
 
-def test_four_lines_that_ran_any_command_are_refused_at_submission_and_before_the_engine_starts(home: Home) -> None:
+def test_variables_that_run_commands_are_refused_at_submission_and_before_a_start(home: Home) -> None:
     study = study_from_toml(FOUR_LINES)
     with pytest.raises(StudyError, match="does not let a study use the variable PYTHONWARNINGS"):
         queue.submit(home.settings, study, actor=local_actor())
@@ -88,15 +88,17 @@ def test_a_variable_that_loads_code_or_sends_keys_elsewhere_is_refused(home: Hom
 )
 def test_what_every_lab_allows_names_no_file(home: Home, arm: dict[str, Any], field: str, words: str) -> None:
     study = home.study(arms=[PLAIN | arm])
-    (problem,) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    (problem,) = setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR)
     assert problem[0] == f"arms[0].{field}"
     assert problem[1].startswith(f"this lab's policy does not let a study use {words}: an administrator can allow it")
-    assert launch_problems(home.settings, study, study.arms[0]) == [problem]
+    assert launch_problems(Context(home.settings).rules, study, study.arms[0]) == [problem]
     write_policy(
         home,
         '[engines.vllm]\nenvironment = ["NCCL_ALGO", "VLLM_*"]\nflags = ["generation-config", "kv_cache_dtype"]\n',
     )
-    assert setting_problems(home.settings, study, Role.SUBMITTER) == [], "what an administrator lists may"
+    assert setting_problems(Context(home.settings).rules, study, Role.SUBMITTER) == [], (
+        "what an administrator lists may"
+    )
 
 
 def test_the_line_to_add_fits_into_the_policy_that_is_there(home: Home) -> None:
@@ -105,7 +107,7 @@ def test_the_line_to_add_fits_into_the_policy_that_is_there(home: Home) -> None:
     study = home.study(arms=[PLAIN | arm])
     write_policy(home, 'remote_code = ["administrator"]\n[engines.vllm]\nflags = ["x"]\n')
     path = f"{home.settings.home.absolute()}/policy.toml"
-    said = dict(setting_problems(home.settings, study, Role.SUBMITTER))
+    said = dict(setting_problems(Context(home.settings).rules, study, Role.SUBMITTER))
     begin = "this lab's policy does not let a study use "
     can = "an administrator can allow it"
     assert said == {
@@ -134,13 +136,15 @@ def test_the_line_to_add_fits_into_the_policy_that_is_there(home: Home) -> None:
 )
 def test_a_flag_that_names_code_or_files_is_refused(home: Home, flags: dict[str, Any]) -> None:
     study = home.study(arms=[PLAIN | {"flags": flags}])
-    (problem,) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    (problem,) = setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR)
     assert problem[0] == f"arms[0].flags.{next(iter(flags))}"
-    assert launch_problems(home.settings, study, study.arms[0]) == [problem]
+    assert launch_problems(Context(home.settings).rules, study, study.arms[0]) == [problem]
     in_file = home.study(arms=[PLAIN | {"config": flags}])
-    assert setting_problems(home.settings, in_file, Role.ADMINISTRATOR)[0][0].startswith("arms[0].config.")
+    assert setting_problems(Context(home.settings).rules, in_file, Role.ADMINISTRATOR)[0][0].startswith(
+        "arms[0].config."
+    )
     shared = home.study(arms=[PLAIN], engine_flags=flags)
-    assert setting_problems(home.settings, shared, Role.ADMINISTRATOR)[0][0].startswith("engine_flags.")
+    assert setting_problems(Context(home.settings).rules, shared, Role.ADMINISTRATOR)[0][0].startswith("engine_flags.")
 
 
 BACKSLASHED = '{"a": "\\u002fetc"}'
@@ -183,9 +187,9 @@ def test_a_configuration_is_judged_whole_however_it_is_nested(
     engines = home.settings.engines_file
     engines.write_text(engines.read_text() + f'\n[it]\nkind = "{kind}"\ncommand = ["sh"]\n')
     study = home.study(arms=[PLAIN | {"engine": "it", "config": config}])
-    problems = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    problems = setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR)
     assert [where for where, _ in problems] == [f"arms[0].config.{field}"]
-    assert launch_problems(home.settings, study, study.arms[0]) == problems
+    assert launch_problems(Context(home.settings).rules, study, study.arms[0]) == problems
 
 
 def test_settings_of_performance_pass_in_every_way_of_writing_them(home: Home) -> None:
@@ -202,7 +206,7 @@ def test_settings_of_performance_pass_in_every_way_of_writing_them(home: Home) -
     environment |= {"GOMP_CPU_AFFINITY": "0 3-5:2", "OMP_NUM_THREADS": "", "VLLM_CPU_OMP_THREADS_BIND": "0-3|4-7"}
     arm = PLAIN | {"config": config, "speculation": speculation, "environment": environment}
     study = home.study(arms=[arm | {"flags": {"compilation-config": '{"mode": 3}', "seed": -1}}])
-    assert setting_problems(home.settings, study, Role.SUBMITTER) == []
+    assert setting_problems(Context(home.settings).rules, study, Role.SUBMITTER) == []
 
 
 @pytest.mark.parametrize(
@@ -216,7 +220,7 @@ def test_settings_of_performance_pass_in_every_way_of_writing_them(home: Home) -
 )
 def test_a_variable_has_a_name_and_plain_text(home: Home, environment: dict[str, str], words: str) -> None:
     study = home.study(arms=[PLAIN | {"environment": environment}])
-    ((_, sentence),) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    ((_, sentence),) = setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR)
     assert words in sentence
 
 
@@ -224,13 +228,13 @@ def test_a_method_that_is_not_listed_is_refused(home: Home) -> None:
     """vLLM's custom_class imports and calls whatever the model's name is."""
     speculation = {"method": "custom_class", "model": "http.server.test", "num_speculative_tokens": 1}
     study = home.study(arms=[PLAIN | {"speculation": speculation}])
-    ((field, sentence),) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    ((field, sentence),) = setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR)
     assert field == "arms[0].speculation.method"
     assert "the method custom_class: an administrator can allow it" in sentence
     assert 'with the line methods = ["custom_class"] below [engines.vllm] in ' in sentence
-    assert launch_problems(home.settings, study, study.arms[0]) == [(field, sentence)]
+    assert launch_problems(Context(home.settings).rules, study, study.arms[0]) == [(field, sentence)]
     write_policy(home, '[engines.vllm]\nmethods = ["custom_class"]\n')
-    assert setting_problems(home.settings, study, Role.SUBMITTER) == []
+    assert setting_problems(Context(home.settings).rules, study, Role.SUBMITTER) == []
 
 
 HOSTILE: dict[str, Any] = {
@@ -245,7 +249,7 @@ def test_an_arm_with_a_server_is_judged_if_its_engine_is_started(home: Home) -> 
     server = {"server": {"base_url": "http://127.0.0.1:8000"}}
     for engine in ("vllm", "nobody-has-this"):
         study = home.study(arms=[PLAIN | HOSTILE | server | {"engine": engine}])
-        problems = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+        problems = setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR)
         assert {field for field, _ in problems} == {
             "arms[0].server",
             "arms[0].flags.middleware",
@@ -254,12 +258,12 @@ def test_an_arm_with_a_server_is_judged_if_its_engine_is_started(home: Home) -> 
             "arms[0].speculation.method",
             "arms[0].speculation.options.draft_load_config",
         }
-        assert set(problems) <= set(launch_problems(home.settings, study, study.arms[0]))
+        assert set(problems) <= set(launch_problems(Context(home.settings).rules, study, study.arms[0]))
         with pytest.raises(StudyError, match='to measure a running server use engine = "endpoint"'):
             engine_command(home.settings, study, study.arms[0], home.folder / "log")
     recorded = {"speculation": {"method": "their_own", "num_speculative_tokens": 3}}
     endpoint = home.study(arms=[PLAIN | server | recorded | {"engine": "endpoint"}])
-    assert setting_problems(home.settings, endpoint, Role.SUBMITTER) == [], (
+    assert setting_problems(Context(home.settings).rules, endpoint, Role.SUBMITTER) == [], (
         "what a running server does is only recorded"
     )
 
@@ -282,24 +286,24 @@ def test_an_engine_that_nobody_knows_is_waited_for_not_accepted(home: Home) -> N
 
 def test_what_an_administrator_adds_is_allowed_for_that_engine_alone(home: Home) -> None:
     study = home.study(arms=[PLAIN | {"environment": {"VLLM_X": "1"}, "flags": {"hf_overrides": "{}"}}])
-    assert len(setting_problems(home.settings, study, Role.SUBMITTER)) == 2
+    assert len(setting_problems(Context(home.settings).rules, study, Role.SUBMITTER)) == 2
     write_policy(home, '[engines.vllm]\nenvironment = ["VLLM_X"]\nflags = ["hf-overrides"]\n')
-    assert setting_problems(home.settings, study, Role.SUBMITTER) == []
-    assert launch_problems(home.settings, study, study.arms[0]) == []
+    assert setting_problems(Context(home.settings).rules, study, Role.SUBMITTER) == []
+    assert launch_problems(Context(home.settings).rules, study, study.arms[0]) == []
     write_policy(home, '[engines.sglang]\nenvironment = ["VLLM_X"]\nflags = ["hf-overrides"]\n')
-    assert len(setting_problems(home.settings, study, Role.SUBMITTER)) == 2
+    assert len(setting_problems(Context(home.settings).rules, study, Role.SUBMITTER)) == 2
 
 
 def test_who_may_run_code_of_a_model_is_said_by_role(home: Home) -> None:
     study = home.study(arms=[PLAIN | {"flags": {"trust_remote_code": True}}])
-    ((_, sentence),) = setting_problems(home.settings, study, Role.ADMINISTRATOR)
+    ((_, sentence),) = setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR)
     assert 'with the line remote_code = ["administrator"] at the top of ' in sentence
     write_policy(home, 'remote_code = ["administrator"]\n')
-    assert setting_problems(home.settings, study, Role.ADMINISTRATOR) == []
-    assert setting_problems(home.settings, study, Role.SUBMITTER) != []
-    assert launch_problems(home.settings, study, study.arms[0]) == []
+    assert setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR) == []
+    assert setting_problems(Context(home.settings).rules, study, Role.SUBMITTER) != []
+    assert launch_problems(Context(home.settings).rules, study, study.arms[0]) == []
     more = home.study(arms=[PLAIN | {"config": {"trust_remote_code": ["--middleware=a.b"]}}])
-    ((_, sentence),) = setting_problems(home.settings, more, Role.ADMINISTRATOR)
+    ((_, sentence),) = setting_problems(Context(home.settings).rules, more, Role.ADMINISTRATOR)
     assert sentence == "must be true or false, got ['--middleware=a.b']"
 
 
@@ -310,11 +314,11 @@ def test_the_role_is_asked_again_before_a_start(home: Home) -> None:
     for field in ({"flags": {"trust_remote_code": True}}, {"config": {"trust-remote-code": True}}):
         study = home.study(arms=[PLAIN | field])
         arm = study.arms[0]
-        assert author_problems(home.settings, study, arm, accounts.role_now(home.database, "eve")) == []
-        assert author_problems(home.settings, study, arm, accounts.role_now(home.database, None)) == []
-        assert author_problems(home.settings, study, arm, Role.SUBMITTER) != []
-        assert author_problems(home.settings, study, arm, None) != []
-    assert author_problems(home.settings, home.study(), home.study().arms[0], None) == []
+        assert author_problems(Context(home.settings).rules, study, arm, accounts.role_now(home.database, "eve")) == []
+        assert author_problems(Context(home.settings).rules, study, arm, accounts.role_now(home.database, None)) == []
+        assert author_problems(Context(home.settings).rules, study, arm, Role.SUBMITTER) != []
+        assert author_problems(Context(home.settings).rules, study, arm, None) != []
+    assert author_problems(Context(home.settings).rules, home.study(), home.study().arms[0], None) == []
     accounts.set_role(home.database, "eve", Role.SUBMITTER, actor=ADMIN)
     assert accounts.role_now(home.database, "eve") is Role.SUBMITTER
     accounts.disable(home.database, "eve", actor=ADMIN)
@@ -340,7 +344,7 @@ def test_a_model_cannot_be_a_flag(home: Home) -> None:
         check_study(home.settings, home.study(target="--host=0.0.0.0", arms=[PLAIN]))
 
 
-def test_the_home_of_a_user_who_does_not_exist_is_a_problem_of_the_study(home: Home) -> None:
+def test_an_unknown_users_home_is_a_problem_of_the_study(home: Home) -> None:
     with pytest.raises(StudyError) as error:
         check_study(home.settings, home.study(target="~nosuchuser/model"), Role.SUBMITTER)
     assert "~nosuchuser/model" in dict(error.value.problems)["target"]
@@ -364,15 +368,15 @@ def test_where_people_log_in_only_named_folders_have_models_and_datasets(home: H
         ("/dev/zero", "reference"),
     ):
         study = home.study(arms=[PLAIN], target=target, workloads=[{"dataset": dataset}])
-        assert place_problems(home.settings, study) == []
-        ((field, sentence),) = place_problems(shared(home), study)
+        assert location_problems(Context(home.settings).rules, study) == []
+        ((field, sentence),) = location_problems(Context(shared(home)).rules, study)
         assert field == ("target" if target != "reference" else "workloads[0]")
         assert "this lab's policy does not let a study use" in sentence
     write_policy(home, f'model_folders = ["{models}"]\ndataset_folders = ["{tmp_path}"]\n')
     study = home.study(arms=[PLAIN], target=str(models), workloads=[{"dataset": str(secret)}])
-    assert place_problems(shared(home), study) == []
+    assert location_problems(Context(shared(home)).rules, study) == []
     linked = home.study(arms=[PLAIN], target=str(models / "link"))
-    assert len(place_problems(shared(home), linked)) == 1, "a link out of the folder"
+    assert len(location_problems(Context(shared(home)).rules, linked)) == 1, "a link out of the folder"
 
 
 def test_a_place_that_is_not_allowed_is_not_looked_at(home: Home, tmp_path: Path) -> None:
@@ -414,20 +418,25 @@ def test_a_folder_that_is_called_like_a_hub_model_stays_hidden(home: Home, monke
     monkeypatch.chdir(home.folder)
     (home.folder / "a" / "model").mkdir(parents=True)
     study = home.study(arms=[PLAIN], target="a/model", workloads=[{"dataset": "reference"}])
-    assert absolute(home.settings, study).target == str(home.folder / "a" / "model")
-    assert absolute(shared(home), study).target == "a/model"
+    assert absolute(Context(home.settings), study).target == str(home.folder / "a" / "model")
+    assert absolute(Context(shared(home)), study).target == "a/model"
     write_policy(home, f'model_folders = ["{home.folder}"]\n')
-    assert absolute(shared(home), study).target == str(home.folder / "a" / "model")
+    assert absolute(Context(shared(home)), study).target == str(home.folder / "a" / "model")
 
 
 @pytest.mark.parametrize("name", ["s3://bucket/model", "gs://bucket/model", "http://host/model", "owner/model extra"])
 def test_a_model_is_a_folder_or_a_name_on_the_hub(home: Home, name: str) -> None:
     draft = {"method": "draft_model", "model": name, "num_speculative_tokens": 3}
     study = home.study(arms=[PLAIN | {"speculation": draft}], target=name, workloads=[{"dataset": "reference"}])
-    fields = [field for field, _ in place_problems(shared(home), study)]
+    fields = [field for field, _ in location_problems(Context(shared(home)).rules, study)]
     assert fields == ["target", "arms[0].speculation.model"]
     for hub in ("gpt2", "Qwen/Qwen3-0.6B", "unsloth/Qwen3-0.6B-GGUF:Q4_K_M"):
-        assert place_problems(shared(home), study.model_copy(update={"target": hub, "arms": home.study().arms})) == []
+        assert (
+            location_problems(
+                Context(shared(home)).rules, study.model_copy(update={"target": hub, "arms": home.study().arms})
+            )
+            == []
+        )
 
 
 @pytest.mark.parametrize(
@@ -452,24 +461,24 @@ def test_a_pattern_of_a_host_means_no_other(home: Home, pattern: str, lets: list
     for host in (*lets, *refuses):
         server = {"engine": "endpoint", "server": {"base_url": f"http://{host}:8000"}}
         study = home.study(arms=[PLAIN | server], target="reference", workloads=[{"dataset": "reference"}])
-        said[host] = place_problems(home.settings, study)
+        said[host] = location_problems(Context(home.settings).rules, study)
     assert [host for host, problems in said.items() if not problems] == lets
 
 
-def test_where_people_log_in_a_server_is_measured_only_if_its_host_is_listed(home: Home) -> None:
+def test_where_people_log_in_only_servers_of_listed_hosts_are_measured(home: Home) -> None:
     server = {"engine": "endpoint", "server": {"base_url": "http://gpu7.lab.example:8000"}}
     study = home.study(arms=[PLAIN | server], target="reference", workloads=[{"dataset": "reference"}])
-    assert place_problems(home.settings, study) == []
-    ((field, sentence),) = place_problems(shared(home), study)
+    assert location_problems(Context(home.settings).rules, study) == []
+    ((field, sentence),) = location_problems(Context(shared(home)).rules, study)
     assert field == "arms[0].server.base_url"
     assert 'with the line endpoint_hosts = ["gpu7.lab.example"] at the top of ' in sentence
     write_policy(home, 'endpoint_hosts = ["*.lab.example"]\n')
-    assert place_problems(shared(home), study) == []
+    assert location_problems(Context(shared(home)).rules, study) == []
 
 
 def test_a_study_longer_than_the_policy_allows_is_refused(home: Home) -> None:
     write_policy(home, "most_runs = 3\nmost_hours = 0.0001\n")
-    runs, hours = setting_problems(home.settings, home.study(arms=[PLAIN], repeats=4), Role.SUBMITTER)
+    runs, hours = setting_problems(Context(home.settings).rules, home.study(arms=[PLAIN], repeats=4), Role.SUBMITTER)
     path = f"{home.settings.home.absolute()}/policy.toml"
     assert runs[1] == (
         "this study may take 8 runs, and this lab's policy allows 3: split it; or an administrator can allow it "
@@ -494,10 +503,10 @@ def test_with_a_policy_that_cannot_be_read_nothing_is_submitted(home: Home, text
 
 def test_every_preset_and_every_example_of_the_documents_passes(home: Home) -> None:
     for preset in all_presets():
-        assert setting_problems(home.settings, preset.study, Role.SUBMITTER) == [], preset.name
+        assert setting_problems(Context(home.settings).rules, preset.study, Role.SUBMITTER) == [], preset.name
 
 
-def test_a_row_that_came_into_the_table_in_another_way_does_not_start_an_engine(home: Home) -> None:
+def test_a_row_that_bypassed_submission_does_not_start_an_engine(home: Home) -> None:
     job_id = home.submit()
     job = home.job(job_id)
     arm = job.study.arms[0].model_copy(update={"environment": {"LD_PRELOAD": "/tmp/x.so"}})

@@ -139,7 +139,7 @@ def test_presets_are_listed_with_their_studies(home: Home) -> None:
     assert "Which engine serves this model fastest" in home.ask("presets").stdout
 
 
-def test_a_plan_counts_launches_and_runs_and_says_what_its_time_rests_on(home: Home) -> None:
+def test_a_plan_counts_launches_and_runs_and_explains_its_time(home: Home) -> None:
     planned = json.loads(home.ask("plan", "datasets-by-patterns", "--json").stdout)
     assert (planned["launches"], planned["runs"], planned["repeats"]) == (2, 70, 1)
     assert planned["estimated_s"] > 0
@@ -157,8 +157,8 @@ def test_a_plan_lists_what_is_missing_here(home: Home, tmp_path: Path) -> None:
     planned = study_from_dict(load_preset("engines", reference=True).model_dump(mode="json") | missing)
     file = tmp_path / "study.toml"
     file.write_text(study_to_toml(planned), encoding="utf-8")
-    head, *missing_lines = home.ask("plan", str(file)).stdout.partition("missing here")[2].splitlines()
-    assert head == ", to be fixed before it can be submitted:"
+    head, *missing_lines = home.ask("plan", str(file)).stdout.partition("to be fixed")[2].splitlines()
+    assert head == " before it can be submitted:"
     fields = ("target", "workloads[0]", "workloads[1]")
     sentences = ("does not hold a model", "nothere.jsonl: there is no such file", "has no category 'poetry'")
     for line, field, sentence in zip(missing_lines, fields, sentences, strict=True):
@@ -174,7 +174,7 @@ def test_a_file_is_planned_as_a_preset_is(home: Home, tmp_path: Path) -> None:
     assert "engines (reference): 2 engine starts, 2 runs" in text
 
 
-def test_what_is_neither_a_file_nor_a_preset_is_answered_with_the_presets(home: Home) -> None:
+def test_what_is_neither_file_nor_preset_is_answered_with_the_presets(home: Home) -> None:
     answer = home.ask("plan", "friday")
     assert answer.returncode == 2
     assert "friday is neither a file nor a preset; the presets are answer-quality, " in answer.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +13,6 @@ import sqlalchemy as sa
 
 from jobs import leases, queue
 from jobs.engine_logs import log_tail
-from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
 from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
 from lab.study.parsing import study_to_toml
@@ -119,7 +117,7 @@ def test_a_running_job_is_seen_however_many_were_submitted_after_it(home: Home) 
     assert page.older == ids[50]
 
 
-def test_the_history_is_read_page_by_page_without_gaps_even_where_jobs_came_at_the_same_moment(home: Home) -> None:
+def test_the_history_has_no_gaps_where_jobs_came_at_once(home: Home) -> None:
     ids = many_jobs(home, 11)
     with home.database.begin() as connection:
         connection.execute(
@@ -146,7 +144,7 @@ def test_the_jobs_that_ended_last_come_first(home: Home) -> None:
     assert [job.job_id for job in queue.ended(home.database, 3)] == ids[2:5]
 
 
-def test_the_newest_job_of_a_study_is_found_by_the_beginning_of_its_digest(home: Home) -> None:
+def test_a_studys_newest_job_is_found_by_its_digests_beginning(home: Home) -> None:
     ids = many_jobs(home, 60)
     digest = home.study().digest()
     newest = queue.newest_of_study(home.database, digest[:8])
@@ -175,55 +173,6 @@ def test_two_workers_never_get_the_same_job(home: Home) -> None:
     assert Counter(claimed_by(2, worker_environment(home), home.folder)) == Counter(ids)
 
 
-def test_a_heartbeat_carries_progress_and_renews_the_lease(home: Home) -> None:
-    job = claimed(home) if home.submit() else None
-    assert job is not None
-    assert leases.heartbeat(home.database, job.job_id, "me", 1000.0, progress()) is True
-    renewed = home.job(job.job_id)
-    assert renewed.progress == progress()
-    assert (renewed.lease_expires_at or 0) > time.time() + 900
-
-
-def test_a_lease_that_ran_out_puts_the_job_back_and_its_worker_may_write_nothing_more(home: Home) -> None:
-    job_id = home.submit()
-    leases.claim(home.database, "slow", lease_s=0.0)
-    assert leases.requeue_expired(home.database) == [job_id]
-    assert claimed(home, "quick").job_id == job_id
-    with pytest.raises(LeaseLost):
-        leases.heartbeat(home.database, job_id, "slow", LEASE_S, progress())
-    with pytest.raises(LeaseLost):
-        leases.finish(home.database, job_id, "slow", "done")
-    with pytest.raises(LeaseLost):
-        leases.release(home.database, job_id, "slow")
-    assert home.job(job_id).worker == "quick"
-    assert home.event_kinds(job_id) == ["submitted", "claimed", "requeued", "claimed"]
-
-
-def test_a_lease_that_runs_is_left_alone(home: Home) -> None:
-    home.submit()
-    claimed(home)
-    assert leases.requeue_expired(home.database) == []
-
-
-def test_the_job_of_a_worker_known_to_be_dead_is_put_back_at_once(home: Home) -> None:
-    job_id = home.submit()
-    claimed(home, "dead")
-    assert leases.requeue_expired(home.database, lambda worker: worker == "dead") == [job_id]
-
-
-def test_a_job_that_kills_every_worker_at_the_same_point_has_failed_and_can_be_retried(home: Home) -> None:
-    job_id = home.submit()
-    for _ in range(MAX_DEATHS_AT_ONE_POINT + 1):
-        leases.claim(home.database, "me", lease_s=0.0)
-        leases.requeue_expired(home.database)
-    assert home.job(job_id).state == "failed"
-    assert "died" in (home.job(job_id).error or "")
-    queue.retry(home.database, job_id, actor=ADMIN)
-    leases.claim(home.database, "me", lease_s=0.0)
-    leases.requeue_expired(home.database)
-    assert home.job(job_id).state == "queued"
-
-
 def test_a_queued_job_is_cancelled_at_once(home: Home) -> None:
     job_id = home.submit()
     queue.cancel(home.database, job_id, actor=ADMIN)
@@ -248,14 +197,6 @@ def test_the_worker_of_a_running_job_hears_of_the_cancelling(home: Home) -> None
     assert home.event_kinds(job_id) == ["submitted", "claimed", "cancel requested"]
     other = home.job(home.submit())
     assert (other.state, other.cancel_requested) == ("queued", False)
-
-
-def test_a_job_whose_worker_died_while_it_was_being_cancelled_is_cancelled(home: Home) -> None:
-    job_id = home.submit()
-    leases.claim(home.database, "me", lease_s=0.0)
-    queue.cancel(home.database, job_id, actor=ADMIN)
-    leases.requeue_expired(home.database)
-    assert home.job(job_id).state == "cancelled"
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
@@ -298,7 +239,7 @@ def test_with_everything_the_runs_of_earlier_tries_do_not_count(home: Home) -> N
     assert (home.job(other).attempt, home.job(other).state) == (0, "queued")
 
 
-def test_a_job_without_failed_runs_and_one_that_has_not_ended_are_not_retried(home: Home) -> None:
+def test_jobs_without_failed_runs_or_that_run_are_not_retried(home: Home) -> None:
     job_id = home.submit()
     with pytest.raises(UserError, match=f"^job {job_id} is queued: only a job that has ended can be run again$"):
         queue.retry(home.database, job_id, actor=ADMIN)
@@ -335,7 +276,7 @@ def test_a_job_id_that_climbs_out_of_the_home_has_no_log(home: Home) -> None:
     assert log_tail(home.settings.logs_dir, home.settings.bundles, "../../secret") == ""
 
 
-def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_field(home: Home) -> None:
+def test_a_study_that_cannot_run_is_refused_with_every_problem(home: Home) -> None:
     arms = [
         {"name": "a", "engine": "absent"},
         {"name": "b", "engine": "nothing", "baseline": True},

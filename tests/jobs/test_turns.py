@@ -147,7 +147,7 @@ def week(seed: int) -> tuple[list[tuple[float, float]], dict[str, list[float]]]:
     return errors, waits
 
 
-def test_starts_are_foretold_within_a_fifth_over_a_week_of_200_studies_on_8_slots() -> None:
+def test_a_week_of_200_studies_is_forecast_within_a_fifth() -> None:
     """Of those that wait: half of them, and the sum of all errors over the sum of all waits."""
     for seed in range(3):
         errors, _ = week(seed)

@@ -43,14 +43,14 @@ def test_a_worker_is_there_with_what_it_told(home: Home) -> None:
     assert known_engines(home.database) == [VLLM]
 
 
-def test_a_worker_that_says_nothing_is_away_after_a_while_and_still_known(home: Home) -> None:
+def test_a_silent_worker_is_away_after_a_while_and_still_known(home: Home) -> None:
     arrive(home, "one")
     (listed,) = worker_registry.list_workers(home.database)
     assert listed.is_away(listed.last_seen + timedelta(seconds=AWAY_AFTER_S + 1))
 
 
 @pytest.mark.parametrize("ahead_s", [-3600, 3600])
-def test_a_worker_whose_clock_is_wrong_is_there_and_seen_a_moment_ago(
+def test_a_worker_with_a_wrong_clock_was_seen_a_moment_ago(
     home: Home, monkeypatch: pytest.MonkeyPatch, ahead_s: float
 ) -> None:
     class WrongClock(datetime):
@@ -80,7 +80,7 @@ def test_a_worker_whose_engines_another_version_described_is_listed_without_them
     assert known_engines(home.database) == [VLLM]
 
 
-def test_a_new_worker_takes_the_place_of_its_dead_neighbours_and_of_no_other(home: Home) -> None:
+def test_a_new_worker_replaces_its_dead_neighbours_and_no_other(home: Home) -> None:
     for name in ("dead", "alive", "elsewhere"):
         arrive(home, name)
     arrive(home, "new", "dead")
@@ -95,7 +95,7 @@ def test_who_was_not_seen_for_a_month_is_forgotten(home: Home) -> None:
     assert [listed.worker for listed in worker_registry.list_workers(home.database)] == ["new"]
 
 
-def test_a_real_worker_introduces_itself_with_its_hardware_and_engines_and_takes_jobs_for_it_without_pandas(
+def test_a_worker_registers_hardware_and_engines_and_needs_no_pandas(
     woken_home: Home,
 ) -> None:
     with celery_worker(woken_home) as worker:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from jobs import leases, queue
 from jobs.engines.capabilities import all_capabilities
-from jobs.needed_engines import EnginesHere
+from jobs.leases import EnginesHere
 from jobs.worker_registry import list_workers, register_worker, store_engines, why_jobs_wait
 from services.doctor import examine
 from tests.actors import ADMIN

@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, PlainTextResponse, StreamingRespon
 
 from jobs import order, queue
 from jobs.engine_logs import log_tail
-from jobs.engines.command_line import speculation_words
+from jobs.engines.profiles import speculation_words
 from jobs.forecast import repeat_seconds
 from jobs.table import FINISHED, MAX_PRIORITY, Job, State
 from lab.errors import UnknownNameError
@@ -166,7 +166,7 @@ def reprioritise_job(asking: Asking, job: JobId, sent: Annotated[Priority, Body(
 def estimate_repeat(asking: Asking, job: JobId) -> Repeat:
     """Estimate how long one more repeat of its study takes here."""
     settings, job_id = asking.settings, queue.job_id_of(asking.database, job)
-    return Repeat(repeat_s=repeat_seconds(settings, job_id))
+    return Repeat(repeat_s=repeat_seconds(settings, asking.database, job_id))
 
 
 @router.get("/jobs/{job}/deployment")
@@ -175,7 +175,11 @@ def show_deployment(asking: Asking, job: JobId) -> Deployment:
     tuned = _job(asking, job)
     with open_warehouse(asking.settings.warehouse_file) as con:
         report = tuning_report(con, tuned.job_id, tuned.study) if tuned.study.tune else None
-    words = None if report is None else speculation_words(asking.settings, report.deployed)
+    words = (
+        None
+        if report is None
+        else speculation_words(asking.settings.engines_file, asking.settings.models_dir, report.deployed)
+    )
     return Deployment(command_line=words)
 
 

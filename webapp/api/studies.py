@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, Field, JsonValue
 
-from jobs import policy, queue
-from jobs.forecast import repeat_seconds
-from jobs.plan_document import plan_document
+from jobs import queue
+from jobs.forecast import plan_document, repeat_seconds
+from jobs.submission import Context, problems
 from jobs.table import MAX_PRIORITY
 from lab.advice import advise as recommend
 from lab.errors import StudyError
@@ -58,13 +58,6 @@ class SentStudy(BaseModel):
         return study_from_dict(self.study) if self.study is not None else study_from_toml(self.toml or "")
 
 
-class Missing(BaseModel):
-    """What is missing for one field of a study here."""
-
-    field: str
-    problem: str
-
-
 class Plan(BaseModel):
     """What a study takes, what it will probably decide, and why it would be refused now."""
 
@@ -82,7 +75,6 @@ class Plan(BaseModel):
     launches_from_history: int
     runs_from_history: int
     verdicts: dict[str, Any] | None
-    missing: list[Missing]
     problems: list[FieldProblem]
 
 
@@ -97,11 +89,8 @@ class Submitted(BaseModel):
 def plan_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Plan:
     """Check a study and estimate what it takes; nothing is stored."""
     settings, study = asking.settings, sent.read()
-    refused = [*policy.place_problems(settings, study), *policy.setting_problems(settings, study, asking.actor.role)]
-    planned = plan_document(settings, study, look=not refused)
-    missing = [(found["field"], found["problem"]) for found in planned["missing"]]
-    problems = [FieldProblem(field=field, sentence=sentence) for field, sentence in (*refused, *missing)]
-    return Plan(**planned, problems=problems)
+    found = problems(Context(settings, asking.database), study, asking.actor.role, probe_engines=False)
+    return Plan(**plan_document(settings, study, found))
 
 
 @router.post("/studies", status_code=201)
@@ -129,7 +118,7 @@ def answer(asking: Asking, study: str) -> dict[str, Any]:
     settings = asking.settings
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, study)
-    return answer_document(study_answer(comparison, repeat_seconds(settings, comparison.jobs[-1])))
+    return answer_document(study_answer(comparison, repeat_seconds(settings, asking.database, comparison.jobs[-1])))
 
 
 @router.get("/studies/{study}/advice")

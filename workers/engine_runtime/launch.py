@@ -24,6 +24,7 @@ from jobs.engines.profiles import (
     without_secrets,
 )
 from jobs.policy import launch_problems
+from jobs.submission import Context
 from lab.errors import EngineError, StudyError, UserError
 from lab.storable import storable
 from lab.study import Arm, Study
@@ -90,7 +91,7 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     Raises UserError if the engine is not installed or the arm does not fit the slot, StudyError for what the policy
     does not allow.
     """
-    if problems := launch_problems(settings, study, arm):
+    if problems := launch_problems(Context(settings).rules, study, arm):
         raise StudyError(problems)
     profile = installed_profile(settings, arm.engine)
     kind = KINDS[profile.kind]

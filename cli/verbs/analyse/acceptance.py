@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId
-from cli.labs.chosen import the_lab
 from cli.output import print_json, print_literally, print_table, print_text
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
@@ -46,17 +45,14 @@ def acceptance(
     """
     if beside and not matrix:
         raise UserError("--beside adds a study to the table of --matrix: give both")
-    if matrix:
-        with results_of(study, the_lab().warehouse_file) as con:
-            cells = [cell for each in (study, *(beside or ())) for cell in queries.acceptance_matrix(con, each)]
-        _print_matrix(cells, as_json=as_json)
-        return
-    if golden:
-        with results_of(study, the_lab().warehouse_file) as con:
-            cells = queries.acceptance_of_arms(con, study)
-        _print_golden(study, cells)
-        return
-    with results_of(study, the_lab().warehouse_file) as con:
+    with results_of(study) as con:
+        if matrix:
+            studies = (study, *(beside or ()))
+            _print_matrix([cell for each in studies for cell in queries.acceptance_matrix(con, each)], as_json=as_json)
+            return
+        if golden:
+            _print_golden(study, queries.acceptance_of_arms(con, study))
+            return
         arms, over_time = study_acceptance(con, study), histories(con, study)
     if as_json:
         print_json({"arms": [_as_dict(arm) for arm in arms], "drift": _drift_dict(over_time)})
@@ -89,7 +85,7 @@ def _matrix_row(cell: MatrixCell) -> tuple[object, ...]:
 
 
 def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
-    """Of several arms with as many drafted tokens, which the form cannot tell apart, each has a file of its own."""
+    """Print one file for each arm, because the form does not distinguish arms with as many drafted tokens."""
     for arm in dict.fromkeys(cell.arm for cell in cells):
         own = [cell for cell in cells if cell.arm == arm]
         about = [f"Measured by Drafthouse in the study {study}: acceptance length (AL) of {arm}"]
@@ -102,10 +98,10 @@ def _print_golden(study: str, cells: Sequence[MatrixCell]) -> None:
 
 
 def _row(arm: ArmAcceptance) -> tuple[object, ...]:
-    acceptance, place = arm.acceptance, arm.cell
+    acceptance = arm.acceptance
     fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in arm.fewer.items())
     positions = (_shares(acceptance.per_position), _shares(acceptance.conditional))
-    cell = (place.workload, place.pattern, arm.arm, arm.num_speculative_tokens)
+    cell = (arm.cell.workload, arm.cell.pattern, arm.arm, arm.num_speculative_tokens)
     return (*cell, _share(acceptance.rate), _number(acceptance.length), *positions, fewer, arm.source)
 
 
@@ -124,7 +120,7 @@ def _latency_row(arm: ArmAcceptance) -> tuple[object, ...]:
 
 
 def _drift_sentence(history: History) -> str:
-    """The state of the last run, or every change in the history."""
+    """Describe the state of the last run, or every change in the history."""
     last, when = history.moments[-1], history.sources[-1].started_at
     if not history.changes:
         count = "1 run" if len(history.moments) == 1 else f"{len(history.moments)} runs"

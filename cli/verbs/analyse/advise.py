@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice import FIRST_GAMMA, Advice, arm_with_k
@@ -37,7 +37,7 @@ DraftCost = Annotated[
 def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = False) -> None:
     """Recommend for each workload and load whether to enable speculation, and why.
 
-    It begins with the study's answer: what to enable where, how sure that is, and what is open. Below the
+    It begins with the study's answer: what to enable where, how sure that is, and what is inconclusive. Below the
     recommendations each run stands beside what theory predicts for it.
     """
     if draft_cost is not None and not draft_cost >= 0:
@@ -78,11 +78,11 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:
-    place = (advice.workload, advice.pattern, advice.concurrency)
+    cell = (advice.workload, advice.pattern, advice.concurrency)
     return [
         prediction
         for prediction in predicted
-        if (prediction.run.workload, prediction.run.pattern, prediction.run.concurrency) == place
+        if (prediction.run.workload, prediction.run.pattern, prediction.run.concurrency) == cell
     ]
 
 
@@ -109,6 +109,6 @@ def _number(value: float | None) -> str:
 
 
 def _as_dict(prediction: Prediction) -> dict[str, object]:
-    """The run's measurements and its prediction in one flat dictionary."""
+    """Return the run's measurements and its prediction in one flat dictionary."""
     predicted = {field.name: getattr(prediction, field.name) for field in fields(prediction) if field.name != "run"}
     return {**asdict(prediction.run), **predicted}

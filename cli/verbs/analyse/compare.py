@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
-from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice.gate import gate
@@ -36,7 +35,7 @@ from warehouse.queries.comparing.paired_runs import ArmRuns
 from warehouse.queries.comparing.quality import qualities, sentences_of
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 
-_SLOWER, _UNDECIDED = 1, 3
+_SLOWER, _INCONCLUSIVE = 1, 3
 _THROUGHPUT = "output_tok_per_s"
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}
 
@@ -65,7 +64,7 @@ Strict = Annotated[
 Limit = Annotated[
     str | None,
     typer.Option(
-        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if that is undecided. Is strict."
+        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if inconclusive. Is strict."
     ),
 ]
 
@@ -90,7 +89,7 @@ def compare(
         return
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     strict = strict or limit is not None
-    with results_of(study, the_lab().warehouse_file) as con:
+    with results_of(study) as con:
         comparison = compare_study(
             con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict
         )
@@ -117,7 +116,7 @@ def compare_groups(
 ) -> None:
     """Print every arm at every turn or context. Raises UserError where the study has no such numbers."""
     of: Any = METRICS[0] if metric == _THROUGHPUT else metric
-    with results_of(study, the_lab().warehouse_file) as con:
+    with results_of(study) as con:
         groups = by_group(con, study, by, of, baseline=baseline)
     if not groups:
         raise UserError(f"{study} has no numbers by {by}: turns are those of sessions, contexts of measured requests")
@@ -132,19 +131,19 @@ def _group_row(group: Group) -> tuple[object, ...]:
     ratio_words = "" if group.ratio is None else ratio(group.ratio.value, group.ratio.low, group.ratio.high)
     length = "" if group.length is None else number(group.length.value)
     step = group.turn if group.context_tokens is None else group.context_tokens
-    place = (group.workload, group.concurrency, step, group.arm, group.requests)
+    head = (group.workload, group.concurrency, step, group.arm, group.requests)
     mean = "" if group.mean_ms is None else number(group.mean_ms)
-    return (*place, mean, ratio_words, group.word, length)
+    return (*head, mean, ratio_words, group.word, length)
 
 
 def exit_status(comparison: StudyComparison, limit: float) -> int:
-    """1 if an arm is certainly slower than the limit, 0 if certainly none is; else 3."""
+    """Return 1 if an arm is certainly slower than the limit, 0 if certainly none is, 3 if that is inconclusive."""
     answer = gate([pair.comparison for pair in comparison.pairs], limit)
-    return {"slower": _SLOWER, "not slower": 0, "undecided": _UNDECIDED}[answer]
+    return {"slower": _SLOWER, "not slower": 0, "undecided": _INCONCLUSIVE}[answer]
 
 
 def refuse_empty_baseline(comparison: StudyComparison) -> None:
-    """Raises UserError if the baseline lacks a metric that candidates have, such as acceptance."""
+    """Raise UserError if the baseline lacks a metric that candidates have, such as acceptance."""
     having = [pair.candidate.arm for pair in comparison.pairs if _has_values(pair.candidate)]
     if having and not any(_has_values(pair.baseline) for pair in comparison.pairs):
         named = ", ".join(map(repr, dict.fromkeys(having)))
@@ -182,7 +181,7 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
 
 
 def _show_reading(comparison: StudyComparison) -> None:
-    """What the verdicts stand on, and what the controls say of the noise."""
+    """Print the reading of the verdicts, and how large the noise is by the controls."""
     print_text(f"verdicts: {READING_WORDS[comparison.strict]}")
     for arm, control in controls(comparison).items():
         print_text(f"{arm} is a control, {control.sentence}")
@@ -193,22 +192,21 @@ def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
     more = pair.verdict.more_repeats
     word = pair.verdict.word + (f" ({more} more repeat{'s' * (more != 1)})" if more else "")
     shown = "" if ratio is None else times(ratio.value, ratio.low, ratio.high)
-    place = pair.cell
     outputs = (_same(agreed), _degenerate(agreed))
     return (
         pair.candidate.arm,
         word,
         shown,
-        _bounds(ratio),
-        place.workload,
-        place.pattern,
+        "" if ratio is None else bounds(ratio.value, ratio.low, ratio.high),
+        pair.cell.workload,
+        pair.cell.pattern,
         *outputs,
         pair.comparison.basis,
     )
 
 
 def _same(agreed: Agreement) -> str:
-    """The share of equal outputs, and the first token at which the others differ, counted from 1."""
+    """Return the share of equal outputs, and the first token at which the others differ, counted from 1."""
     if agreed.same_share is None:
         return ""
     exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
@@ -217,13 +215,9 @@ def _same(agreed: Agreement) -> str:
 
 
 def _degenerate(agreed: Agreement) -> str:
-    """The share of degenerate outputs, of the baseline and of the arm."""
+    """Return the share of degenerate outputs, of the baseline and of the arm."""
     shares = (agreed.baseline_degenerate_share, agreed.candidate_degenerate_share)
     return "" if None in shares else " / ".join(f"{share:.0%}" for share in shares)
-
-
-def _bounds(ratio: Interval | None) -> str:
-    return "" if ratio is None else bounds(ratio.value, ratio.low, ratio.high)
 
 
 def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
@@ -254,7 +248,7 @@ def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], 
 
 
 def _mean_of(arm_table: ArmTable, row: str) -> Interval | None:
-    """The mean of a row with its interval: a single row is the whole sweep, whose verdict has its own."""
+    """Return the mean of a row with its interval: a single row is the whole sweep, whose verdict has its own."""
     return arm_table.sweep.ratio if len(arm_table.table.rows) == 1 else arm_table.sweeps_by_row[row].ratio
 
 

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
-from cli.labs.chosen import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.errors import UserError
@@ -29,7 +28,7 @@ def cost(
     """Show what a million tokens cost with each arm, and what an arm saves."""
     if utilisation is not None and not 0 < utilisation <= 1:
         raise UserError(f"--utilisation {utilisation:g} is not a share above 0 and at most 1: 0.6 means 60 % busy")
-    with results_of(study, the_lab().warehouse_file) as con:
+    with results_of(study) as con:
         costs = study_costs(con, study, price_per_hour, utilisation)
         carried = carried_loads(con, study, price_per_hour, utilisation)
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
@@ -27,7 +27,8 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
         return
     entries = the_lab().prices()
     if as_json:
-        print_json([_as_dict(entry) for entry in entries])
+        more = ({"price": entry.price.model_dump(mode="json"), "per_hour": entry.price.per_hour} for entry in entries)
+        print_json([asdict(entry) | shown for entry, shown in zip(entries, more, strict=True)])
         return
     rows = [_row(entry) for entry in entries if entry.withdrawn_at is None]
     if not rows:
@@ -92,7 +93,3 @@ def _row(entry: Entry) -> tuple[object, ...]:
     electricity = price.electricity_per_kwh
     rate = (price.per_hour, price.currency, electricity, price.source)
     return (entry.price_id, price.hardware, price.valid_from, *rate)
-
-
-def _as_dict(entry: Entry) -> dict[str, object]:
-    return asdict(entry) | {"price": entry.price.model_dump(mode="json"), "per_hour": entry.price.per_hour}

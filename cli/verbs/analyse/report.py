@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import PricePerHour, StudyId
-from cli.labs.chosen import the_lab
-from cli.labs.lab import Lab
+from cli.lab import Lab, the_lab
 from cli.output import print_literally
 from cli.results import results_of
 from cli.verbs.analyse.compare import Baseline, Metric, Strict, refuse_empty_baseline
@@ -62,7 +61,7 @@ def report(
 
 
 def _arms(here: Lab, job_id: str) -> list[str]:
-    """The arms in the study's order, so that they have the page's colours; empty if the queue does not know the job."""
+    """Return the arms in the study's order, for the page's colours; empty for a job that is not in the queue."""
     try:
         return [arm.name for arm in here.job(job_id).study.arms]
     except UserError:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_error, print_json, print_table
 
 

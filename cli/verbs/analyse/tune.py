@@ -12,8 +12,7 @@ import typer
 
 from cli import follow
 from cli.arguments import AsJson, AsReference
-from cli.labs.chosen import the_lab
-from cli.labs.lab import Lab
+from cli.lab import Lab, the_lab
 from cli.named_study import named_study
 from cli.output import print_json, print_literally, print_table, print_text
 from jobs.presets import preset_names
@@ -88,10 +87,10 @@ def _to_tune(here: Lab, name: str, ks: Sequence[int] | None, budget_minutes: flo
 def _measured(here: Lab, study: Study) -> Job:
     """Submit the study and wait for its end, with its progress on stderr. Raises UserError if it failed."""
     job_id = here.submit(study)
-    ended = follow.follow_job(lambda: here.watched(job_id), on_stderr=True)
+    ended = follow.follow(here, job_id, on_stderr=True)
     if ended.state != "done":
         raise UserError(f"job {job_id} {ended.state}: {ended.error or 'see its log'}")
-    follow.all_there(here.completed_runs, ended)
+    follow.all_there(here, ended)
     return ended
 
 

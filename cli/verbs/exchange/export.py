@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson, StudyId
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_text
 from cli.results import results_of
 from interchange.export import export as export_study

@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 
 from cli.arguments import AsJson
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from lab.comparison.matrix import MatrixCell
 from lab.errors import UserError
@@ -94,7 +94,7 @@ def _row(figure: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain Python values; None for a missing value."""
+    """Return rows as plain Python values; None for a missing value."""
     return [{str(name): _plain(value) for name, value in row.items()} for row in table.to_dict("records")]
 
 

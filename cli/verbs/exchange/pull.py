@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-import drafthouse
 from cli.arguments import AsJson
-from cli.labs.elsewhere import fetching_bar, refusals
+from cli.elsewhere import Client, fetching_bar, refusals
 from cli.output import print_json, print_text
 from host.settings import load_settings
 from lab.errors import UserError
@@ -29,7 +28,7 @@ def pull(url: Url = None, *, to: To = Path("warehouse.duckdb"), as_json: AsJson 
     if address is None:
         raise UserError("name the lab: `drafthouse pull https://lab.example.org`, or set DRAFTHOUSE_SERVER")
     with refusals(), fetching_bar() as progress:
-        changed = drafthouse.connect(address, settings.token).pull(to, progress=progress)
+        changed = Client(address, settings.token).pull(to, progress=progress)
     if as_json:
         print_json({"changed": changed, "to": str(to.absolute()), "bytes": to.stat().st_size})
     else:

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from cli.arguments import AsJson, AsReference, Wait
-from cli.follow import all_there, follow_job, results_url
-from cli.labs.chosen import the_lab
-from cli.labs.lab import Lab
+from cli.follow import all_there, follow, results_url
+from cli.lab import Lab, the_lab
 from cli.output import print_json, print_table, print_text
 from jobs.presets import load_preset
 from jobs.table import ACTIVE
@@ -52,9 +51,8 @@ def replicate(
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
             _show_queued(results_url(here.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
-        queued = job_id
-        ended = follow_job(lambda: here.watched(queued))
-        if ended.state != "done" or not all_there(here.completed_runs, ended):
+        ended = follow(here, job_id)
+        if ended.state != "done" or not all_there(here, ended):
             raise SystemExit(1)
         here = the_lab()  # with what is published by now
     _show(here.warehouse_file, source, name, job_id, as_json=as_json)
@@ -77,7 +75,7 @@ def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json:
     with open_warehouse(warehouse_file) as con:
         figures = beside(con, source, name, job_id)
     if as_json:
-        print_json({"job_id": job_id, "figures": [_as_dict(figure) for figure in figures]})
+        print_json({"job_id": job_id, "figures": [asdict(figure) | {"ratio": figure.ratio} for figure in figures]})
         return
     print_text(f"{source} beside {job_id}\n")
     print_table(("setting", "metric", "published", "here", "here / there"), map(_row, figures))
@@ -100,7 +98,3 @@ def _row(beside: Beside) -> tuple[Any, ...]:
     shown = "" if beside.ours is None else number(beside.ours)
     ratio = "" if beside.ratio is None else times(beside.ratio)
     return (", ".join(part for part in parts if part), figure.metric, f"{figure.printed} {unit}", shown, ratio)
-
-
-def _as_dict(beside: Beside) -> dict[str, Any]:
-    return asdict(beside) | {"ratio": beside.ratio}

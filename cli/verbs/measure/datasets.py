@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from jobs.datasets.listing import DatasetState
 
@@ -49,7 +49,7 @@ def add(
         Path, typer.Argument(help="The file as downloaded, or JSONL with one prompt or list of messages a line.")
     ],
     *,
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of another file of this name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace another file of this name.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a file and register a copy of it. If a line is wrong, name it and register nothing."""
@@ -69,8 +69,6 @@ def remove(name: Annotated[str, typer.Argument(help="The name it was registered 
 
 
 def _prompts(dataset: DatasetState) -> str:
-    return "any number" if dataset.state == "built in" and dataset.stock is None else _count(dataset)
-
-
-def _count(dataset: DatasetState) -> str:
-    return "" if dataset.stock is None else f"{dataset.stock.rows:,}"
+    if dataset.stock is None:
+        return "any number" if dataset.state == "built in" else ""
+    return f"{dataset.stock.rows:,}"

@@ -1,4 +1,4 @@
-"""`drafthouse jobs`, `cancel` and `retry`."""
+"""`drafthouse jobs`, `cancel`, `retry`, `priority` and `logs`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from cli.arguments import AsJson, JobName
-from cli.labs.chosen import the_lab
-from cli.output import print_entries, print_json, print_text
+from cli.lab import the_lab
+from cli.output import print_entries, print_json, print_literally, print_text
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs.queue import SetAside
 from jobs.table import Job
@@ -50,22 +50,35 @@ def retry(
     print_text(f"{the_lab().retry(job, everything=everything)} is queued again")
 
 
+def priority(
+    job: JobName, value: Annotated[int, typer.Argument(help="Higher values run earlier; a new job has 0.")]
+) -> None:
+    """Change a queued job's priority; of equals, those who submitted take turns.
+
+    For a negative value write `drafthouse priority JOB -- -5`.
+    """
+    print_text(f"{the_lab().reprioritise(job, value)} has priority {value}")
+
+
+def logs(job: JobName, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
+    """Show the end of the engine's log of a job."""
+    job_id, tail = the_lab().log(job, lines)
+    print_literally(tail or f"No engine of job {job_id} has written a log yet.")
+
+
 def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside], waiting: Mapping[str, str]) -> None:
     if not jobs and not set_aside:
         print_text("No jobs yet. Begin with `drafthouse submit demo`.")
         return
     reasons = dict(waiting) | {job.job_id: job.reason for job in set_aside}
-    entries = [(_row(job), _sentences(job, reasons.pop(job.job_id, ""))) for job in jobs]
+    rows = [(job.job_id, job.name, job.state, runs_ended(job), time_left(job)) for job in jobs]
+    entries = [(row, _sentences(job, reasons.pop(job.job_id, ""))) for row, job in zip(rows, jobs, strict=True)]
     entries += [((job.job_id, job.name, job.state, "", ""), [job.reason]) for job in set_aside if job.job_id in reasons]
     print_entries(("job", "study", "state", "runs", "time left"), entries)
 
 
-def _row(job: Job) -> tuple[str, ...]:
-    return (job.job_id, job.name, job.state, runs_ended(job), time_left(job))
-
-
 def _sentences(job: Job, reason: str) -> list[str]:
-    """What runs, what is known or why the study ended, and what went wrong; none of them empty."""
+    """Return what runs, what is known or why the study ended, and what went wrong, without empty ones."""
     running = what_runs(job) if job.state == "running" else ""
     return [sentence for sentence in (running, what_is_known(job), job.error or reason) if sentence]
 

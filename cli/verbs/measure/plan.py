@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cli.arguments import AsJson, AsReference, StudyName
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
 from jobs.presets import all_presets
@@ -25,7 +25,7 @@ def presets(*, as_json: AsJson = False) -> None:
 
 
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
-    """Show what a study needs: engine starts, runs, requests, time, and the models and datasets it lacks."""
+    """Show what a study needs: engine starts, runs, requests, time, and the problems to fix first."""
     named = named_study(study, reference=reference)
     planned = the_lab(ready=False).plan(named)
     if as_json:
@@ -44,6 +44,6 @@ def _print_plan(named: Study, planned: Mapping[str, Any]) -> None:
     print_text(f"about {minutes:,.0f} minutes ({planned['estimated_by']})")
     if planned["verdicts"] is not None:
         print_text("\n".join(line for line in (planned["verdicts"]["sentence"], planned["verdicts"]["advice"]) if line))
-    if planned["missing"]:
-        print_text("missing here, to be fixed before it can be submitted:")
-        print_text("\n".join(f"  {missing['field']}: {missing['problem']}" for missing in planned["missing"]))
+    if planned["problems"]:
+        print_text("to be fixed before it can be submitted:")
+        print_text("\n".join(f"  {problem['field']}: {problem['sentence']}" for problem in planned["problems"]))

@@ -8,7 +8,7 @@ import typer
 
 from cli import follow
 from cli.arguments import AsJson, AsReference, StudyName, Wait
-from cli.labs.chosen import the_lab
+from cli.lab import the_lab
 from cli.named_study import named_study
 from cli.output import print_error, print_json, print_text
 from lab.study.parsing import measured_until_decided
@@ -38,7 +38,7 @@ def submit(
     else:
         print_text(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}")
     if wait:
-        ended = follow.follow_job(lambda: here.watched(job_id), why_jobs_wait=here.why_jobs_wait)
+        ended = follow.follow(here, job_id)
         if ended.error is not None:
             print_error(f"{job_id}: {ended.error}")
-        raise SystemExit(0 if ended.state == "done" and follow.all_there(here.completed_runs, ended) else 1)
+        raise SystemExit(0 if ended.state == "done" and follow.all_there(here, ended) else 1)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.home import ready_settings
+from cli.lab import ready_settings
 from cli.output import print_text
 from lab.errors import UserError
 from warehouse.ingest.archive import archive as archive_requests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.home import ready_settings
+from cli.lab import ready_settings
 from cli.output import print_text
 from host.settings import load_settings
 from warehouse.ingest.rebuild import rebuild as rebuild_warehouse

@@ -8,20 +8,17 @@ from typing import Annotated
 
 import typer
 
-from access.local import local_actor
 from cli.arguments import AsJson, AsReference, StudyName
 from cli.follow import follow
-from cli.home import ready_settings
+from cli.here import Here
+from cli.lab import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
-from host.settings import Settings
-from jobs.queue import submit
 from jobs.worker_registry import list_workers
 from lab.errors import UserError
 from lab.metrics.number_format import ratio
 from lab.study import Study
 from services.neighbours import FILE, METRICS, Neighbours, Round, compared, conditions, slots_up
-from warehouse.app_db.engine import app_engine
 
 
 def neighbours(
@@ -37,16 +34,10 @@ def neighbours(
     slots at once. The ratio and its 95 % interval are printed and stored in neighbours.json of the home.
     """
     settings, named = ready_settings(), named_study(study, reference=reference)
-    database = app_engine(settings.app_database_url)
-    try:
-        slots = slots_up(list_workers(database))
-    finally:
-        database.dispose()
+    here = Here(settings)
+    slots = slots_up(list_workers(here.database))
     alone, beside = conditions(named, slots)
-    done = [
-        Round(_measured(settings, alone, quiet=as_json), _measured(settings, beside, quiet=as_json))
-        for _ in range(rounds)
-    ]
+    done = [Round(_measured(here, alone, quiet=as_json), _measured(here, beside, quiet=as_json)) for _ in range(rounds)]
     found = compared(settings, done, slots)
     (settings.home / FILE).write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
     if as_json:
@@ -55,9 +46,9 @@ def neighbours(
         _print(found)
 
 
-def _measured(settings: Settings, study: Study, *, quiet: bool) -> str:
-    job_id = submit(settings, study, actor=local_actor())
-    ended = follow(settings.app_database_url, job_id, lambda: None, on_stderr=quiet)
+def _measured(here: Here, study: Study, *, quiet: bool) -> str:
+    job_id = here.submit(study)
+    ended = follow(here, job_id, on_stderr=quiet)
     if ended.state != "done":
         raise UserError(f"job {job_id} ended as {ended.state}: {ended.error or 'see `drafthouse logs`'}")
     return job_id

@@ -11,10 +11,9 @@ from access import tokens
 from access.local import local_actor
 from access.tokens import Token
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.lab import ready_database
 from cli.output import print_json, print_literally, print_table, print_text
 from lab.roles import role_of
-from warehouse.app_db.engine import app_engine
 
 app = typer.Typer(add_completion=False)
 
@@ -35,7 +34,7 @@ def add(
     ] = tokens.LASTS.days,
 ) -> None:
     """Make a token and print it: it is shown this once."""
-    engine = app_engine(ready_settings().app_database_url)
+    engine = ready_database()
     lasts = timedelta(days=days)
     made, secret = tokens.add_token(engine, user, label, role_of(role), lasts=lasts, actor=local_actor())
     print_text(
@@ -47,7 +46,7 @@ def add(
 @app.command(name="list")
 def list_tokens(*, as_json: AsJson = False) -> None:
     """List the tokens, also those that have ended."""
-    every = tokens.all_tokens(app_engine(ready_settings().app_database_url))
+    every = tokens.all_tokens(ready_database())
     if as_json:
         print_json([vars(one) for one in every])
     elif every:
@@ -59,7 +58,7 @@ def list_tokens(*, as_json: AsJson = False) -> None:
 @app.command()
 def revoke(token_id: Annotated[str, typer.Argument(help="As `drafthouse token list` shows it.")]) -> None:
     """End a token at once."""
-    ended = tokens.revoke(app_engine(ready_settings().app_database_url), token_id, actor=local_actor())
+    ended = tokens.revoke(ready_database(), token_id, actor=local_actor())
     print_text(f"token {ended.token_id} of {ended.name} ({ended.label}) opens nothing any more.")
 
 

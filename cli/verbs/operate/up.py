@@ -13,17 +13,15 @@ from typing import Annotated
 import psutil
 import typer
 
-from access.local import local_actor
 from access.web import start_token
-from cli.follow import all_runs_published, follow, results_url
-from cli.home import ready_settings
+from cli.follow import all_there, follow, results_url
+from cli.here import Here
+from cli.lab import ready_settings
 from cli.output import print_text
 from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import nvidia_gpus
-from jobs.forecast import repeat_seconds
 from jobs.presets import load_preset
-from jobs.queue import submit
 from lab.errors import UserError
 from lab.study import Study
 from services import supervisor
@@ -92,12 +90,13 @@ def web() -> None:
 
 def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
     """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
-    job_id = submit(settings, demo_study(), actor=local_actor())
+    here = Here(settings)
+    job_id = here.submit(demo_study())
     print_text(f"Results as they come: {results_url(settings.public_url, job_id)}")
-    ended = follow(settings.app_database_url, job_id, tend)
-    published = all_runs_published(settings.warehouse_file, ended)
+    ended = follow(here, job_id, tend)
+    published = all_there(here, ended)
     if published:
-        print_text("\n".join(_answer(settings, job_id)))
+        print_text("\n".join(_answer(here, job_id)))
         print_text(f"Done. Results: {results_url(settings.public_url, job_id)}")
     else:
         print_text(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}")
@@ -106,13 +105,13 @@ def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
 
 
 def _ask_engines(settings: Settings) -> None:
-    """What vLLM can do takes ten seconds of imports; submission finds the answer, or says what is wrong."""
+    """Probe the engines, which takes ten seconds for vLLM; submission finds the result, or reports the error."""
     with contextlib.suppress(UserError):
         all_capabilities(settings)
 
 
 def demo_study() -> Study:
-    """The preset; with its engines side by side where they need not share a GPU and memory is left for all of them.
+    """Return the preset, with its engines side by side where there is no GPU and enough memory for all of them.
 
     A machine that is shared or warms up differs by a tenth from one half minute to the next. Side by side, the arms of
     a cell are measured within seconds of each other.
@@ -123,17 +122,16 @@ def demo_study() -> Study:
     return study.model_copy(update={"order": "side_by_side"})
 
 
-def _answer(settings: Settings, job_id: str) -> list[str]:
-    """What the study says, in sentences."""
+def _answer(here: Here, job_id: str) -> list[str]:
+    """Return the study's answer in sentences."""
     from lab.advice.answer_text import sentences  # noqa: PLC0415 - loads SciPy, which `up` does not need
     from warehouse.queries.comparing.answers import study_answer  # noqa: PLC0415 - likewise
     from warehouse.queries.comparing.comparisons import compare_study  # noqa: PLC0415 - likewise
     from warehouse.queries.comparing.tunings import answered  # noqa: PLC0415 - likewise
 
-    with open_warehouse(settings.warehouse_file) as con:
+    with open_warehouse(here.warehouse_file) as con:
         comparison = answered(con, compare_study(con, job_id))
-    repeat_s = repeat_seconds(settings, job_id)
-    return sentences(study_answer(comparison, repeat_s)).lines
+    return sentences(study_answer(comparison, here.repeat_seconds(job_id))).lines
 
 
 def _tend_until_stopped(services: supervisor.Services) -> None:

@@ -9,11 +9,9 @@ import typer
 from access import accounts
 from access.local import local_actor
 from cli.arguments import AsJson
-from cli.home import ready_settings
+from cli.lab import ready_database, ready_settings
 from cli.output import print_json, print_literally, print_table, print_text
-from host.settings import Settings
 from lab.roles import Role, role_of
-from warehouse.app_db.engine import app_engine
 
 app = typer.Typer(add_completion=False)
 
@@ -23,7 +21,7 @@ RoleName = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, submitter
 
 @app.callback()
 def user() -> None:
-    """Say who may open the page, and whether they look, submit or administer."""
+    """Say who may open the page, and whether they view, submit or administer."""
 
 
 @app.command()
@@ -33,24 +31,22 @@ def add(
     role: Annotated[str, typer.Option(help="viewer, submitter or administrator.")] = Role.VIEWER.value,
 ) -> None:
     """Add a user, and print the link with which they choose a password."""
-    settings = ready_settings()
-    engine = app_engine(settings.app_database_url)
     chosen = role_of(role)
-    accounts.add_user(engine, name, chosen, actor=local_actor())
+    accounts.add_user(ready_database(), name, chosen, actor=local_actor())
     print_text(f"{name} is {_a(chosen)} of this lab.")
-    _print_link(settings, name)
+    _print_link(name)
 
 
 @app.command()
 def link(name: Name) -> None:
     """Print a new link with which a user chooses a new password."""
-    _print_link(ready_settings(), name)
+    _print_link(name)
 
 
 @app.command(name="list")
 def list_users(*, as_json: AsJson = False) -> None:
     """List the users."""
-    users = accounts.all_users(app_engine(ready_settings().app_database_url))
+    users = accounts.all_users(ready_database())
     if as_json:
         print_json([vars(user) for user in users])
     elif users:
@@ -64,29 +60,30 @@ def list_users(*, as_json: AsJson = False) -> None:
 def role(name: Name, new: RoleName) -> None:
     """Give a user another role, from their next click on."""
     chosen = role_of(new)
-    accounts.set_role(app_engine(ready_settings().app_database_url), name, chosen, actor=local_actor())
+    accounts.set_role(ready_database(), name, chosen, actor=local_actor())
     print_text(f"{name} is {_a(chosen)} now")
 
 
 @app.command()
 def disable(name: Name) -> None:
     """Sign a user out everywhere and let them in no more; what they made stays."""
-    accounts.disable(app_engine(ready_settings().app_database_url), name, actor=local_actor())
+    accounts.disable(ready_database(), name, actor=local_actor())
     print_text(f"{name} is disabled")
 
 
 @app.command()
 def enable(name: Name) -> None:
     """Let a disabled user in again, with the password they had."""
-    accounts.enable(app_engine(ready_settings().app_database_url), name, actor=local_actor())
+    accounts.enable(ready_database(), name, actor=local_actor())
     print_text(f"{name} may sign in again")
 
 
-def _print_link(settings: Settings, name: str) -> None:
+def _print_link(name: str) -> None:
+    settings = ready_settings()
     if settings.web_login == "oidc":
         print_text("They sign in at the OpenID provider.")
         return
-    secret = accounts.new_link(app_engine(settings.app_database_url), name, actor=local_actor())
+    secret = accounts.new_link(ready_database(), name, actor=local_actor())
     print_text(f"Their link, which works once within {accounts.LINK_LASTS.days} days:")
     print_literally(f"  {settings.public_url}/login/link/{secret}")
     if settings.web_login != "accounts":

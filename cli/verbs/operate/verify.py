@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from access.local import local_actor
 from cli.arguments import AsJson
 from cli.follow import follow
+from cli.here import Here
 from cli.output import print_json, print_table, print_text
 from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities
 from jobs.host_report import HostReport
-from jobs.queue import submit
 from lab.errors import UserError
 from services import supervisor
 from services.supervisor import is_up, stopped_by_signal
@@ -25,7 +24,7 @@ from services.verifying.rival import TARGET
 def verify(
     *,
     target: Annotated[
-        str, typer.Option(help="A model of your own in place of the reference model; tried without drafts of its own.")
+        str, typer.Option(help="A model of your own instead of the reference model; tried without drafts of its own.")
     ] = TARGET,
     as_json: AsJson = False,
 ) -> None:
@@ -57,6 +56,6 @@ def _verified(settings: Settings, target: str, tend: Callable[[], None], *, quie
     engines = own_engines(all_capabilities(settings))
     if not engines:
         raise UserError("no engine is installed on this host: `make engine-vllm` installs vLLM")
-    job_id = submit(settings, verification_study(engines, target), actor=local_actor())
-    ended = follow(settings.app_database_url, job_id, tend, on_stderr=quiet)
+    here = Here(settings)
+    ended = follow(here, here.submit(verification_study(engines, target)), tend, on_stderr=quiet)
     return report(settings, engines, target, ended, tend)

@@ -38,7 +38,7 @@ def option_problems(
 
 
 def _belongs(option: Option, method: str | None) -> bool:
-    """A method that we do not know, such as MTP's variants, may have any option."""
+    """Return whether the method may have the option; an unknown method, such as a variant of MTP, may have any."""
     return option.methods is None or method not in METHODS or method in option.methods
 
 

@@ -15,16 +15,21 @@ Wrong = str | None  # what a value should be instead; None for a good one
 class Option:
     """A key of the engine's speculation settings.
 
-    `wrong(value)` says what the value should be. `example` is a line of TOML. `methods` None: it belongs to any.
+    `wrong(value)` says what the value should be. `methods` None: it belongs to any.
     `is_open` is False for what names a file, a module or a revision of somebody's code: each lab's policy decides.
     """
 
     name: str
     about: str
     wrong: Callable[[JsonValue], Wrong]
-    example: str
+    sample: str  # a value, in TOML
     methods: tuple[str, ...] | None = None
     is_open: bool = True
+
+    @property
+    def example(self) -> str:
+        """A line of TOML."""
+        return f"{self.name} = {self.sample}"
 
 
 def switch(value: JsonValue) -> Wrong:
@@ -78,7 +83,7 @@ def whole_numbers(value: JsonValue) -> Wrong:
 
 
 def falling_shares(value: JsonValue) -> Wrong:
-    """Shares of rounds that got as far as each position: none can be greater than the one before."""
+    """Check shares of rounds that reached each position: none can be greater than the one before."""
     if not isinstance(value, list) or not value or any(number(0, 1)(share) for share in value):
         return "must be a list of shares between 0 and 1"
     shares = [float(str(share)) for share in value]
@@ -86,7 +91,7 @@ def falling_shares(value: JsonValue) -> Wrong:
 
 
 def schedule(value: JsonValue) -> Wrong:
-    """vLLM's [[first, last, tokens], ...]: ranges of batch sizes, both ends included, without overlap, from 1 on."""
+    """Check vLLM's [[first, last, tokens], ...]: inclusive ranges of batch sizes without overlap, from 1 on."""
     if not isinstance(value, list) or not value:
         return "must be a list of [first, last, tokens], like [[1, 4, 3], [5, 512, 0]]"
     ranges: list[tuple[int, int]] = []
@@ -104,7 +109,7 @@ def schedule(value: JsonValue) -> Wrong:
 
 
 def lengths_by_batch(value: JsonValue) -> Wrong:
-    """TensorRT-LLM's {batch size: tokens}: holds up to that batch size."""
+    """Check TensorRT-LLM's {batch size: tokens}, each for batches of up to that size."""
     if not isinstance(value, dict) or not value or not all(key.isdigit() and int(key) > 0 for key in value):
         return "must be a table of batch sizes, like { 4 = 3, 8 = 2 }"
     lengths = [value[key] for key in sorted(value, key=int)]

@@ -13,7 +13,7 @@ from tests.warehouse.runs import request, write_run
 from warehouse.ingest.service import ingest_all
 
 
-def test_it_shows_what_is_old_and_moves_it_only_when_that_is_confirmed(tmp_path: Path) -> None:
+def test_old_requests_are_listed_and_moved_only_when_that_is_confirmed(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     copy_migrated(home.folder)
     settings = Settings(home=home.folder)

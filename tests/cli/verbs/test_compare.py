@@ -42,7 +42,7 @@ def pairs(home: Home, metric: str, *arguments: str) -> dict[str, list[dict[str, 
         ("energy", "energy_j_per_output_token", "J/token"),
     ],
 )
-def test_a_metric_is_compared_by_its_short_name_with_ratio_difference_and_interval(
+def test_a_metrics_short_name_compares_it_with_ratio_difference_and_interval(
     studied: Home, metric: str, full_name: str, unit: str
 ) -> None:
     printed = answer_of(studied, "--metric", metric)
@@ -59,7 +59,7 @@ def test_for_cost_and_energy_lower_is_better(studied: Home) -> None:
             assert pair["verdict"]["word"] == "faster"
 
 
-def test_a_cost_is_the_price_over_the_throughput_and_its_ratio_mirrors_it(studied: Home) -> None:
+def test_a_cost_is_price_over_throughput_and_its_ratio_mirrors_it(studied: Home) -> None:
     cost, speed = (pairs(studied, metric, "--price-per-hour", "3.6") for metric in ("cost", "throughput"))
     for cheaper, faster in zip(cost["drafted well"], speed["drafted well"], strict=True):
         assert cheaper["ratio"]["value"] == pytest.approx(1 / faster["ratio"]["value"])
@@ -70,7 +70,7 @@ def test_a_cost_is_the_price_over_the_throughput_and_its_ratio_mirrors_it(studie
     assert dearer == pytest.approx(2 * cost["drafted well"][0]["difference"]["value"])
 
 
-def test_hardware_that_works_half_of_the_hours_costs_twice_as_much_a_token(studied: Home) -> None:
+def test_hardware_used_half_of_the_time_costs_twice_as_much_a_token(studied: Home) -> None:
     def costs(*utilisation: str) -> list[float]:
         answer = studied.ask("cost", "small", "--price-per-hour", "3.6", *utilisation, "--json")
         return [arm_cost["per_million_output_tokens"] for arm_cost in json.loads(answer.stdout)]
@@ -156,7 +156,7 @@ def test_a_table_fails_for_ci_as_the_comparison_does(studied: Home) -> None:
         assert studied.ask("compare", "small", "--baseline", "drafted well", *table, *limit).returncode == 1
 
 
-def test_a_verdict_says_which_reading_it_stands_on_and_a_gate_is_strict(studied: Home) -> None:
+def test_a_verdict_names_its_reading_and_a_gate_is_strict(studied: Home) -> None:
     usual = "verdicts: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)"
     strict = "verdicts: with 95 % confidence no call in the table is false (Holm)"
     for arguments, line in (((), usual), (("--table", "--strict"), strict), (("--fail-if-slower", "5%"), strict)):
@@ -199,7 +199,7 @@ def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_
     assert (pair["outputs"]["prompts"], pair["outputs"]["candidate_degenerate_share"]) == (48, 0)
 
 
-def test_arms_are_compared_by_context_and_a_study_without_sessions_has_no_turns(studied: Home) -> None:
+def test_arms_are_compared_by_context_and_turns_need_sessions(studied: Home) -> None:
     groups = json.loads(studied.ask("compare", "small", "--by", "context", "--json").stdout)
     assert {group["context_tokens"] for group in groups} == {256}
     drafted = [group for group in groups if group["arm"] == "drafted well"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cli.follow import all_runs_published, follow
+from cli.follow import all_there, follow
+from cli.here import Here
 from host.settings import Settings
 from jobs import queue
 from jobs.worker_registry import record_waiting, register_worker, store_engines
@@ -44,7 +45,7 @@ def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, mo
     assert home.ask("retry", job_id).returncode == 2
 
 
-def test_a_studys_name_stands_for_its_newest_job_that_the_verb_is_for(tmp_path: Path) -> None:
+def test_a_studys_name_means_its_newest_job_that_suits_the_verb(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     failed = failed_job(settings, study(name="ours"), "no such model")
     running = running_job(settings, study(name="ours"))
@@ -63,7 +64,7 @@ def test_a_studys_name_stands_for_its_newest_job_that_the_verb_is_for(tmp_path: 
         )
 
 
-def test_a_name_means_the_newest_job_with_results_and_a_newer_one_without_is_named(tmp_path: Path) -> None:
+def test_a_name_means_the_newest_job_with_results(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     good = measure_study(settings, study(name="ours"))
     bad = measure_study(settings, study(name="ours", arms=[{"name": "no draft"}], repeats=4), failing="no draft")
@@ -112,7 +113,7 @@ def test_why_a_study_ended_stands_under_its_row_within_a_hundred_columns(tmp_pat
     assert under[3] == "  2 of 4 runs failed; the first: EngineError: no such head"
 
 
-def test_a_running_job_is_listed_however_many_came_after_it_and_the_others_page_by_page(tmp_path: Path) -> None:
+def test_a_running_job_is_always_listed_and_others_page_by_page(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     running = running_job(settings, study(name="the oldest"))
     ended = add_ended_jobs(settings, study(name="done"), 230)
@@ -127,7 +128,7 @@ def test_a_running_job_is_listed_however_many_came_after_it_and_the_others_page_
     assert "there is no job nosuch" in refused.stderr
 
 
-def test_after_all_runs_were_asked_for_again_the_earlier_ones_do_not_pass_for_them(
+def test_earlier_runs_do_not_count_after_all_are_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = make_home(tmp_path)
@@ -142,12 +143,12 @@ def test_after_all_runs_were_asked_for_again_the_earlier_ones_do_not_pass_for_th
     engine.dispose()
     again = replace(once, attempt=1, reuse_from_attempt=1)
     monkeypatch.setattr("cli.follow._PUBLISHED_WITHIN_S", 0.0)
-    assert all_runs_published(settings.warehouse_file, once)
-    assert not all_runs_published(settings.warehouse_file, again)
+    assert all_there(Here(settings), once)
+    assert not all_there(Here(settings), again)
     for run, index in runs:
         write_run(settings, small, run, job_id, index, attempt=1)
     ingest_all(settings)
-    assert all_runs_published(settings.warehouse_file, again)
+    assert all_there(Here(settings), again)
 
 
 def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,14 +164,14 @@ def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: py
             queue.cancel(engine, job_id, actor=ADMIN)
             record_waiting(engine, "w", None)
 
-    assert follow(settings.app_database_url, job_id, tend=tend).state == "cancelled"
+    assert follow(Here(settings), job_id, tend=tend).state == "cancelled"
     engine.dispose()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[:2] == ["queued", "gpu01 waits: GPU 0 is used by python (process 17 of ada)"]
     assert lines[1].startswith("queued  waiting for a worker")
 
 
-def test_a_waiting_job_whose_engine_no_worker_has_says_so_in_the_list(tmp_path: Path) -> None:
+def test_the_list_says_that_no_worker_has_a_waiting_jobs_engine(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     waiting = study()
     queue.submit(settings, waiting, actor=ADMIN)
@@ -199,5 +200,5 @@ def test_a_bar_ends_at_its_total_when_runs_failed(tmp_path: Path, capsys: pytest
     def end() -> None:
         finish(settings, job_id, "failed", "two runs failed")
 
-    assert follow(settings.app_database_url, job_id, tend=end).state == "failed"
+    assert follow(Here(settings), job_id, tend=end).state == "failed"
     assert capsys.readouterr().out.startswith("runs 4/4 (2 failed)  measuring")

@@ -39,7 +39,7 @@ def test_one_source_has_its_method_and_figures(home: Home) -> None:
     assert "friday-night" not in printed
 
 
-def test_a_source_that_is_not_there_is_one_sentence_and_exit_status_2(home: Home) -> None:
+def test_an_unknown_source_is_one_sentence_and_exit_status_2(home: Home) -> None:
     answer = home.ask("published", "nobody")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr.startswith("drafthouse: 'nobody' is not a published source: choose one of")

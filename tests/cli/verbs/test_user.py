@@ -44,9 +44,7 @@ def test_a_user_is_added_chooses_a_password_changes_role_and_is_disabled(tmp_pat
     database.dispose()
 
 
-def test_links_that_are_printed_begin_with_the_name_by_which_browsers_reach_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_printed_links_begin_with_the_public_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAFTHOUSE_WEB_PUBLIC_HOSTS", "lab.example.org")
     monkeypatch.setenv("DRAFTHOUSE_WEB_HTTPS", "true")
     monkeypatch.setenv("DRAFTHOUSE_WEB_LOGIN", "accounts")

@@ -28,7 +28,7 @@ def up(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
             yield home
 
 
-def test_a_host_is_verified_by_a_study_and_what_is_wrong_ends_with_status_1(up: WorkersHome) -> None:
+def test_a_study_verifies_a_host_and_a_fault_ends_with_status_1(up: WorkersHome) -> None:
     """The stand-in repeats itself, counts no draft models' tokens and has no `bench serve`."""
     answer = Home(up.settings.home, 1).ask("verify", "--json")
     assert answer.returncode == 1, answer.stderr

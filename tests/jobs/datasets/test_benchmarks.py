@@ -92,9 +92,7 @@ def test_a_row_of_each_benchmark_is_sent_as_documented(
     assert DATASETS[name].licence
 
 
-def test_the_placeholders_of_speed_benchs_public_files_are_refused_with_a_way_out(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_speed_benchs_placeholders_are_refused_with_a_way_out(settings: Settings, tmp_path: Path) -> None:
     held = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH"
     with pytest.raises(UserError, match=r"line 2: this prompt is a placeholder: .* preparation script") as caught:
         register(settings, tmp_path, "speed_bench", ROWS[0][1], {"category": "math", "turns": [held]})

@@ -36,7 +36,7 @@ def conversation(*turns: tuple[str, str]) -> dict[str, Any]:
 REPLY = "It is a reply of more than four tokens."
 
 
-def test_sharegpt_asks_the_first_human_turn_and_answers_at_the_length_of_the_reply(
+def test_sharegpt_sends_the_first_human_turn_at_the_length_of_its_reply(
     settings: Settings, tmp_path: Path, tokenizer: TargetTokenizer
 ) -> None:
     turns = ("system", "Be kind."), ("human", "What is a tide, please?"), ("gpt", REPLY), ("human", "And an ebb?")
@@ -47,9 +47,7 @@ def test_sharegpt_asks_the_first_human_turn_and_answers_at_the_length_of_the_rep
     assert prompt.text_tokens == tokenizer.count([prompt.text])[0]  # it was counted anyway, to choose what is used
 
 
-def test_sharegpt_leaves_out_conversations_without_a_reply_and_lengths_that_are_not_used(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_sharegpt_leaves_out_conversations_without_reply_and_unused_lengths(settings: Settings, tmp_path: Path) -> None:
     used = conversation(("human", "A question that is used"), ("gpt", REPLY))
     without = [
         conversation(("gpt", REPLY)),
@@ -102,9 +100,7 @@ def _burstgpt_lengths() -> list[tuple[int, int]]:
     return [(int(row[2]), int(row[3])) for row in rows if row[3] != "0"]
 
 
-def test_swe_bench_asks_for_a_patch_of_the_issue_or_sends_the_prompt_that_the_row_has(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_swe_bench_asks_for_a_patch_or_sends_the_rows_prompt(settings: Settings, tmp_path: Path) -> None:
     rows = [{"repo": "a/b", "problem_statement": "It {fails}."}, {"repo": "a/c", "text": "Whole prompt", "patch": ""}]
     registered(settings, tmp_path, "swe_bench", "\n".join(map(json.dumps, rows)))
     (issue,) = prompts(settings, "swe_bench", 1, category="a/b")
@@ -112,9 +108,7 @@ def test_swe_bench_asks_for_a_patch_of_the_issue_or_sends_the_prompt_that_the_ro
     assert [prompt.text for prompt in prompts(settings, "swe_bench", 1, category="a/c")] == ["Whole prompt"]
 
 
-def test_mlperf_takes_its_own_file_with_either_kind_of_instruction_and_the_raw_columns(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_mlperf_takes_its_file_with_either_instruction_and_the_raw_columns(settings: Settings, tmp_path: Path) -> None:
     rows = [
         {"instruction": "Summarize:", "input": "News one.", "output": "One."},
         {"instruction": {"llama": "Briefly.\nArticle: {input}\nSummary: "}, "input": "News {two}.", "output": "Two."},
@@ -171,7 +165,7 @@ def test_a_custom_trace_is_replayed_in_its_own_order(settings: Settings, tmp_pat
         ),
     ],
 )
-def test_a_file_with_a_wrong_row_is_refused_with_its_place_and_nothing_is_registered(
+def test_a_file_with_a_wrong_row_is_refused_with_its_line(
     settings: Settings, tmp_path: Path, dataset: str, content: object, words: str
 ) -> None:
     with pytest.raises(UserError, match=words):

@@ -38,7 +38,7 @@ def test_the_tokenizer_of_a_hub_name_is_read_from_this_hosts_cache(tmp_path: Pat
     assert counted(tmp_path) == "[6]"
 
 
-def test_a_hub_name_that_is_not_cached_says_how_to_get_its_tokenizer(tmp_path: Path) -> None:
+def test_an_uncached_hub_name_says_how_to_get_its_tokenizer(tmp_path: Path) -> None:
     sentence = counted(tmp_path)
     assert "the tokenizer of owner/model is not in this host's hub cache and cannot be fetched" in sentence
     assert "run `hf download owner/model tokenizer.json` here" in sentence

@@ -80,9 +80,7 @@ def test_messages_are_kept_as_messages_and_as_text(settings: Settings, tmp_path:
     assert (prompt.text, prompt.category) == ("Be brief.\n\nWhy?", "chat")
 
 
-def test_own_output_lengths_are_those_of_the_rows_and_are_left_out_without_being_asked_for(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_own_output_lengths_are_those_of_the_rows_if_asked_for(settings: Settings, tmp_path: Path) -> None:
     own = write_rows(tmp_path / "own.jsonl", [{"prompt": f"p{n}", "output_tokens": n} for n in range(1, 5)])
     prompts = load_prompts(settings, Workload(dataset=own, own_output_lengths=True), 4, seed=0)
     assert {prompt.text: prompt.output_tokens for prompt in prompts} == {f"p{n}": n for n in range(1, 5)}
@@ -181,9 +179,7 @@ def test_warm_up_prompts_are_all_different_from_the_measured_ones(texts: list[st
 
 
 @given(st.integers(1, 6), st.integers(2, 40), st.integers(1, 12))
-def test_warm_up_prompts_of_token_ids_and_messages_are_as_long_and_begin_differently(
-    count: int, tokens: int, warm_count: int
-) -> None:
+def test_warm_up_prompts_are_as_long_and_begin_differently(count: int, tokens: int, warm_count: int) -> None:
     ids = [tuple(range(place * 100, place * 100 + tokens)) for place in range(count)]
     messages = (
         Message("system", "You are a very patient and friendly assistant."),
@@ -200,7 +196,7 @@ def test_warm_up_prompts_of_token_ids_and_messages_are_as_long_and_begin_differe
         assert warm.output_tokens == 7
 
 
-def test_every_row_of_the_shipped_files_is_plain_json_lines_or_is_parsed(settings: Settings) -> None:
+def test_every_row_of_the_shipped_files_can_be_read(settings: Settings) -> None:
     folder = Path(__file__).parents[3] / "datasets"
     for path in folder.glob("*.jsonl"):
         assert all(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())

@@ -150,9 +150,7 @@ def test_registrations_of_several_processes_do_not_disturb_each_other(settings: 
         assert len(load_prompts(settings, Workload(dataset=name), 200, seed=0)) == 200
 
 
-def test_the_list_says_of_every_dataset_where_it_is_from_and_in_which_state_it_is(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_the_list_has_every_datasets_source_and_state(settings: Settings, tmp_path: Path) -> None:
     add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN)
     states = {state.name: state for state in list_datasets(settings)}
     assert all(

@@ -31,7 +31,7 @@ def test_messages_go_to_the_chat_endpoint_and_their_text_to_completions() -> Non
     assert body("completions", TALK)["prompt"] == "Be brief.\n\nWhy?"
 
 
-def test_how_many_tokens_are_sent_is_known_where_they_are_ids_or_the_workload_counted_its_text() -> None:
+def test_sent_tokens_are_known_for_ids_and_for_counted_text() -> None:
     ours, chat = Endpoint("http://x", "m"), Endpoint("http://x", "m", "chat")
     theirs = Endpoint("http://x", "m", foreign=True)
     counted = Prompt("d", None, "some text", text_tokens=2)

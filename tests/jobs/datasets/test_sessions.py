@@ -68,7 +68,7 @@ def test_without_sessions_the_same_file_is_sent_as_before(settings: Settings, tm
     assert (len(prompt.messages or ()), prompt.later, prompt.session_id) == (6, (), None)
 
 
-def test_waits_are_those_of_the_file_or_drawn_and_the_same_for_every_arm(settings: Settings, tmp_path: Path) -> None:
+def test_waits_are_recorded_or_drawn_and_the_same_for_every_arm(settings: Settings, tmp_path: Path) -> None:
     messages = [{**message, "wait_s": place} for place, message in enumerate(said("u1", "a1", "u2", "a2", "u3"))]
     file = write_rows(tmp_path / "own.jsonl", [{"messages": messages}])
     assert [turn.wait_s for turn in load(settings, file)[0].later] == [2.0, 4.0]
@@ -226,7 +226,7 @@ class TestOpenTelemetry:
             registered(settings, tmp_path, "otel", [{"attributes": {"gen_ai.input.messages": "Hello"}}])
 
 
-def test_two_answers_in_a_row_are_one_reply_and_an_opening_answer_is_no_turn() -> None:
+def test_adjacent_answers_are_one_reply_and_an_opening_one_is_no_turn() -> None:
     messages = [Message("assistant", "Welcome."), *(Message(*pair) for pair in (("user", "u"), ("assistant", "a")))]
     messages += [Message("assistant", "b"), Message("user", "v")]
     first, second = turns_of(messages)

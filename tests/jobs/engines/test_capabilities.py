@@ -91,7 +91,7 @@ def test_an_answer_that_was_damaged_on_disk_is_asked_for_again(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("then", ["exit 1", "echo no answer"])
-def test_an_engine_that_does_not_answer_has_what_its_kind_has_and_flags_unknown(tmp_path: Path, then: str) -> None:
+def test_a_silent_engine_has_its_kinds_methods_and_unknown_flags(tmp_path: Path, then: str) -> None:
     install(tmp_path / "env", then=then)
     has = capabilities(host(tmp_path, table("vllm")), "vllm")
     assert "medusa" in has.methods
@@ -139,9 +139,7 @@ def test_what_an_engine_prints_does_not_hide_its_answer(tmp_path: Path) -> None:
         ("echo 'pulled 12'", None),
     ],
 )
-def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(
-    tmp_path: Path, prints: str, version: str | None
-) -> None:
+def test_an_engine_in_a_container_reports_only_its_version(tmp_path: Path, prints: str, version: str | None) -> None:
     program = tmp_path / "docker"
     program.write_text(f"#!/bin/sh\n{prints}\n")
     program.chmod(0o755)
@@ -150,7 +148,7 @@ def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(
     assert (has.version, has.flags) == (version, None)
 
 
-def test_what_is_not_installed_is_not_learned_and_asking_for_it_says_so(tmp_path: Path) -> None:
+def test_an_engine_that_is_not_installed_is_left_out_or_refused(tmp_path: Path) -> None:
     settings = host(tmp_path, table("vllm"))
     assert [has.engine for has in all_capabilities(settings)] == ["endpoint"]
     with pytest.raises(UserError, match="is not installed"):
@@ -175,7 +173,7 @@ H200 = Capabilities(
 )
 
 
-def test_an_engine_of_a_worker_elsewhere_is_enough_and_its_flags_are_looked_at(home: Home) -> None:
+def test_an_engine_of_a_worker_elsewhere_is_enough_and_judges_flags(home: Home) -> None:
     report(home, H200)
     assert known_engines(home.database) == [H200]
     head = {"method": "eagle3", "model": "/models/on/that/host", "num_speculative_tokens": 3}
@@ -192,7 +190,8 @@ def test_hardware_that_a_study_names_decides_whose_engines_count(home: Home) -> 
     check_study(home.settings, home.study(arms=[two], hardware="h200"))
     with pytest.raises(StudyError, match="needs 3 GPUs"):
         check_study(home.settings, home.study(arms=[two | {"flags": {"tensor_parallel_size": 3}}], hardware="h200"))
-    check_study(home.settings, home.study(arms=[two], hardware="B200"))  # nobody has told of one yet
+    with pytest.raises(StudyError, match="no worker has 'B200'; workers have NVIDIA H200"):
+        check_study(home.settings, home.study(arms=[two], hardware="B200"))
 
 
 def test_an_engine_that_nobody_has_is_answered_with_those_that_are_here(home: Home) -> None:

@@ -50,11 +50,11 @@ def test_a_misspelt_flag_is_answered_with_the_one_that_was_meant() -> None:
     }
 
 
-def test_a_flag_that_is_nothing_like_any_is_answered_with_what_there_is() -> None:
+def test_a_flag_unlike_any_is_answered_with_those_there_are() -> None:
     assert "it has max-model-len, enforce-eager" in problems(flags={"zzz": 1})["arms[0].flags.zzz"]
 
 
-def test_a_switch_that_cannot_be_switched_off_is_not_passed_to_the_engine_so() -> None:
+def test_a_switch_that_cannot_be_switched_off_is_refused() -> None:
     assert "leave the flag out" in problems(flags={"disable_log_stats": False})["arms[0].flags.disable_log_stats"]
 
 
@@ -150,7 +150,7 @@ def test_a_tuning_is_refused_where_the_engine_cannot_do_it() -> None:
         ("0.32.0", 1.0, True, False),
     ],
 )
-def test_sampling_with_speculation_is_refused_where_the_engine_is_known_to_do_it_wrong(
+def test_sampling_is_refused_where_the_engines_speculation_does_it_wrong(
     version: str, temperature: float, *, speculates: bool, refused: bool
 ) -> None:
     drafts = Speculation(method="ngram", num_speculative_tokens=3) if speculates else None

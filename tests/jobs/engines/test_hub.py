@@ -21,7 +21,7 @@ ANSWERS = {
     "lab/broken": (500, ""),
 }
 ASK = """
-from jobs.engines.hub import check_hub_model
+from jobs.engines.models import check_hub_model
 from lab.errors import UserError
 for name in {names!r}:
     try:
@@ -70,7 +70,7 @@ def answers(home: Path, hub: str, **more: str) -> list[str]:
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_only_a_model_that_the_hub_does_not_have_is_refused_and_asked_for_once(tmp_path: Path, hub: str) -> None:
+def test_only_a_model_that_the_hub_lacks_is_refused(tmp_path: Path, hub: str) -> None:
     there, gated, none, hidden, broken = answers(tmp_path, hub, HF_HUB_OFFLINE="0")
     assert [there, gated, broken] == ["lab/there passes", "lab/gated passes", "lab/broken passes"]
     assert none.startswith("the model hub has no model 'lab/none' that may be read from here: correct the name")

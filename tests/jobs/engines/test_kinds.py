@@ -69,7 +69,7 @@ def test_a_server_that_does_not_speculate_has_no_such_counters() -> None:
     assert parse_counters("sglang:generation_tokens_total 40\n", SGLANG).num_drafts is None
 
 
-def test_gauges_are_summed_over_ranks_and_the_share_of_the_cache_is_averaged() -> None:
+def test_gauges_are_summed_over_ranks_and_cache_shares_are_averaged() -> None:
     page = "".join(
         f'vllm:num_requests_running{{engine="{rank}"}} 2\nvllm:kv_cache_usage_perc{{engine="{rank}"}} 0.5\n'
         for rank in (0, 1)

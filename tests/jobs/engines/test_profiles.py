@@ -31,7 +31,7 @@ def settings(folder: Path, engines: str | None) -> Settings:
     return Settings(home=folder, engines_file=folder / "engines.toml", engines_dir=folder / "engines")
 
 
-def test_the_engines_file_that_comes_with_drafthouse_has_vllm_and_can_be_filled_in() -> None:
+def test_the_shipped_engines_file_has_vllm_and_can_be_filled_in() -> None:
     ours = Settings(engines_file=REPOSITORY / "engines.toml")
     profile = read_profiles(ours.engines_file)["vllm"]
     for text in (*profile.command, *profile.environment.values(), *profile.cpu_environment.values()):
@@ -57,21 +57,19 @@ def test_on_a_cpu_the_engine_gets_every_processor_but_the_first(tmp_path: Path) 
         ('[vllm]\nkind = "vllm"\ncommand = ["x"]\ncolour = "red"', "vllm.colour"),
     ],
 )
-def test_an_engines_file_that_cannot_be_used_is_answered_with_its_name_and_the_place(
-    tmp_path: Path, engines: str | None, words: str
-) -> None:
+def test_an_unusable_engines_file_is_named_with_the_faulty_key(tmp_path: Path, engines: str | None, words: str) -> None:
     with pytest.raises(SettingsError, match=words) as refused:
         read_profiles(settings(tmp_path, engines).engines_file)
     assert str(tmp_path / "engines.toml") in str(refused.value)
 
 
-def test_an_engine_whose_environment_is_missing_is_answered_with_the_command_that_makes_it(tmp_path: Path) -> None:
+def test_an_engine_without_environment_is_answered_with_the_command_that_makes_it(tmp_path: Path) -> None:
     here = settings(tmp_path, '[vllm]\nkind = "vllm"\ncommand = ["{engines}/vllm/bin/vllm", "serve"]')
     with pytest.raises(UserError, match="make engine-vllm"):
         installed_profile(here, "vllm")
 
 
-def test_the_words_of_a_container_hand_on_every_variable_of_the_engine_its_mark_and_its_key(tmp_path: Path) -> None:
+def test_a_containers_command_hands_on_all_variables_mark_and_key(tmp_path: Path) -> None:
     profile = Profile(kind="vllm", command=("docker", "run", "{pass_environment}", "-v", "{home}:{home}", "image"))
     words = command_words(settings(tmp_path, ""), profile, {"B": "2", "A": "1"})
     assert words == (
@@ -179,7 +177,7 @@ def test_a_secret_in_the_environment_is_no_unknown_setting(tmp_path: Path, monke
     assert KEY not in repr(load_settings())
 
 
-def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
+def test_a_file_others_can_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
     settings = home_with(tmp_path, BOUND, mode=0o644)
     with pytest.raises(SettingsError, match="chmod 600") as refused:
         secret(settings.home, "production", URL)
@@ -195,7 +193,7 @@ def test_a_secret_that_cannot_be_used_is_refused_without_showing_it(tmp_path: Pa
     assert KEY not in str(refused.value)
 
 
-def test_a_secret_that_is_not_there_is_answered_with_where_to_put_it(tmp_path: Path) -> None:
+def test_a_missing_secret_is_answered_with_where_to_put_it(tmp_path: Path) -> None:
     with pytest.raises(
         SettingsError, match="set DRAFTHOUSE_SECRET_PRODUCTION and DRAFTHOUSE_SECRET_PRODUCTION_URL, or key and"
     ) as refused:

@@ -11,10 +11,9 @@ import pytest
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import arm_problems
-from jobs.engines.docs_tables import DOCUMENT, updated
+from jobs.engines.kind import Metrics
 from jobs.engines.kinds import KINDS
-from jobs.engines.metric_names import Metrics
-from jobs.engines.relied_on import OLDEST, USES, flags_of
+from jobs.engines.relied_on import DOCUMENT, OLDEST, USES, flags_of, updated
 from jobs.engines.sglang import METRICS as SGLANG
 from jobs.engines.vllm import METRICS as VLLM
 from tests.jobs.engines.test_capabilities import host, install, table
@@ -23,7 +22,7 @@ from tests.lab.studies import study
 CAPTURED = Path(__file__).with_name("captured")
 OF_REQUESTS = "per-request-spec-decode-metrics"
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
-OWN_FLAGS = [(use.kind, use.name) for use in USES if use.what == "flag"]
+OWN_FLAGS = [(kind, name) for kind in USES for name in flags_of(kind)]
 
 
 def command(has: Capabilities, folder: Path, **arm: Any) -> list[str]:
@@ -122,7 +121,7 @@ def test_every_flag_that_is_set_unasked_is_in_the_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metrics", [VLLM, SGLANG])
 def test_every_metric_with_a_former_name_says_so_in_the_list(metrics: Metrics) -> None:
-    listed = {use.name: use.without for use in USES if use.what == "metric"}
+    listed = {use.name: use.without for uses in USES.values() for use in uses if use.what == "metric"}
     for name, former in metrics.formerly.items():
         assert former in listed[name]
 

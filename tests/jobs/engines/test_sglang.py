@@ -105,7 +105,7 @@ def test_a_kernel_that_fails_at_start_is_a_result_with_its_reason(home: Home) ->
     assert bundles(home, "plain")[0].run.status == "completed"
 
 
-def test_a_server_that_counts_tokens_wrongly_is_stored_with_both_of_its_counts(home: Home) -> None:
+def test_a_server_that_miscounts_tokens_is_stored_with_both_counts(home: Home) -> None:
     """Its usage says a third less than its counters: that is for a check to find, so nothing is smoothed over."""
     add_stand_in(home, "sglang", TROUBLE="miscount")
     arm = {"name": "ngram", "engine": "sglang", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}
@@ -115,7 +115,7 @@ def test_a_server_that_counts_tokens_wrongly_is_stored_with_both_of_its_counts(h
     assert grown(ngram.run, "generation_tokens") == 24
 
 
-def test_bounds_and_methods_it_does_not_have_are_refused_with_what_it_has(sglang_home: Home) -> None:
+def test_bounds_and_methods_it_lacks_are_refused_with_what_it_has(sglang_home: Home) -> None:
     lookup = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
     medusa = {"method": "medusa", "num_speculative_tokens": 3, "model": "owner/m"}
     arms = [

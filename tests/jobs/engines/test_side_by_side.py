@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.engines.side_by_side import memory_problems
+from jobs.engines.checks import side_by_side_problems
 from lab.study import Study
 from tests.lab.studies import study
 
@@ -31,26 +31,28 @@ def two_arms(*flags: dict[str, Any], devices: tuple[str, ...] = (), **changes: A
     ],
 )
 def test_parts_that_fit_are_no_problem(fits: Study) -> None:
-    assert list(memory_problems(fits, has_gpu=True)) == []
+    assert list(side_by_side_problems(fits, has_gpu=True)) == []
 
 
 def test_engines_without_a_part_are_named() -> None:
-    ((field, sentence),) = memory_problems(two_arms({"gpu-memory-utilization": 0.4}, {}), has_gpu=True)
+    ((field, sentence),) = side_by_side_problems(two_arms({"gpu-memory-utilization": 0.4}, {}), has_gpu=True)
     assert field == "order"
     assert "set gpu-memory-utilization or mem-fraction-static for 'draft' (at most 1 in all)" in sentence
     assert 'use order = "interleaved"' in sentence
 
 
 def test_parts_that_are_more_than_the_gpu_are_refused_with_their_sum() -> None:
-    ((_, sentence),) = memory_problems(two_arms({}, {}, engine_flags={"gpu-memory-utilization": 0.9}), has_gpu=True)
+    ((_, sentence),) = side_by_side_problems(
+        two_arms({}, {}, engine_flags={"gpu-memory-utilization": 0.9}), has_gpu=True
+    )
     assert "would take 1.8 of the GPU's memory ('plain' 0.9, 'draft' 0.9)" in sentence
 
 
 def test_an_arm_that_names_no_gpu_shares_all_of_them() -> None:
     flags = {"gpu-memory-utilization": 0.9}
-    ((_, sentence),) = memory_problems(two_arms(flags, flags, devices=("0",)), has_gpu=True)
+    ((_, sentence),) = side_by_side_problems(two_arms(flags, flags, devices=("0",)), has_gpu=True)
     assert "would take 1.8" in sentence
 
 
 def test_without_a_gpu_nothing_is_asked_for() -> None:
-    assert list(memory_problems(two_arms({}, {}), has_gpu=False)) == []
+    assert list(side_by_side_problems(two_arms({}, {}), has_gpu=False)) == []

@@ -34,7 +34,7 @@ def trt_home(home: Home) -> Home:
     return home
 
 
-def test_the_file_of_an_arm_without_speculation_is_its_config_and_that_it_counts(tmp_path: Path) -> None:
+def test_the_file_of_an_arm_without_speculation_is_its_config(tmp_path: Path) -> None:
     config = {"enable_attention_dp": False, "cuda_graph_config": {"max_batch_size": 10, "enable_padding": True}}
     words, file = written(
         tmp_path, config=config, flags={"max_batch_size": 10, "kv-cache-free-gpu-memory-fraction": 0.8}
@@ -70,7 +70,7 @@ def test_prompt_lookup_and_draft_models_take_turns_without_overlap(tmp_path: Pat
     }
 
 
-def test_a_study_is_measured_under_the_name_that_the_server_has_for_the_model(trt_home: Home) -> None:
+def test_a_study_is_measured_under_the_servers_name_of_the_model(trt_home: Home) -> None:
     draft = DRAFT | {"model": add_draft(trt_home)}
     arms = [
         PLAIN | {"engine": "tensorrt_llm"},
@@ -95,7 +95,7 @@ def test_a_study_is_measured_under_the_name_that_the_server_has_for_the_model(tr
     assert grown(bundles(trt_home, "plain")[0].run, "num_drafts") is None
 
 
-def test_a_draft_model_that_cannot_be_deployed_is_a_result_with_its_reason(trt_home: Home) -> None:
+def test_a_draft_model_that_cannot_be_deployed_fails_with_its_reason(trt_home: Home) -> None:
     arm = {"name": "draft", "engine": "tensorrt_llm", "speculation": DRAFT | {"model": "owner/no-such-head"}}
     assert worked(trt_home, arms=[PLAIN, arm]).state == "done"
     failed = bundles(trt_home, "draft")[0].run

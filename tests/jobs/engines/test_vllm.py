@@ -64,7 +64,7 @@ def test_flags_become_options_and_an_arm_overrides_its_study(tmp_path: Path) -> 
     assert "--enforce-eager" not in words
 
 
-def test_reference_names_become_folders_of_the_home_and_the_name_stays_the_served_one(tmp_path: Path) -> None:
+def test_reference_names_become_folders_and_stay_the_served_names(tmp_path: Path) -> None:
     draft = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
     words = of_arm(tmp_path, {"speculation": draft})
     assert words[0] == str(tmp_path / "models" / "target")
@@ -144,7 +144,7 @@ def test_a_log_without_an_error_is_told_by_its_last_lines(tmp_path: Path, lines:
     assert (len(excerpt), excerpt[-1]) == (lines_left, f"INFO line {lines - 1}")
 
 
-def test_what_a_request_leaves_open_is_not_taken_from_the_models_generation_config(tmp_path: Path) -> None:
+def test_what_a_request_omits_is_not_taken_from_generation_config(tmp_path: Path) -> None:
     assert " ".join(of_arm(tmp_path, {})).count("--generation-config=vllm") == 1
     sampling = of_arm(tmp_path, {"flags": {"generation_config": "auto"}})
     assert "--generation-config=auto" in sampling

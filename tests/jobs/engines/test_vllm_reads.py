@@ -13,6 +13,7 @@ import pytest
 from host.settings import Settings
 from jobs.engines.profiles import Profile, whole_environment
 from jobs.policy import policy_file, setting_problems
+from jobs.submission import Context
 from lab.roles import Role
 from lab.study import Study
 from tests.workers.homes import Home
@@ -160,7 +161,7 @@ def test_vllm_reads_what_an_accepted_study_names_and_nothing_else(home: Home, re
     policy_file(home.settings).write_text("")
     refused, accepted, taken = 0, 0, 0
     for name, study in attempts(home):
-        if setting_problems(home.settings, study, Role.ADMINISTRATOR):
+        if setting_problems(Context(home.settings).rules, study, Role.ADMINISTRATOR):
             refused += 1
             continue
         accepted += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from jobs.engines.metric_names import Metrics
+from jobs.engines.kind import Metrics
 from jobs.engines.sglang import METRICS as SGLANG
 from jobs.engines.tensorrt_llm import METRICS as TENSORRT_LLM
 from jobs.engines.vllm import METRICS as VLLM

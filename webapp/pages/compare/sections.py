@@ -99,7 +99,7 @@ def show_report_button(choice: Choice) -> None:
     job_id, comparison, page = choice.job_id, choice.comparison, urljoin(st.context.url or "", ".")
 
     def make() -> bytes:
-        repeat_s = repeat_seconds(published_data.settings(), job_id)
+        repeat_s = repeat_seconds(published_data.settings(), published_data.engine(), job_id)
         made = report.Made(published_data.arms(job_id), page, published_data.published_at(), repeat_s)
         return published_data.with_warehouse(report.archive)(comparison, made)
 

@@ -11,7 +11,7 @@ import streamlit as st
 from access.web import visitor
 from jobs import order
 from jobs.table import MAX_PRIORITY, Job
-from jobs.worker_registry import WorkerInfo, lacking_engines
+from jobs.worker_registry import WorkerInfo, has_hardware, lacking_engines
 from lab.roles import Change
 from lab.study import Study
 from webapp.shared import published_data
@@ -53,7 +53,7 @@ def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     online = [worker for worker in workers if not worker.is_away(now)]
     if not online:
         return "no worker is online: start one with `drafthouse up` or `drafthouse worker`"
-    able = [worker for worker in online if order.has_hardware(worker.hardware, job.study.hardware)]
+    able = [worker for worker in online if has_hardware(worker.hardware, job.study.hardware)]
     if lacking := lacking_engines(job.study, able):
         return f"{literal(lacking)}: add it to engines.toml of a host, or cancel"
     if able:

@@ -15,12 +15,13 @@ from jobs.datasets import listing
 from jobs.datasets.listing import DatasetState
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.checks import Problem
-from jobs.engines.endpoint import ENDPOINT
+from jobs.engines.kinds import ENDPOINT
 from jobs.engines.speculation.checks import options_of
 from jobs.engines.speculation.option import Option
 from jobs.presets import Preset, all_presets
-from jobs.submission import missing_here
+from jobs.submission import Context, problems
 from jobs.worker_registry import known_engines
+from lab.roles import Role
 from lab.study import Study
 from lab.study.methods import METHODS
 from webapp.shared import published_data
@@ -79,13 +80,14 @@ def datasets() -> list[DatasetState]:
 
 
 def missing(study: Study) -> list[Problem]:
-    """The models, datasets and categories that the study names and this host lacks."""
-    return list(_missing(study.digest(), study))
+    """What keeps the study from being submitted, as far as it is known without asking an engine."""
+    return list(_missing(study.digest(), visitor.actor().role, study))
 
 
 @st.cache_resource(show_spinner=False, ttl=_REFRESH_S, max_entries=200)
-def _missing(digest: str, _study: Study) -> list[Problem]:  # noqa: ARG001 - the key of the cache
-    return missing_here(published_data.settings(), _study)
+def _missing(digest: str, role: Role, _study: Study) -> list[Problem]:  # noqa: ARG001 - the key of the cache
+    context = Context(published_data.settings(), published_data.engine())
+    return problems(context, _study, role, probe_engines=False)
 
 
 def add_dataset(name: str, file: Path, *, replace: bool = False) -> DatasetState:

@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 
 from jobs import queue
-from jobs.engines.command_line import speculation_words
+from jobs.engines.profiles import speculation_words
 from lab.study import Arm
 from lab.tuning.report import Measured, Report
 from warehouse.queries.comparing.tunings import tuning_report
@@ -73,7 +73,8 @@ def speedups(report: Report) -> pd.DataFrame:
 
 
 def command_line(arm: Arm) -> str | None:
-    return speculation_words(published_data.settings(), arm)
+    settings = published_data.settings()
+    return speculation_words(settings.engines_file, settings.models_dir, arm)
 
 
 def as_json(arm: Arm) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.checks import arm_problems
+from jobs.engines.checks import arm_problems, study_problems
 from jobs.engines.kinds import KINDS
 from jobs.engines.speculation import vllm
 from jobs.engines.speculation.checks import options_of
-from jobs.engines.speculation.memory import memory_problems_of_drafts
 from jobs.policy import _allowed
 from lab.errors import StudyError
 from lab.study.methods import METHODS
@@ -81,7 +80,7 @@ def test_synthetic_acceptance_is_checked_whole() -> None:
     assert "must not rise" in rising["synthetic_acceptance_rates"]
 
 
-def test_an_option_of_another_method_is_refused_with_the_methods_it_belongs_to() -> None:
+def test_an_option_of_another_method_is_refused_naming_its_methods() -> None:
     assert said(options={"suffix_decoding_max_cached_requests": 0}) == {
         "suffix_decoding_max_cached_requests": "it belongs to suffix, not to ngram: remove it"
     }
@@ -89,14 +88,14 @@ def test_an_option_of_another_method_is_refused_with_the_methods_it_belongs_to()
     assert "belongs to dspark" in said(options={"enable_adaptive_verification": True})["enable_adaptive_verification"]
 
 
-def test_a_misspelt_option_of_an_engine_that_was_asked_is_answered_with_the_right_one() -> None:
+def test_a_misspelt_option_is_answered_with_the_engines_nearest_one() -> None:
     problem = said(options={"rejection_sampling_method": "block"})["rejection_sampling_method"]
     assert problem == "vllm 0.32.0 has no such option: did you mean rejection_sample_method?"
     assert "write draft_tensor_parallel_size" in said(options={"tensor_parallel_size": 1})["tensor_parallel_size"]
     assert "remove it" in said(options={"draft_model_config": {}})["draft_model_config"]
 
 
-def test_what_a_later_release_may_have_passes_where_the_engine_cannot_be_asked() -> None:
+def test_unknown_options_pass_where_the_engine_cannot_be_asked() -> None:
     assert said("sglang", options={"of_next_year": 1}) == {}
     assert said("sglang", options={"ngram_match_type": "DFS"}) == {
         "ngram_match_type": "must be one of BFS, PROB, got 'DFS'"
@@ -135,7 +134,7 @@ def test_a_draft_that_remembers_by_its_engine_asks_for_a_decision(
 
     def problems(**changes: Any) -> list[tuple[str, str]]:
         of = study(arms=arms, **changes)
-        return list(memory_problems_of_drafts(of, of.arms[1], has))
+        return [found for found in study_problems(of, of.arms[1], "arms[1]", has) if found[0] == "fresh_starts"]
 
     assert [field for field, _ in problems()] == asked
     assert problems(fresh_starts="every_cell") == problems(fresh_starts="never") == []

@@ -6,7 +6,6 @@ A copy is fetched when the warehouse has changed, and stays in the user's cache 
 # ruff: noqa: PLC0415 - each verb imports no more than it needs
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
@@ -20,8 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -29,7 +29,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn
 from rich.progress import Progress as Bar
 
 import drafthouse
-from cli.labs.lab import Imported, Lab, Progress, SqlAnswer
+from cli.here import Imported, Progress, SqlAnswer, ToImport, completed_runs_query
 from host.settings import ARCHIVE_FOLDER
 from jobs.queue import Page, SetAside
 from jobs.table import Job
@@ -44,42 +44,52 @@ if TYPE_CHECKING:
     from jobs.datasets.listing import DatasetState
     from warehouse.app_db.price_book import Entry
 
-P = ParamSpec("P")
-T = TypeVar("T")
-_NOT_FOUND = 404
+
+class RefusalError(UserError):
+    """What a lab elsewhere answers with a status of HTTP; 0: it cannot be reached."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """What the lab refuses is an error that the user can fix."""
+    """Turn the client's errors into those that the command prints as a sentence."""
     try:
         yield
     except drafthouse.LabError as error:
         if error.problems:
             raise StudyError([(problem["field"], problem["sentence"]) for problem in error.problems]) from None
-        raise UserError(str(error)) from None
+        raise RefusalError(str(error), error.status) from None
 
 
 def cache_folder() -> Path:
-    """Of this user, for all labs."""
+    """Return this user's folder for copies of all labs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drafthouse"
 
 
-def _asking(method: Callable[P, T]) -> Callable[P, T]:
-    @functools.wraps(method)
-    def asked(*arguments: P.args, **options: P.kwargs) -> T:
-        with refusals():
-            return method(*arguments, **options)
-
-    return asked
-
-
-class Elsewhere(Lab):
-    """Asked as whoever the token is of; without a token, a lab that asks nobody."""
+class Client(drafthouse.Lab):
+    """The client for notebooks, whose errors are those of the command."""
 
     def __init__(self, url: str, token: str | None) -> None:
         with refusals():
-            self._lab = drafthouse.connect(url, token)
+            super().__init__(url, token)
+
+    def open(self, *arguments: Any, **options: Any) -> Any:
+        with refusals():
+            return super().open(*arguments, **options)
+
+    def read(self, answer: Any, most_bytes: int | None = None) -> bytes:
+        with refusals():
+            return super().read(answer, most_bytes)
+
+
+class Elsewhere:
+    """A lab over its API, as the user of the token; `Here` says what each method does."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self._lab = Client(url, token)
         self._cache = cache_folder() / hashlib.sha256(self._lab.url.encode()).hexdigest()[:12]
 
     @property
@@ -88,22 +98,22 @@ class Elsewhere(Lab):
 
     @property
     def warehouse_file(self) -> Path:
-        with refusals():
-            newest = self._lab.snapshot()
-            file = self._cache / f"{newest.digest}.duckdb"
-            if not file.exists():
-                self._cache.mkdir(parents=True, exist_ok=True)
-                fetched = self._cache / f".{newest.digest}"
-                try:
-                    with fetching_bar() as progress:
-                        self._lab.fetch(newest, fetched, progress=progress)
-                    _refuse_other_version(fetched, self._lab.url)
-                    self._fetch_archive(fetched)
-                    fetched.rename(file)
-                finally:
-                    fetched.unlink(missing_ok=True)
-                for older in set(self._cache.glob("*.duckdb")) - {file}:
-                    older.unlink(missing_ok=True)
+        """A copy of the published warehouse as it is now."""
+        newest = self._lab.snapshot()
+        file = self._cache / f"{newest.digest}.duckdb"
+        if not file.exists():
+            self._cache.mkdir(parents=True, exist_ok=True)
+            fetched = self._cache / f".{newest.digest}"
+            try:
+                with refusals(), fetching_bar() as progress:
+                    self._lab.fetch(newest, fetched, progress=progress)
+                _refuse_other_version(fetched, self._lab.url)
+                self._fetch_archive(fetched)
+                fetched.rename(file)
+            finally:
+                fetched.unlink(missing_ok=True)
+            for older in set(self._cache.glob("*.duckdb")) - {file}:
+                older.unlink(missing_ok=True)
         return file
 
     def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:
@@ -117,16 +127,13 @@ class Elsewhere(Lab):
                 self._fetch_bundle(folder / job_id, job_id, run_id)
         return folder
 
-    @_asking
     def page(self, before: str | None) -> Page:
         found = self._lab.ask("/jobs", query={"before": before, "studies": True})
         return Page(tuple(map(_job, found["jobs"])), found["older"])
 
-    @_asking
     def set_aside(self) -> list[SetAside]:
         return [SetAside(**job, traceback="") for job in self._lab.ask("/jobs", query={"limit": 1})["set_aside"]]
 
-    @_asking
     def job(self, name: str) -> Job:
         return _job(self._lab.job(name))
 
@@ -136,120 +143,91 @@ class Elsewhere(Lab):
         while True:
             try:
                 return _job(self._lab.job(job_id))
-            except drafthouse.LabError as error:
-                if error.status not in drafthouse.PASSING or time.monotonic() - began_s > drafthouse.PATIENCE_S:
-                    raise UserError(str(error)) from None
+            except RefusalError as refusal:
+                if refusal.status not in drafthouse.PASSING or time.monotonic() - began_s > drafthouse.PATIENCE_S:
+                    raise
             time.sleep(1)
 
     def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:  # noqa: ARG002 - the signature is Lab's
         return {}  # its pages say it
 
-    @_asking
     def submit(self, study: Study, priority: int = 0) -> str:
         return self._lab.submit(_sent(study), priority=priority)
 
-    @_asking
     def cancel(self, name: str) -> str:
         return str(self._lab.cancel(name)["job_id"])
 
-    @_asking
     def retry(self, name: str, *, everything: bool) -> str:
         return str(self._lab.retry(name, everything=everything)["job_id"])
 
-    @_asking
     def reprioritise(self, name: str, value: int) -> str:
         path = f"/jobs/{drafthouse.quoted(name)}/priority"
         return str(self._lab.ask(path, "POST", body={"priority": value})["job_id"])
 
-    @_asking
     def log(self, name: str, lines: int) -> tuple[str, str]:
         job_id = str(self._lab.job(name)["job_id"])
         return job_id, self._lab.log(job_id, lines)
 
-    @_asking
     def plan(self, study: Study) -> dict[str, Any]:
-        """Like a plan here; what the lab's policy refuses is named with what is missing."""
-        planned = self._lab.plan(_sent(study))
-        missing = [{"field": one["field"], "problem": one["sentence"]} for one in planned.pop("problems")]
-        return planned | {"missing": missing}
+        return self._lab.plan(_sent(study))
 
     def repeat_seconds(self, job_id: str) -> float | None:
         try:
             found: float | None = self._lab.ask(f"/jobs/{drafthouse.quoted(job_id)}/repeat")["repeat_s"]
-        except drafthouse.LabError as error:
-            if error.status == _NOT_FOUND:
+        except RefusalError as refusal:
+            if refusal.status == HTTPStatus.NOT_FOUND:
                 return None
-            raise UserError(str(error)) from None
+            raise
         return found
 
-    @_asking
     def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the lab's engines are described there
         words: str | None = self._lab.ask(f"/jobs/{drafthouse.quoted(job_id)}/deployment")["command_line"]
         return words
 
     def completed_runs(self, ended: Job) -> int:
-        count = (
-            f"SELECT count(DISTINCT cell_key) FROM results WHERE job_id = '{ended.job_id}' AND status = 'completed' "  # noqa: S608 - an id
-            f"AND attempt >= {ended.reuse_from_attempt:d}"
-        )
-        ((completed,),) = self.sql(count).rows
+        ((completed,),) = self.sql(completed_runs_query(ended)).rows
         return int(str(completed))
 
-    @_asking
     def sql(self, query: str) -> SqlAnswer:
         found = self._lab.ask("/sql", "POST", body={"sql": query})
         return SqlAnswer(found["columns"], found["rows"], found["left_out"])
 
-    def import_paths(
-        self,
-        paths: Sequence[Path],
-        tool: str,
-        labels: Mapping[str, str],
-        progress: Progress,
-        *,
-        as_measured: bool = False,
-    ) -> Imported:
-        if as_measured:
+    def import_paths(self, wanted: ToImport, progress: Progress) -> Imported:
+        if wanted.as_measured:
             raise UserError("--as-measured is for the lab's own host: there, unset DRAFTHOUSE_SERVER")
         from interchange.files import read_paths
         from interchange.restore import is_export
 
         progress("reading files", 0.0)
-        if len(paths) == 1 and is_export(paths[0]):
-            names = [path for path in sorted(paths[0].rglob("*")) if path.is_file() and not path.is_symlink()]
-            sent = [("exported", str(path.relative_to(paths[0])), path.read_bytes()) for path in names]
+        if len(wanted.paths) == 1 and is_export(wanted.paths[0]):
+            names = [path for path in sorted(wanted.paths[0].rglob("*")) if path.is_file() and not path.is_symlink()]
+            sent = [("exported", str(path.relative_to(wanted.paths[0])), path.read_bytes()) for path in names]
         else:
-            files = read_paths(paths)
+            files = read_paths(wanted.paths)
             if problem := next((file.problem for file in files if file.problem), ""):
                 raise UserError(problem)
             sent = [("file" if file.was_named else "found", file.name, file.whole()) for file in files]
         progress(f"sending them to {self._lab.url}", 0.5)
-        with refusals():
-            document = self._lab.import_files(sent, tool=tool, labels=labels)
+        document = self._lab.import_files(sent, tool=wanted.tool, labels=wanted.labels)
         return Imported(document, later=any(run["new"] for run in document["runs"]))
 
-    @_asking
     def prices(self) -> list[Entry]:
         from warehouse.app_db.price_book import Entry
 
         return TypeAdapter(list[Entry]).validate_json(json.dumps(list(map(_known(Entry), self._lab.ask("/prices")))))
 
-    @_asking
     def add_price(self, price: Price) -> int:
         flat = price.model_dump(mode="json", exclude={"owned"}) | ({} if price.owned is None else vars(price.owned))
         return int(self._lab.ask("/prices", "POST", body=flat)["price_id"])
 
-    @_asking
     def withdraw_price(self, number: int) -> None:
         self._lab.ask(f"/prices/{number}/withdraw", "POST")
 
-    @_asking
     def datasets(self) -> list[DatasetState]:
         from jobs.datasets.listing import DatasetState
 
         return [DatasetState.model_validate_json(json.dumps(one)) for one in self._lab.ask("/datasets")]
 
-    @_asking
     def add_dataset(self, name: str, file: Path, *, replace: bool = False) -> DatasetState:
         from jobs.datasets.listing import DatasetState
 
@@ -262,7 +240,6 @@ class Elsewhere(Lab):
         with self._lab.open(path, "PUT", query=query, data=content) as answer:
             return DatasetState.model_validate_json(answer.read())
 
-    @_asking
     def remove_dataset(self, name: str) -> None:
         self._lab.ask(f"/datasets/{drafthouse.quoted(name)}", "DELETE")
 
@@ -294,7 +271,6 @@ class Elsewhere(Lab):
             with duckdb.connect(fetched) as connection:
                 describe(connection)
 
-    @_asking
     def _fetch_bundle(self, folder: Path, job_id: str, run_id: str) -> None:
         path = f"/api/v1/jobs/{drafthouse.quoted(job_id)}/runs/{drafthouse.quoted(run_id)}/bundle"
         with self._lab.open(path) as answer:
@@ -333,7 +309,7 @@ def _sent(study: Study) -> dict[str, Any]:
 
 
 def _known(record: type) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Leaves out what a newer lab says more of a record."""
+    """Return a function that drops the fields that a newer lab adds to a record."""
     names = {field.name for field in fields(record)}
     return lambda values: {name: value for name, value in values.items() if name in names}
 

@@ -1,0 +1,245 @@
+"""The lab of this machine: its home's databases and files. `cli.elsewhere` has the same methods."""
+
+# ruff: noqa: PLC0415 - each verb imports no more than it needs
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from access.local import local_actor
+from host.process_memory import give_back_memory
+from host.settings import Settings
+from lab.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
+    import sqlalchemy as sa
+
+    from jobs import queue
+    from jobs.datasets.listing import DatasetState
+    from jobs.table import Job
+    from lab.cost import Price
+    from lab.study import Arm, Study
+    from warehouse.app_db.price_book import Entry
+
+
+#: Gets what an import does next, and the share of its work that is done, 0 to 1.
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class SqlAnswer:
+    """A statement's answer as JSON values. `left_out` says in a sentence that rows were cut."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    left_out: str
+
+
+@dataclass(frozen=True)
+class ToImport:
+    """Files and folders to be imported. `as_measured`: the runs of an export keep their ids."""
+
+    paths: Sequence[Path]
+    tool: str
+    labels: Mapping[str, str]
+    as_measured: bool
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An import as `import_document` shows it; `later` if a running ingester is yet to add it to the warehouse."""
+
+    document: Mapping[str, Any]
+    later: bool
+
+
+def completed_runs_query(ended: Job) -> str:
+    """Return the query of `completed_runs`: `retry --all` measures again what earlier attempts have completed."""
+    return (
+        f"SELECT count(DISTINCT cell_key) FROM results WHERE job_id = '{ended.job_id}' AND status = 'completed' "  # noqa: S608 - an id
+        f"AND attempt >= {ended.reuse_from_attempt:d}"
+    )
+
+
+class Here:
+    """The lab of this machine, whose owner may do everything.
+
+    Jobs are named by their ids or their studies' names. Every method raises UserError.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @functools.cached_property
+    def database(self) -> sa.Engine:
+        """The app database."""
+        from warehouse.app_db.engine import app_engine
+
+        return app_engine(self._settings.app_database_url)
+
+    @property
+    def public_url(self) -> str:
+        """The address of the pages, for a browser."""
+        return self._settings.public_url
+
+    @property
+    def warehouse_file(self) -> Path:
+        """The published warehouse."""
+        return self._settings.warehouse_file
+
+    def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:  # noqa: ARG002 - they are all there
+        """Return a folder that has the bundles of this study's runs."""
+        return self._settings.bundles
+
+    def page(self, before: str | None) -> queue.Page:
+        """Return the newest jobs, or those that were submitted before one."""
+        from jobs import queue
+
+        return queue.page(self.database, before=before)
+
+    def set_aside(self) -> list[queue.SetAside]:
+        """Return the jobs that cannot be read."""
+        from jobs import queue
+
+        return queue.set_aside(self.database)
+
+    def job(self, name: str) -> Job:
+        from jobs import queue
+
+        return queue.job(self.database, queue.job_id_of(self.database, name))
+
+    def watched(self, job_id: str) -> Job:
+        """Return the job for somebody who waits for it."""
+        return self.job(job_id)
+
+    def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:
+        """Return by job id why no worker starts a job; jobs that one may start are left out."""
+        from jobs.worker_registry import why_jobs_wait
+
+        return why_jobs_wait(self.database, jobs)
+
+    def submit(self, study: Study, priority: int = 0) -> str:
+        """Queue a study and return the job's id."""
+        from jobs import queue
+
+        return queue.submit(self._settings, study, priority=priority, actor=local_actor())
+
+    def cancel(self, name: str) -> str:
+        """Cancel the job and return its id."""
+        from jobs import queue
+
+        job_id = queue.job_id_of(self.database, name, ("queued", "running"))
+        queue.cancel(self.database, job_id, actor=local_actor())
+        return job_id
+
+    def retry(self, name: str, *, everything: bool) -> str:
+        """Queue the ended job again and return its id."""
+        from jobs import queue
+        from jobs.table import FINISHED
+
+        job_id = queue.job_id_of(self.database, name, tuple(FINISHED))
+        queue.retry(self.database, job_id, actor=local_actor(), everything=everything)
+        return job_id
+
+    def reprioritise(self, name: str, value: int) -> str:
+        """Give the queued job another priority and return its id."""
+        from jobs import order, queue
+
+        job_id = queue.job_id_of(self.database, name, ("queued",))
+        order.reprioritise(self.database, job_id, value, actor=local_actor())
+        return job_id
+
+    def log(self, name: str, lines: int) -> tuple[str, str]:
+        """Return the job's id and the end of its engine's log."""
+        from jobs import queue
+        from jobs.engine_logs import log_tail
+
+        job_id = queue.job_id_of(self.database, name)
+        return job_id, log_tail(self._settings.logs_dir, self._settings.bundles, job_id, lines)
+
+    def plan(self, study: Study) -> dict[str, Any]:
+        """Return what the study takes, as `plan_document` shows it."""
+        from jobs.forecast import plan_document
+        from jobs.submission import Context, problems
+
+        found = problems(Context(self._settings), study, local_actor().role, probe_engines=False)
+        return plan_document(self._settings, study, found)
+
+    def repeat_seconds(self, job_id: str) -> float | None:
+        """Estimate how long one more repeat of the job's study takes; None if that is unknown."""
+        from jobs.forecast import repeat_seconds
+
+        return repeat_seconds(self._settings, self.database, job_id)
+
+    def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm says it all
+        """Return the engine's command line for the arm that a tuning found best; None if it is unknown."""
+        from jobs.engines.profiles import speculation_words
+
+        return speculation_words(self._settings.engines_file, self._settings.models_dir, arm)
+
+    def completed_runs(self, ended: Job) -> int:
+        """Count the ended job's runs that the warehouse has as completed: those of attempts that count."""
+        from warehouse.queries.connect import open_warehouse
+
+        with open_warehouse(self.warehouse_file) as con:
+            ((completed,),) = con.execute(completed_runs_query(ended)).fetchall()
+        return int(completed)
+
+    def sql(self, query: str) -> SqlAnswer:
+        from warehouse.sandbox.runner import run_sql
+
+        answer = run_sql(self._settings, query, actor=local_actor())
+        return SqlAnswer(answer.columns, answer.rows(), answer.left_out)
+
+    def import_paths(self, wanted: ToImport, progress: Progress) -> Imported:
+        """Import result files and folders: all of them or none."""
+        from interchange.documents import import_document
+        from interchange.store import import_paths
+        from warehouse.ingest.service import ingest_all
+
+        sources = (wanted.paths, wanted.tool, wanted.labels)
+        imported = import_paths(self._settings, *sources, progress, actor=local_actor(), as_measured=wanted.as_measured)
+        progress("adding to the warehouse", 1.0)
+        give_back_memory()
+        later = False
+        if imported.new_run_ids:
+            try:
+                ingest_all(self._settings)
+            except UserError:  # an ingester runs, and does it
+                later = True
+        return Imported(import_document(imported), later)
+
+    def prices(self) -> list[Entry]:
+        from warehouse.app_db import price_book
+
+        return price_book.entries(self.database)
+
+    def add_price(self, price: Price) -> int:
+        """Add an entry to the price book and return its number."""
+        from warehouse.app_db import price_book
+
+        return price_book.add(self.database, price, actor=local_actor())
+
+    def withdraw_price(self, number: int) -> None:
+        from warehouse.app_db import price_book
+
+        price_book.withdraw(self.database, number, actor=local_actor())
+
+    def datasets(self) -> list[DatasetState]:
+        from jobs.datasets.listing import list_datasets
+
+        return list_datasets(self._settings)
+
+    def add_dataset(self, name: str, file: Path, *, replace: bool = False) -> DatasetState:
+        from jobs.datasets.listing import add_dataset
+
+        return add_dataset(self._settings, name, file, actor=local_actor(), replace=replace)
+
+    def remove_dataset(self, name: str) -> None:
+        from jobs.datasets.listing import remove_dataset
+
+        remove_dataset(self._settings, name, actor=local_actor())
