@@ -6,40 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lab.comparison.compare import Comparison
-from lab.comparison.controls import Control
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import Verdict, shown_gain, shown_ratio
+from lab.comparison.verdict import Control, Judged, Verdict
 
 Action = Literal["enable", "leave off", "undecided"]
 
 
 @dataclass(frozen=True)
-class JudgedPair:
+class JudgedPair(Judged):
     """A candidate against the baseline in one cell; `strict` is its verdict on the strict reading."""
 
     workload: str
     load: str
     concurrency: int
     arm: str
-    comparison: Comparison
-    verdict: Verdict
     strict: Verdict
 
     @property
-    def ratio(self) -> Interval | None:
-        """Candidate / baseline with the interval that the verdict stands on."""
-        return shown_ratio(self.comparison, self.verdict)
-
-    @property
-    def gain(self) -> Interval | None:
-        """The ratio oriented so that above 1 the candidate is better."""
-        return shown_gain(self.comparison, self.verdict)
-
-    @property
-    def strict_gain(self) -> Interval | None:
-        """The gain with the interval of the strict reading."""
-        return shown_gain(self.comparison, self.strict)
+    def strictly(self) -> Judged:
+        """The pair as the strict reading judges it."""
+        return Judged(self.comparison, self.strict)
 
     @property
     def is_open(self) -> bool:
@@ -187,7 +173,7 @@ def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPa
 
 
 def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
-    gains = [(pair.strict_gain, pair) for pair in pairs if pair.strict.word == "faster"]
+    gains = [(pair.strictly.gain, pair) for pair in pairs if pair.strict.word == "faster"]
     sure = [(gain.low, pair) for gain, pair in gains if gain and gain.low]
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 

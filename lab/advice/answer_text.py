@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
 from lab.advice.next_study import MOST_REPEATS
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import READING_WORDS, shown_ratio
+from lab.comparison.verdict import READING_WORDS
 from lab.metrics import number_format
 from lab.metrics.catalogue import BY_NAME
 from lab.study.duration import rough_duration
@@ -66,7 +66,7 @@ def interval(ratio: Interval | None) -> str:
 def _headline(answer: Answer) -> str:
     best = answer.headline
     if best is not None:
-        gain = f"{interval(shown_ratio(best.comparison, best.strict))} its {label(answer.metric)}"
+        gain = f"{interval(best.strictly.ratio)} its {label(answer.metric)}"
         reading = "" if answer.strict else ", by the strict reading"
         on = f" on {best.workload}" if best.workload else ""
         return f"{best.arm} beats {answer.baseline}{on} {_at(best, answer)}: {gain}{reading}."

@@ -187,3 +187,31 @@ def prediction_limits(history: Sequence[float]) -> tuple[float, float]:
     mean, scatter = float(np.mean(history)), float(np.std(history, ddof=1))
     reach = -float(special.stdtrit(count - 1, FALSE_ALARMS / 2)) * scatter * math.sqrt(1 + 1 / count)
     return mean - reach, mean + reach
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """One draft on one kind of text. `length` is the acceptance length; its bounds are None for a single prompt."""
+
+    target: str
+    arm: str
+    method: str
+    num_speculative_tokens: int
+    category: str
+    length: Interval
+    prompts: int
+    rounds: int
+
+
+def length_over_prompts(drafts: Sequence[int], accepted: Sequence[int], confidence: float = 0.95) -> Interval | None:
+    """Return 1 + accepted / drafts of all prompts together with its interval; None without a round."""
+    rounds, tokens = np.asarray(drafts, dtype=np.float64), np.asarray(accepted, dtype=np.float64)
+    if not rounds.sum():
+        return None
+    rate = float(tokens.sum() / rounds.sum())
+    count = rounds.size
+    if count < 2:
+        return Interval(1 + rate, None, None)
+    variance = count / (count - 1) * float(((tokens - rate * rounds) ** 2).sum()) / float(rounds.sum()) ** 2
+    reach = float(special.stdtrit(count - 1, 0.5 + confidence / 2)) * math.sqrt(variance)
+    return Interval(1 + rate, max(1.0, 1 + rate - reach), 1 + rate + reach)

@@ -11,9 +11,8 @@ import numpy as np
 
 from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios, variance_of_block
 from lab.comparison.influence import Influence, mean
-from lab.comparison.moderation import Scatter, moderated
+from lab.comparison.moderation import Scatter, moderated, repetitions
 from lab.comparison.samples import Array, Pairs, RunSample, pair
-from lab.comparison.starts import repetitions
 from lab.metrics.definition import Better
 
 CONFIDENCE = 0.95

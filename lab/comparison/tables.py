@@ -8,23 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.comparison.compare import CONFIDENCE, CellRuns, Comparison, compare_cells
-from lab.comparison.effect import Interval
 from lab.comparison.samples import RunSample
-from lab.comparison.verdict import MARGIN, Verdict, shown_ratio, verdicts
+from lab.comparison.verdict import MARGIN, Judged, verdicts
 from lab.metrics.definition import Better
 
 Arms = tuple[Sequence[RunSample], Sequence[RunSample]]  # baseline, candidate
-
-
-@dataclass(frozen=True)
-class Cell:
-    comparison: Comparison
-    verdict: Verdict  # corrected for the other cells of the table
-
-    @property
-    def ratio(self) -> Interval | None:
-        """Candidate / baseline, as everything that shows this cell shows it."""
-        return shown_ratio(self.comparison, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -36,7 +24,7 @@ class RatioTable:
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    cells: Mapping[tuple[str, str], Cell]
+    cells: Mapping[tuple[str, str], Judged]
     gmeans_by_row: Mapping[str, float | None]
     gmeans_by_column: Mapping[str, float | None]
     gmean: float | None
@@ -57,12 +45,12 @@ def ratio_tables(
     judged_cells = verdicts([tables[name][key] for name, key in every], margin, confidence, strict=strict)
     judged = dict(zip(every, judged_cells, strict=True))
     return {
-        name: _table({key: Cell(comparison, judged[name, key]) for key, comparison in cells.items()})
+        name: _table({key: Judged(comparison, judged[name, key]) for key, comparison in cells.items()})
         for name, cells in tables.items()
     }
 
 
-def _table(cells: Mapping[tuple[str, str], Cell]) -> RatioTable:
+def _table(cells: Mapping[tuple[str, str], Judged]) -> RatioTable:
     rows, columns = (tuple(dict.fromkeys(key[side] for key in cells)) for side in (0, 1))
     return RatioTable(
         rows,

@@ -46,7 +46,7 @@ class Verdict:
     """`more_repeats`, with their engine starts, would decide if ratio and scatter stayed as they are; None if unknown.
 
     The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin. A control has
-    only the first, adjusted among the table's controls (`lab.comparison.controls` puts it into words). `interval` is
+    only the first, adjusted among the table's controls (`control` puts it into words). `interval` is
     the ratio's with the same adjustment, for `claims` comparisons: it excludes 1 where the word is faster or slower and
     holds 1 where it is open. None without an interval, and of a control.
     """
@@ -125,32 +125,39 @@ def _all_looked_at(cells: Sequence[Comparison]) -> bool:
     return bool(cells) and all(cell.until_decided for cell in cells)
 
 
-def shown_ratio(comparison: Comparison, verdict: Verdict) -> Interval | None:
-    """Candidate / baseline with the interval that the verdict stands on, as everything that shows it does."""
-    return verdict.interval or comparison.ratio
+@dataclass(frozen=True)
+class Judged:
+    """A comparison with its verdict, as everything that shows it shows it."""
 
+    comparison: Comparison
+    verdict: Verdict
 
-def shown_gain(comparison: Comparison, verdict: Verdict) -> Interval | None:
-    """`shown_ratio` oriented so that above 1 the candidate is better."""
-    ratio = shown_ratio(comparison, verdict)
-    return ratio if ratio is None or comparison.better == "higher" else ratio.inverted
+    @property
+    def ratio(self) -> Interval | None:
+        """Candidate / baseline with the interval that the verdict stands on."""
+        return self.verdict.interval or self.comparison.ratio
 
+    @property
+    def gain(self) -> Interval | None:
+        """The ratio oriented so that above 1 the candidate is better."""
+        return self.ratio if self.ratio is None or self.comparison.better == "higher" else self.ratio.inverted
 
-def alone_sentence(comparison: Comparison, verdict: Verdict) -> str:
-    """Say so where a cell's own interval excludes 1 and only the correction leaves it open; else empty.
+    @property
+    def alone_sentence(self) -> str:
+        """Say so where the cell's own interval excludes 1 and only the correction leaves it open; else empty.
 
-    For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open`.
-    """
-    ratio, gain = comparison.ratio, comparison.gain
-    if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
-        return ""
-    if gain.low <= 1 <= gain.high:
-        return ""
-    word = "faster" if gain.low > 1 else "slower"
-    table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
-    looks = "paid for its looks after every repeat" if comparison.until_decided else ""
-    why = " and ".join(part for part in (table, looks) if part)
-    return f"alone {number_format.ratio(ratio.value, ratio.low, ratio.high)} would be {word}; {why} it is open"
+        For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open`.
+        """
+        ratio, gain, verdict = self.comparison.ratio, self.comparison.gain, self.verdict
+        if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
+            return ""
+        if gain.low <= 1 <= gain.high:
+            return ""
+        word = "faster" if gain.low > 1 else "slower"
+        table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
+        looks = "paid for its looks after every repeat" if self.comparison.until_decided else ""
+        why = " and ".join(part for part in (table, looks) if part)
+        return f"alone {number_format.ratio(ratio.value, ratio.low, ratio.high)} would be {word}; {why} it is open"
 
 
 @dataclass(frozen=True)
@@ -300,3 +307,37 @@ def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, like: 
             return int(counts[decides.argmax()]) - blocks
         first = max(first, last + 1)
     return None
+
+
+@dataclass(frozen=True)
+class Control:
+    """An arm that is identical to the baseline. `is_alarming`: in some cell the two differ by more than chance."""
+
+    arm: str
+    sentence: str
+    is_alarming: bool
+
+
+def control(arm: str, cells: Sequence[Judged], confidence: float = CONFIDENCE) -> Control:
+    """Say of a control's cells, as judged by `verdicts`, how far they differ and whether that is more than chance.
+
+    For example `identical to the baseline: differs by 1.3 %, as runs of this study do`.
+    """
+    percents = [100 * abs(cell.comparison.ratio.value - 1) for cell in cells if cell.comparison.ratio is not None]
+    if not percents:
+        return Control(arm, "identical to the baseline, and not measured beside it", is_alarming=False)
+    low, high = f"{min(percents):.1f}", f"{max(percents):.1f}"
+    differs = f"differs by {low if low == high else f'{low} to {high}'} %"
+    p_values = [cell.verdict.p_differs for cell in cells if cell.verdict.p_differs is not None]
+    alarming = sum(p <= 1 - confidence for p in p_values)
+    if not p_values:
+        sentence = f"identical to the baseline: {differs}; how much runs of this study differ is not known yet"
+    elif alarming:
+        where = f" in {alarming} of {len(percents)} cells" if len(percents) > 1 else ""
+        sentence = (
+            f"identical to the baseline, and yet {differs}: more than runs of this study do{where}, so something "
+            "besides the arms changes its figures; look at the checks, and at what else ran on the machine"
+        )
+    else:
+        sentence = f"identical to the baseline: {differs}, as runs of this study do"
+    return Control(arm, sentence, bool(alarming))

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.comparison.chances import chances, likely
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.influence import follows, mean
-from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
+from lab.comparison.looks import FIRST_LOOK, LAST_LOOK, chances, likely
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.verdict import Verdict, like_claims, next_level, verdicts
 from lab.schedule.schedule import Outcome

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from lab.advice.answer import Answer, JudgedPair, OpenCells, OverAll, answer
 from lab.advice.answer_text import interval, sentences
-from lab.comparison.controls import Control
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import UNKNOWN, Word
+from lab.comparison.verdict import UNKNOWN, Control, Word
 from lab.metrics.catalogue import BY_NAME
 from tests.lab.advice.judged_pairs import judged
 

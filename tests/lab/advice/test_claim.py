@@ -25,10 +25,10 @@ def test_a_claim_is_refuted_only_by_a_whole_interval(
     claimed: float, word: Word, ratio: tuple[float, float, float] | None, finding: Finding
 ) -> None:
     pair = judged("draft", 1, word, ratio)
-    assert judge(claimed, pair.comparison, pair.verdict) == finding
+    assert judge(claimed, pair) == finding
 
 
 def test_of_a_latency_a_lower_ratio_is_more() -> None:
     pair = judged("draft", 1, "faster", (0.7, 0.65, 0.75), metric="ttft_p50_ms")
-    found = [judge(claimed, pair.comparison, pair.verdict) for claimed in (0.5, 0.7, 0.9)]
+    found = [judge(claimed, pair) for claimed in (0.5, 0.7, 0.9)]
     assert found == ["refuted", "consistent", "exceeded"]

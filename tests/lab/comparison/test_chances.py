@@ -9,8 +9,8 @@ import pytest
 from scipy import special
 
 from lab.comparison import looks
-from lab.comparison.chances import chances, likely
 from lab.comparison.effect import Effect
+from lab.comparison.looks import chances, likely
 from lab.comparison.spread import Spread
 
 LEVEL, NOISE, LIKE = 0.02, 0.03, 12

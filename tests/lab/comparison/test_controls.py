@@ -9,9 +9,8 @@ import pytest
 
 from lab.advice.gate import gate
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
-from lab.comparison.controls import control_sentence
 from lab.comparison.samples import Array, RunSample
-from lab.comparison.verdict import verdicts
+from lab.comparison.verdict import Judged, control, verdicts
 
 
 def cell(name: str, log_ratios: Array, *, control: bool = False) -> CellRuns:
@@ -92,8 +91,8 @@ def test_with_controls_at_most_five_in_a_hundred_tables_without_an_effect_hold_a
 
 def sentence(tried: list[Array], same: list[Array]) -> str:
     comparisons = compared(tried, same)
-    judged = verdicts(comparisons)
-    return control_sentence([pair for pair in zip(comparisons, judged, strict=True) if pair[0].control])
+    judged = map(Judged, comparisons, verdicts(comparisons))
+    return control("same", [cell for cell in judged if cell.comparison.control]).sentence
 
 
 def test_a_control_says_how_far_it_differs_and_whether_runs_do_so() -> None:

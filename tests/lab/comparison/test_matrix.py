@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lab.comparison.acceptance import length_over_prompts
 from lab.comparison.effect import Interval
-from lab.comparison.matrix import length_over_prompts
 
 
 def test_prompts_weigh_by_their_rounds() -> None:

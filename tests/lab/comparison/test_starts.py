@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.moderation import repetitions
 from lab.comparison.samples import RunSample
-from lab.comparison.starts import repetitions
 
 
 def deviations(rng: np.random.Generator, cells: int, blocks: int, *, start: float, run: float) -> list[np.ndarray]:

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Study, Workload
-from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, blocks, engine_starts, estimate_s, paced_s, plan
-from lab.study.session_length import ASSUMED_TURNS, SessionLength
+from lab.study import Load, Study, Workload
+from lab.study.plan import blocks, engine_starts, plan
 from tests.lab.studies import DRAFT, study
 from tests.lab.study.generated import studies
 
@@ -84,68 +83,6 @@ def test_with_fewest_launches_all_repeats_of_an_arm_share_an_engine() -> None:
 def test_a_run_has_another_key_in_another_job() -> None:
     run = plan(study())[0].runs[0]
     assert run.key("one") != run.key("two")
-
-
-@given(studies)
-def test_the_estimate_is_at_least_the_time_the_arrivals_take(planned: Study) -> None:
-    launches = plan(planned)
-    loads = [run.load for launch in launches for run in launch.runs]
-    assert estimate_s(launches) >= sum(map(arriving_s, loads)) * (1 - 1e-9)
-
-
-def arriving_s(load: Load) -> float:
-    """Until the last request is due, or the duration ends the load before."""
-    mean_rps = load.request_rate_rps or math.inf
-    if load.ramp_to_rps is not None:
-        mean_rps = (mean_rps + load.ramp_to_rps) / 2
-    return min(load.num_prompts / mean_rps, load.duration_s or math.inf)
-
-
-def run_of(load: Load, **workload: Any) -> PlannedRun:
-    return PlannedRun(Arm(name="a"), Workload(**{"output_tokens": 64, **workload}), load, 0)
-
-
-@pytest.mark.parametrize(
-    ("load", "expected_s"),
-    [
-        (Load(max_concurrency=4, num_prompts=8), 2 * 6.4 + 8 * 0.5),  # two waves of answers, eight prompts
-        (Load(max_concurrency=4, num_prompts=9), 3 * 6.4 + 9 * 0.5),
-        (Load(max_concurrency=4, num_prompts=8, duration_s=10), 10 + 6.4),  # what runs at its end is answered
-        (Load(max_concurrency=4, num_prompts=8, duration_s=20), 2 * 6.4 + 8 * 0.5),
-        (Load(max_concurrency=4, num_prompts=8, request_rate_rps=0.4), 20.0),  # the arrivals are slower
-        (Load(max_concurrency=4, num_prompts=8, request_rate_rps=4), 2 * 6.4 + 8 * 0.5),
-        (Load(max_concurrency=4, num_prompts=90, arrivals="ramp", request_rate_rps=0.1, ramp_to_rps=0.3), 450.0),
-        (Load(max_concurrency=4, num_prompts=8, arrivals="trace"), 2 * 6.4 + 8 * 0.5),
-    ],
-)
-def test_a_load_takes_its_waves_or_its_arrivals(load: Load, expected_s: float) -> None:
-    assert paced_s(run_of(load), token_s=0.1, prompt_s=0.5) == pytest.approx(expected_s)
-    assert paced_s(run_of(Load(max_concurrency=1, num_prompts=1)), token_s=0.1) == pytest.approx(6.4)
-
-
-def test_a_session_takes_its_stream_for_all_of_its_turns_and_waits() -> None:
-    run = run_of(Load(max_concurrency=4, num_prompts=9), sessions={"think": "fixed", "think_s": 2.0, "max_turns": 5})
-    five = SessionLength(turns=5, waits_s=8.0)
-    assert paced_s(run, 0.1, 0.5, five) == pytest.approx(3 * (5 * 6.4 + 8.0) + 9 * 5 * 0.5)
-    assert paced_s(run, 0.1) == pytest.approx(3 * (ASSUMED_TURNS * 6.4 + (ASSUMED_TURNS - 1) * 2.0))
-
-
-def test_a_run_is_assumed_to_warm_up_and_to_lose_by_each_further_stream() -> None:
-    alone = run_of(Load(max_concurrency=1, num_prompts=4))
-    assert WITHOUT_GPU.run_s(alone) == pytest.approx(10 * 0.025 + 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
-    many = run_of(Load(max_concurrency=6, num_prompts=6), input_tokens=1000, output_tokens=8, dataset="random")
-    assert WITHOUT_GPU.run_s(many) == pytest.approx(8 * 0.05 + 6 * 1.0 + 8 * 0.05 + 6 * 1.0)
-    assert WITH_GPU.run_s(many) == pytest.approx(2 * (8 * 0.006 * 1.3 + 6 * 0.1))
-
-
-def test_a_study_is_assumed_to_take_its_starts_and_its_runs() -> None:
-    launches = plan(study(repeats=2))
-    assert len(engine_starts(launches)) == 4
-    assert [arm.name for arm in engine_starts([*launches[:1], *launches])] == [
-        launch.arms[0].name for launch in launches
-    ]
-    runs_s = sum(WITHOUT_GPU.run_s(run) for launch in launches for run in launch.runs)
-    assert estimate_s(launches) == pytest.approx(4 * 35 + runs_s)
 
 
 def test_a_runs_key_is_the_same_everywhere() -> None:

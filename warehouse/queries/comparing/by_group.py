@@ -16,7 +16,7 @@ from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.effect import Interval
 from lab.comparison.samples import RunSample
 from lab.comparison.surface import Surface, SurfaceCell, surface
-from lab.comparison.verdict import Word, shown_gain, shown_ratio, verdicts
+from lab.comparison.verdict import Judged, Word, verdicts
 from lab.errors import QueryError
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.rows import Row, dicts
@@ -104,8 +104,8 @@ def _baseline(rows: Sequence[Row], requested: str | None) -> str | None:
     return requested or next((str(row["arm"]) for row in rows if row["is_baseline"]), None)
 
 
-def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], tuple[Interval, Interval, Word]]:
-    """By place and candidate: the ratio, the gain (above 1 is better) and the verdict, corrected for all of them."""
+def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], Judged]:
+    """Return each comparison with a ratio, by place and candidate; the verdicts are corrected for all of them."""
     both = [
         (place, arm, arms[baseline], rows)
         for place, arms in places.items()
@@ -115,13 +115,9 @@ def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], 
     cells = [
         CellRuns(_samples(base), _samples(rows), concurrency=float(rows[0]["concurrency"])) for _, _, base, rows in both
     ]
-    comparisons = compare_cells(cells, "lower")
-    found: dict[tuple[Place, str], tuple[Interval, Interval, Word]] = {}
-    for (place, arm, _, _), comparison, verdict in zip(both, comparisons, verdicts(comparisons), strict=True):
-        ratio, gain = shown_ratio(comparison, verdict), shown_gain(comparison, verdict)
-        if ratio is not None and gain is not None:
-            found[place, arm] = ratio, gain, verdict.word
-    return found
+    judged = map(Judged, comparisons := compare_cells(cells, "lower"), verdicts(comparisons))
+    pairs = zip(both, judged, strict=True)
+    return {(place, arm): cell for (place, arm, _, _), cell in pairs if cell.ratio is not None}
 
 
 def _samples(rows: Sequence[Row]) -> list[RunSample]:
@@ -139,7 +135,7 @@ def _samples(rows: Sequence[Row]) -> list[RunSample]:
     ]
 
 
-def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, Word] | None) -> Group:
+def _group(arm: str, rows: Sequence[Row], compared: Judged | None) -> Group:
     first = rows[0]
     known = [row["number"] for row in rows if row["number"] is not None]
     return Group(
@@ -153,8 +149,8 @@ def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, Wo
         runs=len(rows),
         mean_ms=sum(known) / len(known) if known else None,
         length=_length(rows),
-        ratio=None if compared is None else compared[0],
-        word=None if compared is None else compared[2],
+        ratio=None if compared is None else compared.ratio,
+        word=None if compared is None else compared.verdict.word,
     )
 
 
@@ -179,13 +175,17 @@ def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None
     places = _places(rows, ("concurrency", "context_tokens"))
     cells: dict[str, list[SurfaceCell]] = {}
     drafted = {str(row["arm"]): row["num_speculative_tokens"] for row in rows}
-    for (place, arm), (_, gain, word) in _compared(places, name).items():
+    for (place, arm), compared in _compared(places, name).items():
+        if (gain := compared.gain) is None:
+            continue
         concurrency, context = (int(str(part)) for part in place)
         arm_rows = places[place][arm]
         length = _length(arm_rows)
         requests = sum(row["requests"] for row in arm_rows)
         cells.setdefault(arm, []).append(
-            SurfaceCell(concurrency, context, gain, None if length is None else length.value, word, requests)
+            SurfaceCell(
+                concurrency, context, gain, None if length is None else length.value, compared.verdict.word, requests
+            )
         )
     return {arm: surface(of_arm, drafted[arm]) for arm, of_arm in cells.items()}
 

@@ -11,11 +11,9 @@ import duckdb
 
 from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
-from lab.comparison.compare import CellRuns, Comparison, compare_cells
-from lab.comparison.controls import Control, control
-from lab.comparison.effect import Interval
+from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.influence import follows, mean
-from lab.comparison.verdict import MARGIN, Verdict, shown_gain, shown_ratio, verdicts
+from lab.comparison.verdict import MARGIN, Control, Judged, control, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITIES, CAPACITY, SHORT_NAMES, better
 from warehouse.queries.comparing import capacities, paired_runs
@@ -27,7 +25,7 @@ _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND tempe
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Judged):
     """A candidate against the baseline in one cell; the verdict is adjusted for all pairs of the study.
 
     A candidate that is identical to the baseline is a control: `comparison.control`.
@@ -36,18 +34,6 @@ class Pair:
     cell: CellKey
     baseline: ArmRuns
     candidate: ArmRuns
-    comparison: Comparison
-    verdict: Verdict
-
-    @property
-    def ratio(self) -> Interval | None:
-        """Candidate / baseline, as everything that shows this pair shows it."""
-        return shown_ratio(self.comparison, self.verdict)
-
-    @property
-    def gain(self) -> Interval | None:
-        """The ratio oriented so that above 1 the candidate is better."""
-        return shown_gain(self.comparison, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -90,7 +76,7 @@ def compare_study(
     )
     judged = verdicts(comparisons, margin, strict=strict)
     pairs = [
-        Pair(candidate.cell, reference, candidate, comparison, verdict)
+        Pair(comparison, verdict, candidate.cell, reference, candidate)
         for (reference, candidate), comparison, verdict in zip(both, comparisons, judged, strict=True)
     ]
     return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict)
@@ -147,11 +133,7 @@ def controls(comparison: StudyComparison) -> dict[str, Control]:
     arms: dict[str, list[Pair]] = {}
     for pair in comparison.pairs:
         arms.setdefault(pair.candidate.arm, []).append(pair)
-    return {
-        arm: control(arm, [(pair.comparison, pair.verdict) for pair in pairs])
-        for arm, pairs in arms.items()
-        if all(pair.comparison.control for pair in pairs)
-    }
+    return {arm: control(arm, pairs) for arm, pairs in arms.items() if all(pair.comparison.control for pair in pairs)}
 
 
 def agreements(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[tuple[Pair, Agreement]]:

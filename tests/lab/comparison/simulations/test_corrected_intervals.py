@@ -11,7 +11,7 @@ import pytest
 
 from lab.comparison.compare import Comparison, compare_cells
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import MARGIN, shown_ratio, verdicts
+from lab.comparison.verdict import MARGIN, Judged, verdicts
 from tests.lab.comparison.simulations.tables_of_cells import cells_of, simulated
 
 _TABLES = 80
@@ -107,4 +107,4 @@ def test_controls_are_not_corrected() -> None:
     (compared, _) = next(tables(1.1, 0.02))
     control = replace(compared[0], control=True)
     judged = verdicts([control, *compared[1:]])[0]
-    assert shown_ratio(control, judged) == control.ratio
+    assert Judged(control, judged).ratio == control.ratio

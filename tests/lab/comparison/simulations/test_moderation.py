@@ -17,10 +17,9 @@ from scipy import stats
 
 from lab.comparison import spread
 from lab.comparison.compare import CellRuns, compare_cells
-from lab.comparison.moderation import LEAST_CELLS, Scatter, moderated
+from lab.comparison.moderation import LEAST_CELLS, Scatter, moderated, repetitions
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.spread import Spread
-from lab.comparison.starts import repetitions
 from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
 from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, cells_of, simulated
 

@@ -13,7 +13,7 @@ from cli.verbs.analyse.compare import _same, exit_status
 from host.settings import Settings
 from lab.advice import advise
 from lab.comparison.agreement import Agreement
-from lab.comparison.controls import Control
+from lab.comparison.verdict import Control
 from lab.errors import QueryError
 from lab.metrics.records import Identity
 from lab.study import Sampling
