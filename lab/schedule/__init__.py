@@ -1,8 +1,7 @@
 """What a study measures next, as a pure function of what it has measured so far."""
 
-from lab.schedule.fixed_plan import FixedPlan
-from lab.schedule.schedule import End, Outcome, Schedule, Step
-from lab.schedule.shared import Content, Share, SharedPlan, SharedSchedule
+from lab.schedule.fixed_plan import FixedPlan, SharedPlan
+from lab.schedule.schedule import Content, End, Outcome, Schedule, Share, SharedSchedule, Step
 from lab.study import Study
 
 
