@@ -127,7 +127,7 @@ def _cost(row: Row, price: Price) -> ArmCost:
     per_hour, energy_j = price.per_hour, row["energy_j_per_output_token"]
     windows = [Window(s, n) for s, n in zip(row["durations_s"], row["tokens"], strict=True) if s and n]
     return ArmCost(
-        cell=CellKey(row["workload"], row["pattern"], row["concurrency"]),
+        cell=CellKey.of(row),
         arm=row["arm"],
         is_baseline=bool(row["is_baseline"]),
         hardware=row["hardware"],

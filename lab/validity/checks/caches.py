@@ -38,12 +38,6 @@ def _prefix_cache(evidence: Evidence) -> Answer:
     )
 
 
-def _no_reset(evidence: Evidence) -> Answer:
-    if (problem := evidence.run.reset_problem) is None:
-        return None
-    return Fired(f"The server's prefix cache was not reset before the window: {problem}")
-
-
 def _session_cache(evidence: Evidence) -> Answer:
     """A turn repeats the one before it, and a server that keeps it need not read it again."""
     if evidence.run.workload.sessions is None or evidence.grown("prefix_cache_queries") == 0:
@@ -130,7 +124,11 @@ CHECKS = (
         "were.",
         advice="See what the server does with POST /reset_prefix_cache, and whether a proxy before it lets that "
         "through; or restart the server between runs.",
-        look=_no_reset,
+        look=lambda evidence: (
+            Fired(f"The server's prefix cache was not reset before the window: {evidence.run.reset_problem}")
+            if evidence.run.reset_problem is not None
+            else None
+        ),
     ),
     Check(
         name="prefix_cache_of_sessions",

@@ -22,7 +22,7 @@ from tests.lab.validity.test_thresholds import (
     tail,
     waiting_ms,
 )
-from tests.lab.validity.trapped import beside, drafted, forced, plain
+from tests.lab.validity.trapped import drafted, forced, plain
 
 Case = tuple[str, str, Callable[[], Measured], dict[str, Value]]
 BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings"
@@ -145,12 +145,6 @@ SENTENCES: tuple[Case, ...] = (
         "gpu_shared",
         "Up to 1 process other than the engine's had the GPU open, in 2 of 10 seconds.",
         lambda: samples((2, {"gpu_other_processes": 1}), (8, {})),
-        {},
-    ),
-    (
-        "idle_engine_busy",
-        "The engine of 'beside', which should have been idle, took 7.25 % of a GPU during the window.",
-        lambda: beside(cpu_percent=1.0, gpu_percent=7.254),
         {},
     ),
     (

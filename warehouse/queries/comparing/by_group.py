@@ -18,7 +18,7 @@ from lab.comparison.samples import RunSample
 from lab.comparison.surface import Surface, SurfaceCell, surface
 from lab.comparison.verdict import Judged, Word, verdicts
 from lab.errors import QueryError
-from warehouse.queries.comparing.paired_runs import jobs_of
+from warehouse.queries.comparing.paired_runs import jobs_of, sample
 from warehouse.queries.rows import Row, dicts
 
 Metric = Literal["tpot_mean_ms", "ttft_mean_ms", "e2e_mean_ms"]
@@ -121,18 +121,7 @@ def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], 
 
 
 def _samples(rows: Sequence[Row]) -> list[RunSample]:
-    return [
-        RunSample(
-            row["run_id"],
-            row["arm"],
-            (row["job_id"], row["repeat"], row["workload"]),
-            row["number"],
-            None,
-            None if row["launch_index"] is None else (row["job_id"], row["launch_index"]),
-            row["until_decided"],
-        )
-        for row in rows
-    ]
+    return [sample(row, row["workload"]) for row in rows]
 
 
 def _group(arm: str, rows: Sequence[Row], compared: Judged | None) -> Group:

@@ -65,7 +65,11 @@ def compare_study(
     recorded price.
     """
     jobs = paired_runs.jobs_of(con, study)
-    metric = _capacity_of(con, jobs) if metric == "capacity" else _full_name(metric)
+    if metric == "capacity":
+        metric = next(iter(capacities.searched(con, jobs)), CAPACITY.name)
+    metric, names = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
+    if metric not in names:
+        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *names))}")
     arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
     base = {runs.cell: runs for runs in arms if runs.arm == name}
@@ -80,17 +84,6 @@ def compare_study(
         for (reference, candidate), comparison, verdict in zip(both, comparisons, judged, strict=True)
     ]
     return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict)
-
-
-def _capacity_of(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> str:
-    return next(iter(capacities.searched(con, jobs)), CAPACITY.name)
-
-
-def _full_name(metric: str) -> str:
-    name, names = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
-    if name not in names:
-        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *names))}")
-    return name
 
 
 def _arms(
