@@ -1,9 +1,10 @@
-"""The answer of a study: which arm to enable where, how sure that is, and what is open. It stands on verdicts alone."""
+"""The answer of a study: which arm to enable where, how sure that is, and what is inconclusive. From verdicts alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from lab.comparison.effect import Interval
@@ -43,9 +44,9 @@ class JudgedPair(Judged):
 class Choice:
     """What the verdicts say for one workload and load.
 
-    `best` beat the baseline, and none of them is decidedly behind another: if there are several, no difference between
-    them is decided. `behind` beat it too, but decidedly less than one of the best; `rejected` are slower or no
-    different.
+    `best` beat the baseline, and none of them is decidedly behind another: if there are several, the differences
+    between them are inconclusive. `behind` beat it too, but decidedly less than one of the best; `rejected` are slower
+    or no different.
     """
 
     workload: str
@@ -58,7 +59,7 @@ class Choice:
 
     @property
     def action(self) -> Action:
-        """An arm that is open forbids only to say that all should be left off."""
+        """Return `leave off` only where no arm is inconclusive."""
         if self.best:
             return "enable"
         return "undecided" if self.open else "leave off"
@@ -81,9 +82,9 @@ class OverAll:
 
 @dataclass(frozen=True)
 class OpenCells:
-    """What is not decided yet, and what would decide it.
+    """The inconclusive cells, and what would decide them.
 
-    `more_repeats` would decide most of the open cells; None if more repeats alone would not, or if most have no
+    `more_repeats` would decide most of the inconclusive cells; None if more repeats alone would not, or if most have no
     interval yet. `takes_s` is how long so many repeats of the study take; None if unknown.
     """
 
@@ -122,13 +123,8 @@ class Answer:
     @property
     def stretches(self) -> list[tuple[Choice, ...]]:
         """The choices, with neighbouring loads of a workload together where they name the same arms."""
-        stretches: list[tuple[Choice, ...]] = []
-        for choice in self.choices:
-            if stretches and _is_same_advice(stretches[-1][-1], choice):
-                stretches[-1] = (*stretches[-1], choice)
-            else:
-                stretches.append((choice,))
-        return stretches
+        grouped = groupby(self.choices, lambda choice: (choice.workload, choice.action, frozenset(choice.arms)))
+        return [tuple(choices) for _, choices in grouped]
 
 
 def answer(
@@ -189,7 +185,3 @@ def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCell
     gains = [pair.gain for pair in open_]
     without_interval = sum(gain is not None and gain.low is None for gain in gains)
     return OpenCells(len(open_), gains.count(None), without_interval, more, takes_s)
-
-
-def _is_same_advice(choice: Choice, other: Choice) -> bool:
-    return (choice.workload, choice.action, set(choice.arms)) == (other.workload, other.action, set(other.arms))

@@ -10,11 +10,9 @@ import numpy as np
 
 from lab.comparison import looks, spread
 from lab.comparison.compare import CONFIDENCE, Comparison
-from lab.comparison.effect import Effect
-from lab.comparison.samples import Array
 from lab.comparison.verdict import holm, paid_for_looks
 
-Answer = Literal["slower", "not slower", "undecided"]
+Answer = Literal["slower", "not slower", "inconclusive"]
 
 
 def gate(table: Sequence[Comparison], limit: float, confidence: float = CONFIDENCE) -> Answer:
@@ -29,19 +27,16 @@ def gate(table: Sequence[Comparison], limit: float, confidence: float = CONFIDEN
     table = [cell for cell in table if not cell.control]
     worst = math.log1p(-limit)
     claims = [(cell, effect) for cell in table if (effect := cell.effect) and effect.spread]
-    p_slower = paid_for_looks(_p_slower(claims, worst), [cell for cell, _ in claims], [1] * len(claims))
-    if any(p <= 1 - confidence for p in holm(p_slower)):
-        return "slower"
+    if claims:  # p values for each gain's logarithm being `worst` rather than below it
+        gains = np.array([effect.value if cell.better == "higher" else -effect.value for cell, effect in claims])
+        around = spread.together([effect.spread for _, effect in claims if effect.spread])
+        p_slower = paid_for_looks(
+            spread.p_values(worst - gains, around), [cell for cell, _ in claims], [1] * len(claims)
+        )
+        if any(p <= 1 - confidence for p in holm(p_slower)):
+            return "slower"
     passed = all(_lowest_gain(cell, confidence) >= worst for cell in table)
-    return "not slower" if passed and table else "undecided"
-
-
-def _p_slower(claims: Sequence[tuple[Comparison, Effect]], worst: float) -> Array:
-    """P values for each gain's logarithm being `worst` rather than below it."""
-    if not claims:
-        return np.empty(0)
-    gains = np.array([effect.value if cell.better == "higher" else -effect.value for cell, effect in claims])
-    return spread.p_values(worst - gains, spread.together([effect.spread for _, effect in claims if effect.spread]))
+    return "not slower" if passed and table else "inconclusive"
 
 
 def _lowest_gain(cell: Comparison, confidence: float) -> float:

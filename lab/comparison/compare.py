@@ -53,7 +53,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class CellRuns:
-    """Both arms' runs at one place. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median.
+    """Both arms' runs in one cell. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median.
 
     `control`: the two arms are identical. `concurrency` is the load's, with which noise may grow; None if unknown.
     """
@@ -103,14 +103,20 @@ def compare_cells(
 def _scatters(
     cells: Sequence[CellRuns], pairs: Sequence[Pairs], history: Sequence[Sequence[float]]
 ) -> list[Scatter | None]:
-    """The moderated scatter of each cell; a control's own is about its mean, as its interval is."""
+    """The moderated scatter of each cell; a control's own is about its mean, as its interval is.
+
+    A cell's own is the variance of its log ratios with its degrees of freedom, two zeros if it is unknown.
+    """
     shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
     sharing = [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
     controls = [cell.control for cell in cells]
     loads = [cell.concurrency for cell in cells if cell.concurrency]
     loads = loads if len(loads) == len(cells) else []
     logs = [log_ratios(pairs_of_cell) for pairs_of_cell in pairs]
-    own = [_variance(pairs_of_cell, ratios) for pairs_of_cell, ratios in zip(pairs, logs, strict=True)]
+    own = [
+        (0.0, 0.0) if ratios is None or ratios.size < 2 else (variance_of_block(of, ratios), ratios.size - 1.0)
+        for of, ratios in zip(pairs, logs, strict=True)
+    ]
     again = repetitions(
         [{(run.arm, run.launch) for run in cell.candidate if run.launch is not None} for cell in cells],
         [_deviations(ratios, control=cell.control) for ratios, cell in zip(logs, cells, strict=True)],
@@ -128,13 +134,6 @@ def _scatters(
     ]
     both = zip(controls, moderate(own), moderate(about_zero), strict=True)
     return [itself if control else other for control, itself, other in both]
-
-
-def _variance(pairs: Pairs, ratios: Array | None) -> tuple[float, float]:
-    """The variance of a cell's log ratios, with its degrees of freedom; two zeros if it is unknown."""
-    if ratios is None or ratios.size < 2:
-        return 0.0, 0.0
-    return variance_of_block(pairs, ratios), ratios.size - 1.0
 
 
 def _deviations(ratios: Array | None, *, control: bool) -> Array:

@@ -221,11 +221,11 @@ def repetitions(starts: Sequence[AbstractSet[Hashable]], deviations: Sequence[Ar
     by block (from 0 of a control). If two cells on the same starts correlate by r, their variances do by r squared.
     """
     groups = connected([set(starts_of_block) for starts_of_block in starts])
-    again = _correlation([[deviations[place] for place in group] for group in groups]) ** 2
+    again = _correlation([[deviations[index] for index in group] for group in groups]) ** 2
     factors = [1.0] * len(starts)
     for group in groups:
-        for place in group:
-            factors[place] = 1 + again * (len(group) - 1)
+        for index in group:
+            factors[index] = 1 + again * (len(group) - 1)
     return factors
 
 

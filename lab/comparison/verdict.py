@@ -48,7 +48,7 @@ class Verdict:
     The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin. A control has
     only the first, adjusted among the table's controls (`control` puts it into words). `interval` is
     the ratio's with the same adjustment, for `claims` comparisons: it excludes 1 where the word is faster or slower and
-    holds 1 where it is open. None without an interval, and of a control.
+    holds 1 where it is inconclusive. None without an interval, and of a control.
     """
 
     word: Word
@@ -72,9 +72,9 @@ def verdicts(
     without an interval, and controls, make no claim, so they do not count in the correction.
     """
     rule = _Rule(math.log1p(margin), 1 - confidence, strict=strict)
-    effects = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
-    claims = [(place, effect) for place, effect in effects if not table[place].control]
-    cells = [table[place] for place, _ in claims]
+    effects = [(index, cell.effect) for index, cell in enumerate(table) if cell.effect and cell.effect.spread]
+    claims = [(index, effect) for index, effect in effects if not table[index].control]
+    cells = [table[index] for index, _ in claims]
     like = like_claims(cells, strict=strict)
     differs, same = (
         rule.adjust(paid_for_looks(p_values, cells, like), cells)
@@ -86,14 +86,14 @@ def verdicts(
         rule.level, len(claims), 0 if strict else calls, two_stages=not strict and _all_looked_at(cells)
     )
     table_verdicts = [_CONTROL if cell.control else UNKNOWN for cell in table]
-    controls = [(place, effect) for place, effect in effects if table[place].control]
-    for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
-        table_verdicts[place] = replace(_CONTROL, p_differs=p)
+    controls = [(index, effect) for index, effect in effects if table[index].control]
+    for (index, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
+        table_verdicts[index] = replace(_CONTROL, p_differs=p)
     every = zip(claims, like, differs, same, intervals, strict=True)
-    for (place, effect), alike, differing, equal, interval in every:
-        needed = partial(_needed, table[place], effect, rule.bound, alpha, alike)
-        judged = rule.judge(table[place], effect, differing, equal, needed)
-        table_verdicts[place] = replace(judged, interval=interval, claims=len(claims))
+    for (index, effect), alike, differing, equal, interval in every:
+        needed = partial(_needed, table[index], effect, rule.bound, alpha, alike)
+        judged = rule.judge(table[index], effect, differing, equal, needed)
+        table_verdicts[index] = replace(judged, interval=interval, claims=len(claims))
     return tuple(table_verdicts)
 
 
@@ -146,7 +146,7 @@ class Judged:
     def alone_sentence(self) -> str:
         """Say so where the cell's own interval excludes 1 and only the correction leaves it open; else empty.
 
-        For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open`.
+        For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is inconclusive`.
         """
         ratio, gain, verdict = self.comparison.ratio, self.comparison.gain, self.verdict
         if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
@@ -157,7 +157,9 @@ class Judged:
         table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
         looks = "paid for its looks after every repeat" if self.comparison.until_decided else ""
         why = " and ".join(part for part in (table, looks) if part)
-        return f"alone {number_format.ratio(ratio.value, ratio.low, ratio.high)} would be {word}; {why} it is open"
+        return (
+            f"alone {number_format.ratio(ratio.value, ratio.low, ratio.high)} would be {word}; {why} it is inconclusive"
+        )
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,10 @@ def scores(kind: str | None, requests: RequestTable) -> Floats:
         return np.where(requests.is_completed, requests.numbers("tests_passed"), np.nan)
     texts, expected = requests.texts("output_text").to_pylist(), requests.texts("expected").to_pylist()
     reasoned = requests.numbers("reasoning_chars")
-    for place in np.flatnonzero(requests.is_completed):
-        begins = 0 if np.isnan(reasoned[place]) else int(reasoned[place])
-        value = score(kind, texts[place][begins:], expected[place])
-        found[place] = np.nan if value is None else value
+    for index in np.flatnonzero(requests.is_completed):
+        begins = 0 if np.isnan(reasoned[index]) else int(reasoned[index])
+        value = score(kind, texts[index][begins:], expected[index])
+        found[index] = np.nan if value is None else value
     return found
 
 

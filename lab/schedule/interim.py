@@ -1,4 +1,4 @@
-"""The interim result of a study until decided: the verdicts of the pages, what is open, and what would decide it."""
+"""The interim result of a study until decided: its verdicts, what is inconclusive, and what would decide it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Interim:
-    """The result so far. `needs`: about how many more blocks would decide an open cell; None: it takes more prompts.
+    """The result so far. `needs`: about how many more blocks would decide an inconclusive cell; None: more prompts.
 
     `failing` cells have no pair of valid runs; `dominated` arms are slower everywhere than the arm they are named with.
     `noise` is the standard deviation of a run's logarithm in the median cell; 0 if no cell has one.
@@ -42,7 +42,7 @@ class Interim:
 
     words: Mapping[Cell, str]
     needs: Mapping[Cell, int | None]
-    likely: Mapping[Cell, float]  # that there is an effect, of each open cell
+    likely: Mapping[Cell, float]  # that there is an effect, of each inconclusive cell
     chances: Mapping[Cell, Array]  # that 1, 2 ... more blocks would show it then
     noise: float
     failing: frozenset[Cell]
@@ -54,7 +54,7 @@ class Interim:
 
     @property
     def waiting(self) -> list[Cell]:
-        """The open cells that are still of interest, the nearest to a verdict first."""
+        """The inconclusive cells of interest, the nearest to a verdict first."""
         waiting = [cell for cell in self.needs if cell not in self.failing and cell.arm not in self.dominated]
         return sorted(waiting, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
 
@@ -166,7 +166,7 @@ def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
 
 
 def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[str, str]:
-    """The arms with open cells that another candidate certainly beats in each of its cells, and by which one."""
+    """Return the inconclusive arms that another candidate certainly beats in each of their cells, and by which one."""
     beaten_by: dict[str, str] = {}
     everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
     for other in arms:

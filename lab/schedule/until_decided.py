@@ -1,9 +1,9 @@
 """The schedule of a study that measures until its cells are decided, or its budget is spent.
 
-Measured is in blocks: a repeat of every open cell (or as many repeats as share an engine start). After each block, from
-the second on, the verdicts are looked at: by the functions that the pages use, and paid for (`lab.comparison.looks`).
-What is decided stops; so does an arm that another one beats everywhere. What is left goes to the cells that have the
-best chance of a verdict for their time.
+It measures in blocks: a repeat of every inconclusive cell (or as many repeats as share an engine start). After each
+block, from the second on, the verdicts are looked at: by the functions that the pages use, and paid for
+(`lab.comparison.looks`). What is decided stops; so does an arm that another one beats everywhere. What is left goes to
+the cells that have the best chance of a verdict for their time.
 
 Where several slots share the study, a slot that falls free gets the next block by what is known then. A cell is in it
 only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
@@ -39,7 +39,7 @@ _NO_TIME_S = 1e-9
 
 
 class UntilDecided:
-    """Blocks of the open cells and of the baseline beside them, until one of the reasons to end."""
+    """Blocks of the inconclusive cells and of the baseline beside them, until one of the reasons to end."""
 
     def __init__(self, study: Study) -> None:
         self._blocks = _Blocks(study)
@@ -287,7 +287,7 @@ def _sentence(result: Interim, why: str) -> str:
 
 
 def _hopeless(result: Interim, prices: _Prices) -> str:
-    """What it would take to decide the nearest of the open cells."""
+    """What it would take to decide the nearest inconclusive cell."""
     nearest = result.waiting[0]
     need = result.needs[nearest]
     name = f"{nearest.arm!r} at {nearest.workload}, {nearest.load}"

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from lab.study import Arm, Load, Study, Trial, Tune, Workload
+from lab.study import Arm, Load, Study, Trial, Workload
 from lab.study.study import MOST_TRIALS
 from lab.study.trial import arrivals_seed, trial_load
 from lab.study.tune import drafts
@@ -60,22 +60,23 @@ def plan(study: Study) -> tuple[Launch, ...]:
     measured on all arms, A B, the next B A, so that whatever slows the machine for half a minute slows all of them. An
     arm whose draft remembers answers is started for each cell and repeat.
     """
-    if study.tune is not None:
-        return _about_a_tuning(study, study.tune)
+    if study.tune is not None:  # what it measures depends on what it finds: about every setting twice
+        settings = [draft.with_tokens(k) for draft in drafts(study.arms, study.tune) for k in study.tune.drafted_tokens]
+        blocks = [(arm, repeat) for repeat in range(2) for arm in (study.baseline, *settings)]
+        return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, (repeat,))) for arm, repeat in blocks))
     repeats_each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     shares = [
         tuple(range(study.repeats))[first : first + repeats_each] for first in range(0, study.repeats, repeats_each)
     ]
     if study.order == "side_by_side":
-        return with_fresh_starts(
-            study, (Launch(0, study.arms, cell_by_cell(_all_runs(study, share))) for share in shares)
-        )
-    blocks = [
+        every = ([run for arm in study.arms for run in _runs(study, arm, share)] for share in shares)
+        return with_fresh_starts(study, (Launch(0, study.arms, cell_by_cell(runs)) for runs in every))
+    alternating = [
         (arm, share)
-        for place, share in enumerate(shares)
-        for arm in (study.arms if place % 2 == 0 else reversed(study.arms))
+        for block, share in enumerate(shares)
+        for arm in (study.arms if block % 2 == 0 else reversed(study.arms))
     ]
-    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, block)) for arm, block in blocks))
+    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, share)) for arm, share in alternating))
 
 
 def blocks(study: Study) -> tuple[tuple[Launch, ...], ...]:
@@ -111,13 +112,6 @@ def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> in
     return max(repeats_per_launch, at_least)
 
 
-def _about_a_tuning(study: Study, tune: Tune) -> tuple[Launch, ...]:
-    """About as much as a tuning measures, which depends on what it finds: every setting twice."""
-    arms = (study.baseline, *(draft.with_tokens(k) for draft in drafts(study.arms, tune) for k in tune.drafted_tokens))
-    blocks = [(arm, repeat) for repeat in range(2) for arm in arms]
-    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, (repeat,))) for arm, repeat in blocks))
-
-
 def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
     """The arms whose engines these launches start, once for each start."""
     by_index = {launch.index: launch for launch in reversed(list(launches))}
@@ -137,10 +131,6 @@ def cell_by_cell(runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
         for runs_of_arm in (arms.values() if number % 2 == 0 else reversed(arms.values()))
         for run in runs_of_arm
     )
-
-
-def _all_runs(study: Study, repeats: tuple[int, ...]) -> Iterable[PlannedRun]:
-    return (run for arm in study.arms for run in _runs(study, arm, repeats))
 
 
 def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:

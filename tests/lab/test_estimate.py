@@ -62,7 +62,7 @@ def test_the_same_cell_is_answered_by_what_it_took() -> None:
     assert History([PAST, past(run_s=10.0), past(run_s=90.0)]).run_s(first_run()) == 10.0
 
 
-def test_another_length_on_the_same_arm_and_concurrency_is_answered_by_its_pace() -> None:
+def test_another_length_on_the_same_arm_has_its_pace() -> None:
     longer = first_run(workloads=[{"dataset": "story", "output_tokens": 64}])
     assert History([PAST]).run_s(longer) == pytest.approx(4 * 8.0)
 
@@ -79,7 +79,7 @@ def test_runs_that_waited_for_arrivals_say_nothing_of_the_pace() -> None:
     assert History([past(closed_loop=False)]).run_s(longer) is None
 
 
-def test_a_run_ended_by_its_duration_has_the_pace_of_what_was_sent() -> None:
+def test_a_run_ended_early_has_the_pace_of_what_was_sent() -> None:
     cut = past(num_prompts=1000, requests=2, pattern="other")
     assert History([cut]).run_s(first_run()) == pytest.approx(2 * 8.0)
 
@@ -96,7 +96,7 @@ def test_a_session_is_answered_by_sessions_and_its_turns_are_requests() -> None:
     assert estimate(launches, History(), length_of=lambda _: LENGTH).requests == 2 * 4 * 3
 
 
-def test_an_engine_start_is_that_of_the_arm_or_else_of_the_engine() -> None:
+def test_an_engine_start_is_the_arms_or_else_the_engines() -> None:
     plain, drafted = (launch.arms[0] for launch in plan(study()))
     history = History([PAST])
     assert (history.start_s(plain), history.start_s(drafted)) == (20.0, 20.0)
@@ -161,7 +161,7 @@ def test_a_session_takes_its_stream_for_all_of_its_turns_and_waits() -> None:
     assert paced_s(run, 0.1) == pytest.approx(3 * (ASSUMED_TURNS * 6.4 + (ASSUMED_TURNS - 1) * 2.0))
 
 
-def test_a_run_is_assumed_to_warm_up_and_to_lose_by_each_further_stream() -> None:
+def test_an_assumed_run_warms_up_and_slows_with_each_stream() -> None:
     alone = run_of(Load(max_concurrency=1, num_prompts=4))
     assert WITHOUT_GPU.run_s(alone) == pytest.approx(10 * 0.025 + 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
     many = run_of(Load(max_concurrency=6, num_prompts=6), input_tokens=1000, output_tokens=8, dataset="random")

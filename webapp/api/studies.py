@@ -12,7 +12,7 @@ from jobs import policy, queue
 from jobs.forecast import repeat_seconds
 from jobs.plan_document import plan_document
 from jobs.table import MAX_PRIORITY
-from lab.advice import advise as recommend
+from lab.advice.advise import advise as recommend
 from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_dict, study_from_toml

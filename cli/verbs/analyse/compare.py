@@ -36,7 +36,7 @@ from warehouse.queries.comparing.paired_runs import ArmRuns
 from warehouse.queries.comparing.quality import qualities, sentences_of
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 
-_SLOWER, _UNDECIDED = 1, 3
+_SLOWER, _INCONCLUSIVE = 1, 3
 _THROUGHPUT = "output_tok_per_s"
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}
 
@@ -65,7 +65,7 @@ Strict = Annotated[
 Limit = Annotated[
     str | None,
     typer.Option(
-        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if that is undecided. Is strict."
+        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if inconclusive. Is strict."
     ),
 ]
 
@@ -140,7 +140,7 @@ def _group_row(group: Group) -> tuple[object, ...]:
 def exit_status(comparison: StudyComparison, limit: float) -> int:
     """1 if an arm is certainly slower than the limit, 0 if certainly none is; else 3."""
     answer = gate([pair.comparison for pair in comparison.pairs], limit)
-    return {"slower": _SLOWER, "not slower": 0, "undecided": _UNDECIDED}[answer]
+    return {"slower": _SLOWER, "not slower": 0, "inconclusive": _INCONCLUSIVE}[answer]
 
 
 def refuse_empty_baseline(comparison: StudyComparison) -> None:

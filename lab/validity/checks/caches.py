@@ -1,4 +1,4 @@
-"""Whether answers were computed: the server's prefix cache, and gateways that cache answers."""
+"""Checks that answers were computed, not read from a prefix cache or from a gateway that caches answers."""
 
 from __future__ import annotations
 

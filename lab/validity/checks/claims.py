@@ -1,4 +1,4 @@
-"""Claims made from a study: that speculation changes no output, and what a token costs."""
+"""Checks of what a study claims: that speculation changes no output, and what a token costs."""
 
 from __future__ import annotations
 

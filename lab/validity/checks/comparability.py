@@ -1,4 +1,4 @@
-"""Whether the arms of a study are comparable: differences between a run and its baseline besides speculation.
+"""Checks that the arms of a study differ from their baseline in speculation alone.
 
 What is unknown for one of the two runs is not compared.
 """

@@ -1,4 +1,4 @@
-"""Whether tokens were counted correctly: usage against counters, chunks against tokens, parts against sums."""
+"""Checks that tokens were counted correctly: usage against counters, chunks against tokens, parts against sums."""
 
 from __future__ import annotations
 

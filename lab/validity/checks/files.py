@@ -1,4 +1,4 @@
-"""Whether a file of another tool is consistent."""
+"""Checks that a file of another tool is consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the engine ran as intended: sampling, capture sizes, and what else speculation changed."""
+"""Checks that the engine ran as intended: sampling, capture sizes, and what else speculation changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only several runs together show: copies, single points, forced beside real acceptance, order."""
+"""Checks of what only several runs show together: copies, single points, forced beside real acceptance, order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether prompts and outputs are representative: random tokens, categories, loops, truncation."""
+"""Checks that prompts and outputs are representative: random tokens, categories, loops, truncation."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ def test_what_only_the_correction_leaves_open_is_said_in_these_words() -> None:
     compared = Comparison("higher", 3, None, Interval(1.42, 1.01, 1.99), None, None, "3 repeats")
     wider = Verdict("not enough data", 0.2, 1.0, 1, Interval(1.42, 0.8, 2.5), claims=12)
     assert Judged(compared, wider).alone_sentence == (
-        "alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open"
+        "alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is inconclusive"
     )
     looked = replace(compared, better="lower", until_decided=True)
     assert Judged(looked, replace(wider, claims=1)).alone_sentence == (
-        "alone 1.42× [1.01, 1.99] would be slower; paid for its looks after every repeat it is open"
+        "alone 1.42× [1.01, 1.99] would be slower; paid for its looks after every repeat it is inconclusive"
     )
     assert Judged(compared, replace(wider, word="faster")).alone_sentence == ""
     assert Judged(replace(compared, ratio=Interval(1.42, 0.9, 1.99)), wider).alone_sentence == ""

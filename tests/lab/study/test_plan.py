@@ -24,7 +24,7 @@ def test_every_cell_is_run_once_per_repeat(planned: Study) -> None:
     assert len(runs) == len(keys) == cells * planned.repeats
 
 
-def test_side_by_side_all_arms_share_a_launch_for_two_repeats_and_take_turns_in_each_cell() -> None:
+def test_side_by_side_all_arms_share_a_launch_for_two_repeats() -> None:
     planned = study(repeats=3, order="side_by_side")
     first, second = plan(planned)
     assert [launch.arms for launch in (first, second)] == [planned.arms] * 2
@@ -51,7 +51,7 @@ def test_a_launch_that_continues_starts_no_engine() -> None:
 
 
 @given(studies)
-def test_an_engine_starts_once_per_arm_and_repeat_or_once_per_arm_where_that_is_asked(planned: Study) -> None:
+def test_an_engine_starts_once_per_arm_and_repeat_or_per_arm(planned: Study) -> None:
     launches = plan(planned)
     blocks = math.ceil(planned.repeats / min(2, math.ceil(planned.repeats / 2)))
     times = {"interleaved": planned.repeats, "fewest_launches": 1, "side_by_side": blocks}
@@ -90,7 +90,7 @@ def test_a_runs_key_is_the_same_everywhere() -> None:
     assert plan(study())[0].runs[0].key("job") == "ed88f10a022ed0fd"
 
 
-def test_a_plan_of_a_tuning_has_every_setting_twice_without_what_is_only_measured_at_its_end() -> None:
+def test_a_plan_of_a_tuning_has_every_setting_twice() -> None:
     arms = [{"name": "no draft"}, *({"name": name, "speculation": DRAFT} for name in ("draft k=3", "beside"))]
     planned = plan(study(arms=arms, tune={"drafted_tokens": [1, 4], "beside": ["beside"]}))
     names = ["no draft", "draft k=1", "draft k=4"]
@@ -98,7 +98,7 @@ def test_a_plan_of_a_tuning_has_every_setting_twice_without_what_is_only_measure
     assert [{run.repeat for run in launch.runs} for launch in planned] == [{0}] * 3 + [{1}] * 3
 
 
-def test_each_trial_of_a_search_has_a_name_a_load_and_arrivals_of_its_own() -> None:
+def test_each_trial_of_a_search_has_its_own_name_and_arrivals() -> None:
     search = {"find": "rate", "max_concurrency": 64, "num_prompts": 100, "find_from": 3.0, "label": "search"}
     (launch, *_) = plan(study(loads=[search], seed=5, repeats=2, slo={"ttft_ms": 100.0}))
     assert [run.load.request_rate_rps for run in launch.runs[:3]] == [3.0, 6.0, 12.0]
@@ -144,7 +144,7 @@ def test_side_by_side_all_arms_start_anew_with_one_whose_draft_remembers() -> No
     assert [run.arm.name for run in launches[-2].runs] == ["suffix", "no draft"]
 
 
-def test_what_remembers_is_a_matter_of_the_draft_and_the_study_has_the_last_word() -> None:
+def test_fresh_starts_follow_the_draft_unless_the_study_says_otherwise() -> None:
     def starts(fresh_starts: str = "as_declared", **speculation: Any) -> list[bool]:
         arm = SUFFIX | {"speculation": {"method": "suffix", "num_speculative_tokens": 8} | speculation}
         of = study(arms=[{"name": "no draft"}, arm], fresh_starts=fresh_starts)
@@ -169,7 +169,7 @@ def test_a_block_has_the_repeats_that_all_arms_have_on_one_start(order: str, eac
     assert all(names == arms[0] and len(names) == 2 for names in arms)
 
 
-def test_fewest_launches_are_one_block_and_steps_of_a_tuning_cannot_be_shared() -> None:
+def test_fewest_launches_are_one_block_and_tunings_cannot_be_shared() -> None:
     assert len(blocks(study(repeats=4, order="fewest_launches"))) == 1
     assert study(spread=True, repeats="until decided", budget="10 min").spread
     with pytest.raises(StudyError, match="each step of a tuning follows from the one before it: remove spread"):

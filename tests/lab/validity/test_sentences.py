@@ -197,5 +197,5 @@ def test_a_sentence_is_whole(check: str, sentence: str, run: Callable[[], Measur
         "Using default chat sampling params from model: {'top_k': 20, 'min_p': 0.1, 'seed': 7, 'max_new_tokens': 5}",
     ],
 )
-def test_sampling_parameters_that_cannot_be_read_or_do_not_count_are_no_finding(line: str) -> None:
+def test_unreadable_or_irrelevant_sampling_parameters_are_no_finding(line: str) -> None:
     assert answer("sampling_overridden", logged(line)) is None

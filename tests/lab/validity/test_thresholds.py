@@ -564,7 +564,7 @@ def test_output_that_is_a_twentieth_too_short_is_still_a_warning() -> None:
     )
 
 
-def test_a_workload_of_random_tokens_is_noted_by_its_name_or_its_category() -> None:
+def test_random_tokens_are_noted_by_dataset_or_category() -> None:
     for dataset in ("random", "prefix_repetition", "burstgpt", "burstgpt_sample", "random_s"):
         assert severity_of(answer("synthetic_prompts", plain().with_run(workload=Workload(dataset=dataset)))) == "note"
     assert severity_of(answer("synthetic_prompts", few(2).with_requests(first=1, category="synthetic"))) == "note"
@@ -585,7 +585,7 @@ def test_a_check_of_the_gpu_lacks_nothing_on_a_machine_without_one(check: str) -
     assert str(severity_of(answer(check, elsewhere))).startswith("skipped")
 
 
-def test_every_check_that_needs_what_was_not_recorded_says_so_and_says_nothing_else() -> None:
+def test_checks_of_what_was_not_recorded_are_skipped() -> None:
     everything = replace(plain(), unrecorded=frozenset(name for check in CHECKS for name in check.looks_at))
     verdict = everything.judged()
     assert {skip.check for skip in verdict.skipped} == {check.name for check in CHECKS}
@@ -593,7 +593,7 @@ def test_every_check_that_needs_what_was_not_recorded_says_so_and_says_nothing_e
     assert verdict.findings == ()
 
 
-def test_what_was_not_recorded_hides_its_parts_and_what_it_is_part_of() -> None:
+def test_what_was_not_recorded_hides_its_parts_and_wholes() -> None:
     for hidden in ("load", "load.max_concurrency"):
         skipped = {skip.check for skip in replace(plain(), unrecorded=frozenset({hidden})).judged().skipped}
         assert {"slow_first_requests", "long_tail"} <= skipped

@@ -73,11 +73,11 @@ def by_group(
     """
     rows = _rows(con, study, grain, metric)
     name = _baseline(rows, baseline)
-    places = _places(rows, ("workload", "concurrency", "turn", "context_tokens"))
-    compared = _compared(places, name)
+    groups = _grouped(rows, ("workload", "concurrency", "turn", "context_tokens"))
+    compared = _compared(groups, name)
     return [
-        _group(arm, arm_rows, compared.get((place, arm)))
-        for place, arms in places.items()
+        _group(arm, arm_rows, compared.get((key, arm)))
+        for key, arms in groups.items()
         for arm, arm_rows in arms.items()
     ]
 
@@ -88,27 +88,27 @@ def _rows(con: duckdb.DuckDBPyConnection, study: str, grain: str, metric: str) -
     return dicts(con, _ROWS.format(metric=metric), [jobs_of(con, study), grain])
 
 
-Place = tuple[Hashable, ...]
-#: By place and arm the rows of its runs.
-_Places = Mapping[Place, Mapping[str, list[Row]]]
+GroupKey = tuple[Hashable, ...]
+#: By key and arm the rows of its runs.
+_Rows = Mapping[GroupKey, Mapping[str, list[Row]]]
 
 
-def _places(rows: Sequence[Row], keys: Sequence[str]) -> dict[Place, dict[str, list[Row]]]:
-    places: dict[Place, dict[str, list[Row]]] = {}
+def _grouped(rows: Sequence[Row], keys: Sequence[str]) -> dict[GroupKey, dict[str, list[Row]]]:
+    groups: dict[GroupKey, dict[str, list[Row]]] = {}
     for row in rows:
-        places.setdefault(tuple(row[key] for key in keys), {}).setdefault(row["arm"], []).append(row)
-    return places
+        groups.setdefault(tuple(row[key] for key in keys), {}).setdefault(row["arm"], []).append(row)
+    return groups
 
 
 def _baseline(rows: Sequence[Row], requested: str | None) -> str | None:
     return requested or next((str(row["arm"]) for row in rows if row["is_baseline"]), None)
 
 
-def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], Judged]:
-    """Return each comparison with a ratio, by place and candidate; the verdicts are corrected for all of them."""
+def _compared(groups: _Rows, baseline: str | None) -> dict[tuple[GroupKey, str], Judged]:
+    """Return each comparison with a ratio, by key and candidate; the verdicts are corrected for all of them."""
     both = [
-        (place, arm, arms[baseline], rows)
-        for place, arms in places.items()
+        (key, arm, arms[baseline], rows)
+        for key, arms in groups.items()
         for arm, rows in arms.items()
         if baseline is not None and baseline in arms and arm != baseline
     ]
@@ -117,7 +117,7 @@ def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], 
     ]
     judged = map(Judged, comparisons := compare_cells(cells, "lower"), verdicts(comparisons))
     pairs = zip(both, judged, strict=True)
-    return {(place, arm): cell for (place, arm, _, _), cell in pairs if cell.ratio is not None}
+    return {(key, arm): cell for (key, arm, _, _), cell in pairs if cell.ratio is not None}
 
 
 def _samples(rows: Sequence[Row]) -> list[RunSample]:
@@ -161,14 +161,14 @@ def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None
     """
     rows = _rows(con, study, "context", "tpot_mean_ms")
     name = _baseline(rows, baseline)
-    places = _places(rows, ("concurrency", "context_tokens"))
+    groups = _grouped(rows, ("concurrency", "context_tokens"))
     cells: dict[str, list[SurfaceCell]] = {}
     drafted = {str(row["arm"]): row["num_speculative_tokens"] for row in rows}
-    for (place, arm), compared in _compared(places, name).items():
+    for (key, arm), compared in _compared(groups, name).items():
         if (gain := compared.gain) is None:
             continue
-        concurrency, context = (int(str(part)) for part in place)
-        arm_rows = places[place][arm]
+        concurrency, context = (int(str(part)) for part in key)
+        arm_rows = groups[key][arm]
         length = _length(arm_rows)
         requests = sum(row["requests"] for row in arm_rows)
         cells.setdefault(arm, []).append(

@@ -57,7 +57,9 @@ def _judged(
 ) -> ArmQuality:
     base = [run.run_id for pair in pairs for run in pair.baseline.runs]
     tried = [run.run_id for pair in pairs for run in pair.candidate.runs]
-    ours, theirs = (_scores(con, runs) for runs in (base, tried))
+    ours, theirs = (
+        dict(con.execute(_SCORES.format(records=records_of(con, runs)), [runs]).fetchall()) for runs in (base, tried)
+    )
     return ArmQuality(arm, workload, quality(ours, theirs, margin), _distribution(con, base, tried))
 
 
@@ -65,14 +67,10 @@ def _distribution(con: duckdb.DuckDBPyConnection, base: Sequence[str], tried: Se
     """Of the first run of each: other repeats draw with the same seeds, so they are no more samples."""
     if not base or not tried:
         return None
-    ours, theirs = (_completions(con, runs[0]) for runs in (base, tried))
-    same = ours is not None and theirs is not None and ours[0] == theirs[0]
-    return difference(ours[1], theirs[1]) if same and ours is not None and theirs is not None else None
-
-
-def _scores(con: duckdb.DuckDBPyConnection, runs: list[str]) -> dict[str, float]:
-    return dict(con.execute(_SCORES.format(records=records_of(con, runs)), [runs]).fetchall())
-
-
-def _completions(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[str, list[str]] | None:
-    return con.execute(_COMPLETIONS.format(records=records_of(con, [run_id])), [run_id, LEAST]).fetchone()
+    ours, theirs = (
+        con.execute(_COMPLETIONS.format(records=records_of(con, runs[:1])), [runs[0], LEAST]).fetchone()
+        for runs in (base, tried)
+    )
+    if ours is None or theirs is None or ours[0] != theirs[0]:  # of other prompts
+        return None
+    return difference(ours[1], theirs[1])

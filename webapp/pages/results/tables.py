@@ -140,8 +140,8 @@ def break_even_card(comparison: StudyComparison) -> Card:
     if even is None:
         return Card(label, "–", f"{where}: several loads have the same concurrency")
     words = breakeven.sentence(even)
-    if words.startswith("open"):
-        return Card(label, "open", f"{where}: {words.removeprefix('open: ')}")
+    if words.startswith("inconclusive"):
+        return Card(label, "inconclusive", f"{where}: {words.removeprefix('inconclusive: ')}")
     return Card(label, words.partition(" (")[0], where)
 
 
