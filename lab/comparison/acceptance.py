@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from lab.comparison.effect import Interval
+from lab.comparison.effect import CONFIDENCE, Interval
 
 #: The false-alarm rate of three standard deviations on a control chart.
 FALSE_ALARMS = 2 * float(special.ndtr(-3))
@@ -114,9 +114,7 @@ class RankCorrelation:
     requests: int
 
 
-def against_latency(
-    acceptance: Sequence[float], latency_ms: Sequence[float], confidence: float = 0.95
-) -> RankCorrelation | None:
+def against_latency(acceptance: Sequence[float], latency_ms: Sequence[float]) -> RankCorrelation | None:
     """Correlate two lists of requests in the same order. None for fewer than 10, or if one side is constant."""
     if len(acceptance) < 10 or min(np.ptp(acceptance), np.ptp(latency_ms)) == 0:
         return None
@@ -124,15 +122,15 @@ def against_latency(
 
     correlation = stats.spearmanr(acceptance, latency_ms)
     rho, count = float(correlation.statistic), len(acceptance)
-    return RankCorrelation(_fisher(rho, count, confidence), float(correlation.pvalue), count)
+    return RankCorrelation(_fisher(rho, count), float(correlation.pvalue), count)
 
 
-def _fisher(rho: float, count: int, confidence: float) -> Interval:
+def _fisher(rho: float, count: int) -> Interval:
     """Fisher's transform with the error of Bonett & Wright 2000, doi:10.1007/BF02294183."""
     if abs(rho) >= 1:
         return Interval(rho, rho, rho)
     error = math.sqrt((1 + rho**2 / 2) / (count - 3))
-    reach = float(special.ndtri((1 + confidence) / 2)) * error
+    reach = float(special.ndtri((1 + CONFIDENCE) / 2)) * error
     return Interval(rho, math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach))
 
 
@@ -203,7 +201,7 @@ class MatrixCell:
     rounds: int
 
 
-def length_over_prompts(drafts: Sequence[int], accepted: Sequence[int], confidence: float = 0.95) -> Interval | None:
+def length_over_prompts(drafts: Sequence[int], accepted: Sequence[int]) -> Interval | None:
     """Return 1 + accepted / drafts of all prompts together with its interval; None without a round."""
     rounds, tokens = np.asarray(drafts, dtype=np.float64), np.asarray(accepted, dtype=np.float64)
     if not rounds.sum():
@@ -213,5 +211,5 @@ def length_over_prompts(drafts: Sequence[int], accepted: Sequence[int], confiden
     if count < 2:
         return Interval(1 + rate, None, None)
     variance = count / (count - 1) * float(((tokens - rate * rounds) ** 2).sum()) / float(rounds.sum()) ** 2
-    reach = float(special.stdtrit(count - 1, 0.5 + confidence / 2)) * math.sqrt(variance)
+    reach = float(special.stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * math.sqrt(variance)
     return Interval(1 + rate, max(1.0, 1 + rate - reach), 1 + rate + reach)

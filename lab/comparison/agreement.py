@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from lab.comparison.effect import Interval
+from lab.comparison.effect import CONFIDENCE, Interval
 from lab.repetition import degenerate
 
 
@@ -64,16 +64,14 @@ class Agreement:
         return sum(pair.same for pair in self.pairs)
 
 
-def agreement(
-    baseline: Mapping[str, Output], candidate: Mapping[str, Output], confidence: float = 0.95, *, greedy: bool = True
-) -> Agreement:
+def agreement(baseline: Mapping[str, Output], candidate: Mapping[str, Output], *, greedy: bool = True) -> Agreement:
     """Compare outputs by prompt_id; callers leave out failed requests. Sampled outputs differ by chance: no pairs."""
     common = [prompt for prompt in baseline if prompt in candidate] if greedy else []
     pairs = tuple(_pair(prompt, baseline[prompt], candidate[prompt]) for prompt in common)
     tokens = [pair.first_differing_token for pair in pairs if not pair.same]
     return Agreement(
         pairs,
-        share(sum(pair.same for pair in pairs), len(pairs), confidence),
+        share(sum(pair.same for pair in pairs), len(pairs)),
         _median(pair.first_differing_character for pair in pairs),
         None if None in tokens else _median(tokens),
         _median(pair.estimated_first_differing_token for pair in pairs),
@@ -83,11 +81,11 @@ def agreement(
     )
 
 
-def share(count: int, of: int, confidence: float = 0.95) -> Interval | None:
+def share(count: int, of: int) -> Interval | None:
     """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0."""
     if not of:
         return None
-    share, z = count / of, float(special.ndtri(0.5 + 0.5 * confidence))
+    share, z = count / of, float(special.ndtri(0.5 + 0.5 * CONFIDENCE))
     whole = 2 * (of + z**2)
     centre, reach = (2 * of * share + z**2) / whole, z / whole * math.sqrt(4 * of * share * (1 - share) + z**2)
     return Interval(share, centre - reach if count else 0.0, centre + reach if count < of else 1.0)

@@ -15,8 +15,6 @@ from lab.comparison.moderation import Scatter, moderated, repetitions
 from lab.comparison.samples import Array, Pairs, RunSample, pair
 from lab.metrics.definition import Better
 
-CONFIDENCE = 0.95
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -65,25 +63,8 @@ class CellRuns:
     concurrency: float | None = None
 
 
-def compare(
-    baseline: Sequence[RunSample],
-    candidate: Sequence[RunSample],
-    better: Better,
-    *,
-    influence: Influence = mean,
-    history: Sequence[Sequence[float]] = (),
-    confidence: float = CONFIDENCE,
-) -> Comparison:
-    """Compare two arms in a single cell, as `compare_cells` does."""
-    return compare_cells([CellRuns(baseline, candidate, influence)], better, history=history, confidence=confidence)[0]
-
-
 def compare_cells(
-    cells: Sequence[CellRuns],
-    better: Better,
-    *,
-    history: Sequence[Sequence[float]] = (),
-    confidence: float = CONFIDENCE,
+    cells: Sequence[CellRuns], better: Better, *, history: Sequence[Sequence[float]] = ()
 ) -> list[Comparison]:
     """Compare both arms in each cell; the cells' variances moderate each other (`lab.comparison.moderation`).
 
@@ -95,7 +76,7 @@ def compare_cells(
     pairs = [pair(cell.baseline, cell.candidate) for cell in cells]
     scatters = _scatters(cells, pairs, history)
     return [
-        _comparison(pairs_of_cell, better, cell, scatter, confidence)
+        _comparison(pairs_of_cell, better, cell, scatter)
         for cell, pairs_of_cell, scatter in zip(cells, pairs, scatters, strict=True)
     ]
 
@@ -142,11 +123,11 @@ def _deviations(ratios: Array | None, *, control: bool) -> Array:
     return ratios if control else ratios - ratios.mean()
 
 
-def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None, confidence: float) -> Comparison:
+def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None) -> Comparison:
     influence, looked = cell.influence, any(run.until_decided for run in (*cell.baseline, *cell.candidate))
     effect = log_ratio(pairs, influence, scatter)
-    ratio = None if effect is None else exponential(effect.interval(confidence))
-    changed = _difference(difference(pairs, influence, scatter), pairs, ratio, confidence)
+    ratio = None if effect is None else exponential(effect.interval())
+    changed = _difference(difference(pairs, influence, scatter), pairs, ratio)
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
     basis = _basis(pairs, prompts, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
     repeats = sum(map(len, pairs.blocks))
@@ -165,10 +146,10 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
     )
 
 
-def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:
+def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None) -> Interval | None:
     """The difference; for a single block its bounds follow from those of the ratio and the measured baseline."""
     if effect is None or effect.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
-        return None if effect is None else effect.interval(confidence)
+        return None if effect is None else effect.interval()
     base = float(pairs.baseline.mean())
     return Interval(effect.value, base * (ratio.low - 1), base * (ratio.high - 1))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.comparison.compare import CONFIDENCE, CellRuns, Comparison, compare_cells
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
-from lab.comparison.verdict import MARGIN, Judged, verdicts
+from lab.comparison.verdict import Judged, verdicts
 from lab.metrics.definition import Better
 
 Arms = tuple[Sequence[RunSample], Sequence[RunSample]]  # baseline, candidate
@@ -31,18 +31,14 @@ class RatioTable:
 
 
 def ratio_tables(
-    tables: Mapping[str, Mapping[tuple[str, str], Comparison]],
-    margin: float = MARGIN,
-    confidence: float = CONFIDENCE,
-    *,
-    strict: bool = False,
+    tables: Mapping[str, Mapping[tuple[str, str], Comparison]], *, strict: bool = False
 ) -> dict[str, RatioTable]:
     """Build tables that are read together: their verdicts are corrected for the cells of all of them.
 
     Rows and columns keep the order in which they first appear.
     """
     every = [(name, key) for name, cells in tables.items() for key in cells]
-    judged_cells = verdicts([tables[name][key] for name, key in every], margin, confidence, strict=strict)
+    judged_cells = verdicts([tables[name][key] for name, key in every], strict=strict)
     judged = dict(zip(every, judged_cells, strict=True))
     return {
         name: _table({key: Judged(comparison, judged[name, key]) for key, comparison in cells.items()})
@@ -69,9 +65,7 @@ def gmean(comparisons: Sequence[Comparison]) -> float | None:
     return float(np.exp(np.mean(np.log(values)))) if values and len(values) == len(ratios) else None
 
 
-def sweep(
-    cells: Sequence[Arms], better: Better, confidence: float = CONFIDENCE, *, control: bool = False
-) -> Comparison:
+def sweep(cells: Sequence[Arms], better: Better, *, control: bool = False) -> Comparison:
     """Compare a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
 
     What the runs of one engine start have in common is part of the scatter of the blocks, so cells need not be
@@ -80,7 +74,7 @@ def sweep(
     """
     baseline = _one_per_block([runs for runs, _ in cells])
     candidate = _one_per_block([runs for _, runs in cells])
-    return compare_cells([CellRuns(baseline, candidate, control=control)], better, confidence=confidence)[0]
+    return compare_cells([CellRuns(baseline, candidate, control=control)], better)[0]
 
 
 def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:

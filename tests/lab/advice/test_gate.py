@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from lab.advice.gate import gate
-from lab.comparison.compare import Comparison, compare
+from lab.comparison.compare import Comparison
 from lab.comparison.effect import Effect, Interval
 from lab.comparison.samples import RunSample
 from lab.comparison.spread import Spread, student
 from lab.metrics.definition import Better
+from tests.lab.comparison.one_cell import compare
 
 
 def cell(log_ratio: float, error: float, better: Better = "higher", df: float = 20.0) -> Comparison:

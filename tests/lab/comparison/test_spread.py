@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from lab.comparison import influence, spread
-from lab.comparison.compare import compare
 from lab.comparison.effect import request_variance
 from lab.comparison.samples import Array, Requests, RunSample, pair
 from lab.comparison.spread import Spread
+from tests.lab.comparison.one_cell import compare
 
 
 def test_the_interval_at_a_p_value_just_reaches_the_distance() -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lab.comparison.compare import Comparison, compare
+from lab.comparison.compare import Comparison
 from lab.comparison.samples import RunSample
 from lab.comparison.tables import Arms, gmean, ratio_tables, sweep
 from lab.comparison.verdict import verdicts
+from tests.lab.comparison.one_cell import compare
 
 
 def arms(baseline: list[float], candidate: list[float]) -> Arms:

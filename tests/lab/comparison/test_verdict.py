@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lab.comparison import influence
-from lab.comparison.compare import Comparison, compare
+from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
 from lab.comparison.influence import follows
 from lab.comparison.samples import Requests, RunSample, pair
 from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, two_stages, verdicts
 from lab.metrics.definition import Better
+from tests.lab.comparison.one_cell import compare
 from tests.lab.comparison.simulations.experiments import World, requests
 
 

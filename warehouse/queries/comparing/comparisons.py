@@ -13,7 +13,7 @@ from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.influence import follows, mean
-from lab.comparison.verdict import MARGIN, Control, Judged, control, verdicts
+from lab.comparison.verdict import Control, Judged, control, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITIES, CAPACITY, SHORT_NAMES, better
 from warehouse.queries.comparing import capacities, paired_runs
@@ -54,7 +54,6 @@ def compare_study(
     metric: str = "output_tok_per_s",
     *,
     baseline: str | None = None,
-    margin: float = MARGIN,
     price_usd_per_hour: float | None = None,
     strict: bool = False,
 ) -> StudyComparison:
@@ -78,7 +77,7 @@ def compare_study(
     comparisons = compare_cells(
         [_cell(reference, candidate, metric) for reference, candidate in both], better(metric), history=history
     )
-    judged = verdicts(comparisons, margin, strict=strict)
+    judged = verdicts(comparisons, strict=strict)
     pairs = [
         Pair(comparison, verdict, candidate.cell, reference, candidate)
         for (reference, candidate), comparison, verdict in zip(both, comparisons, judged, strict=True)

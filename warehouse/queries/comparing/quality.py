@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.quality.distribution import LEAST, Difference, difference
-from lab.quality.non_inferiority import MARGIN, Quality, quality
+from lab.quality.non_inferiority import Quality, quality
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from warehouse.queries.rows import records_of
 
@@ -36,10 +36,10 @@ class ArmQuality:
     distribution: Difference | None
 
 
-def qualities(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, margin: float = MARGIN) -> list[ArmQuality]:
+def qualities(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[ArmQuality]:
     """Judge each candidate under each workload that has scores or repeated samples; the others are left out."""
     pairs = sorted(comparison.pairs, key=_place)
-    found = [_judged(con, *place, list(same), margin) for place, same in itertools.groupby(pairs, key=_place)]
+    found = [_judged(con, *place, list(same)) for place, same in itertools.groupby(pairs, key=_place)]
     return [each for each in found if each.quality is not None or each.distribution is not None]
 
 
@@ -52,15 +52,13 @@ def _place(pair: Pair) -> tuple[str, str]:
     return pair.candidate.arm, pair.cell.workload
 
 
-def _judged(
-    con: duckdb.DuckDBPyConnection, arm: str, workload: str, pairs: Sequence[Pair], margin: float
-) -> ArmQuality:
+def _judged(con: duckdb.DuckDBPyConnection, arm: str, workload: str, pairs: Sequence[Pair]) -> ArmQuality:
     base = [run.run_id for pair in pairs for run in pair.baseline.runs]
     tried = [run.run_id for pair in pairs for run in pair.candidate.runs]
     ours, theirs = (
         dict(con.execute(_SCORES.format(records=records_of(con, runs)), [runs]).fetchall()) for runs in (base, tried)
     )
-    return ArmQuality(arm, workload, quality(ours, theirs, margin), _distribution(con, base, tried))
+    return ArmQuality(arm, workload, quality(ours, theirs), _distribution(con, base, tried))
 
 
 def _distribution(con: duckdb.DuckDBPyConnection, base: Sequence[str], tried: Sequence[str]) -> Difference | None:

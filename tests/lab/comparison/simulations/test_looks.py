@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from lab.comparison.compare import compare
 from lab.comparison.looks import FIRST_LOOK, LAST_LOOK, paid, unpaid
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import verdicts
+from tests.lab.comparison.one_cell import compare
 
 LOOKS = np.arange(FIRST_LOOK, LAST_LOOK + 1, dtype=np.float64)
 
