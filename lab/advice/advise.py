@@ -1,7 +1,7 @@
 """Decide for each workload and concurrency: enable speculation, do not, or measure this next.
 
 Two published sources serve as rules: a checklist of practice, and a tuning procedure measured on a mixture of experts.
-The checklist asks for interactive use, concurrency, length of answers, acceptance, memory and engine support. The
+The checklist covers interactive use, concurrency, length of answers, acceptance, memory and engine support. The
 procedure begins with 3 drafted tokens, tries 4 to 5 where over 50 % are accepted, and drops to 2 or changes the draft
 under 30 %. A point is made only where the runs say something about it, with their figures.
 """

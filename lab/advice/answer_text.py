@@ -149,7 +149,7 @@ def _where(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
 
 
 def _by_concurrency(every: Sequence[Choice]) -> bool:
-    """Whether the loads of a workload can be told apart by their concurrency."""
+    """Whether the loads of a workload differ in their concurrency."""
     return len({choice.concurrency for choice in every}) == len(every)
 
 

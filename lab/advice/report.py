@@ -74,7 +74,7 @@ class Report:
 
 
 def markdown(report: Report) -> str:
-    """The report as GitHub's Markdown. Names are escaped: whoever names a study or an arm writes no markup here."""
+    """The report as GitHub's Markdown. Names are escaped, so that none of a study or an arm is markup."""
     answer, text = report.answer, sentences(report.answer)
     title = _plain(report.provenance.study or ", ".join(report.provenance.jobs))
     parts = [

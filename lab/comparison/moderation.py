@@ -1,7 +1,7 @@
 """Variances of like cells, each moderated by the others: why three repeats of a table can decide.
 
-A cell of three repeats knows its own variance with two degrees of freedom; thirty such cells together know well how
-much runs differ. As in limma (Smyth 2004, doi:10.2202/1544-6115.1027) the true variances of the cells are taken as
+Three repeats give a cell's own variance two degrees of freedom; thirty such cells together show well how much runs
+differ. As in limma (Smyth 2004, doi:10.2202/1544-6115.1027) the true variances of the cells are taken as
 draws from one distribution, here log-normal with a heavy share for wild cells (Phipson et al. 2016,
 doi:10.1214/16-AOAS920). Its centre and width are not estimated and plugged in, which is overconfident with few cells:
 every centre and width on a grid counts by how well it explains all the cells. So does every slope with the logarithm of

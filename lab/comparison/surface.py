@@ -2,8 +2,8 @@
 
 A round of speculation (drafting and verifying) makes as many tokens as its acceptance length, and takes the price of so
 many plain steps. Where both are measured in one cell, gain = length / price: so the price is the acceptance length at
-which speculation breaks even there. It hardly depends on what the draft gets right, so it tells of another draft of
-the same size, drafting as many tokens, on which side it lies before it is measured.
+which speculation breaks even there. It hardly depends on what the draft gets right, so it predicts of another draft
+of the same size, drafting as many tokens, on which side it lies before it is measured.
 """
 
 from __future__ import annotations

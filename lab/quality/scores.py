@@ -1,4 +1,4 @@
-"""The score of one answer: 1 right, 0 wrong, None where it cannot be told."""
+"""The score of one answer: 1 right, 0 wrong, None where it is unknown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def score(kind: str, answer: str, expected: str | None) -> float | None:
 
 
 def scores(kind: str | None, requests: RequestTable) -> Floats:
-    """Return the score of each request; NaN for one that failed, or that nothing is expected of."""
+    """Return the score of each request; NaN for failed requests and for those without an expected answer."""
     found = np.full(len(requests), np.nan)
     if kind is None:
         return found

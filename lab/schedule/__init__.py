@@ -6,7 +6,7 @@ from lab.study import Study
 
 
 def schedule_of(study: Study) -> Schedule:
-    """Return the schedule that the study asks for."""
+    """Return the schedule of a study."""
     if study.tune is not None:
         from lab.schedule.tuning import Tuning  # noqa: PLC0415 - imports SciPy: 50 MB that other studies do not need
 

@@ -59,7 +59,7 @@ def _continued(launch: Launch, runs: tuple[PlannedRun, ...]) -> tuple[Launch, ..
 
 
 def _searches(trials: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The searches of these trials, MOST_TRIALS of each, as runs of the load that asks for the search."""
+    """The searches of these trials, MOST_TRIALS of each, as runs of the search's own load."""
     first_trials = [(run, run.trial) for run in trials[::MOST_TRIALS]]
     return [replace(run, load=trial.search, trial=None) for run, trial in first_trials if trial is not None]
 

@@ -30,7 +30,7 @@ from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch
 #: A cell is worth its time while that is its chance of showing an effect in the time that a cell's block usually takes,
 #: for each block so far. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects,
 #: below it takes more time. It rises with the blocks, and with the noise of runs above this, because else noisy studies
-#: take longer where quiet ones call as many; of fewer cells than these, which know less of their noise, it asks less.
+#: take longer where quiet ones call as many; of fewer cells than these, whose noise is less certain, it is lower.
 _LEAST_WORTH, _QUIET, _MANY_CELLS = 0.0018, 0.02, 12
 #: A cell without an effect is given up after about so many more blocks.
 _GIVEN_UP_AFTER = 2
@@ -99,9 +99,9 @@ class SharedUntilDecided:
     def next(
         self, contents: Sequence[Content], done: Collection[int], outcomes_of: Callable[[int], Sequence[Outcome]]
     ) -> Share | End | None:
-        asked = (tuple(contents), frozenset(done))
-        if self._last_next is None or self._last_next[0] != asked:  # those who wait ask again and again
-            self._last_next = (asked, self._next(contents, done, outcomes_of))
+        key = (tuple(contents), frozenset(done))
+        if self._last_next is None or self._last_next[0] != key:  # a slot that waits calls again and again
+            self._last_next = (key, self._next(contents, done, outcomes_of))
         return self._last_next[1]
 
     def _next(
@@ -137,12 +137,12 @@ class _Blocks:
     def launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
         """The launches of one block: A B or B A, or all arms on one launch side by side.
 
-        Remembered, because a schedule says all that may follow each time that it is asked for the next launch.
+        Cached, because each step of a schedule has all that may follow it.
         """
-        asked = (block, tuple(cells), first_index)
-        if asked not in self._known_launches:
-            self._known_launches[asked] = self._launches(*asked)
-        return self._known_launches[asked]
+        key = (block, tuple(cells), first_index)
+        if key not in self._known_launches:
+            self._known_launches[key] = self._launches(*key)
+        return self._known_launches[key]
 
     def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
         places: dict[str, set[tuple[str, str]]] = {}

@@ -51,7 +51,7 @@ class Launch:
 
 
 def plan(study: Study) -> tuple[Launch, ...]:
-    """The launches in the order that the study asks for; of a search for a capacity as many runs as it may take.
+    """Return the launches in the study's order; of a search for a capacity as many runs as it may take.
 
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
@@ -152,6 +152,6 @@ def _runs_of_load(study: Study, run: PlannedRun) -> list[PlannedRun]:
 
 
 def trial_run(study: Study, search: PlannedRun, number: int, load: float) -> PlannedRun:
-    """The trial of this number at this rate or concurrency. `search` has the load that asks for the search."""
+    """The trial of this number at this rate or concurrency. `search` has the search's own load."""
     trial = Trial(search=search.load, number=number, arrivals_seed=arrivals_seed(study.seed, search.repeat, number))
     return replace(search, load=trial_load(search.load, number, load), trial=trial)

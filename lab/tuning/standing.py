@@ -91,7 +91,7 @@ def standings(space: Space, runs: Sequence[TunedRun]) -> dict[int, Standing]:
     return _standings(space, tuple(runs))
 
 
-@functools.lru_cache(128)  # whenever a schedule is asked, it repeats all its decisions
+@functools.lru_cache(128)  # each call of a schedule repeats all its decisions
 def _standings(space: Space, runs: tuple[TunedRun, ...]) -> dict[int, Standing]:
     accepted = _accepted(space, runs)
     measured = _measured(runs)

@@ -56,19 +56,19 @@ def texts(
     return outputs.set_index("prompt_id").reindex(wanted).reset_index()
 
 
-_ASKED = "(SELECT unnest($1::TEXT[]) AS run_id, unnest($2::TEXT[]) AS arm)"
+_CHOSEN = "(SELECT unnest($1::TEXT[]) AS run_id, unnest($2::TEXT[]) AS arm)"
 _HISTOGRAMS = f"""
-    SELECT asked.arm, metric AS latency, bucket, sum(count)::BIGINT AS count
-    FROM histograms JOIN {_ASKED} AS asked USING (run_id)
+    SELECT chosen.arm, metric AS latency, bucket, sum(count)::BIGINT AS count
+    FROM histograms JOIN {_CHOSEN} AS chosen USING (run_id)
     WHERE run_id IN (SELECT unnest($1::TEXT[])) AND metric IN (SELECT unnest($3::TEXT[]))
     GROUP BY ALL ORDER BY ALL
 """  # noqa: S608 - no user's text is in it
 _COUNTERS = f"""
-    SELECT asked.arm, num_drafts, num_draft_tokens, num_accepted_tokens, acceptance_per_position
-    FROM run_metrics JOIN {_ASKED} AS asked USING (run_id)
+    SELECT chosen.arm, num_drafts, num_draft_tokens, num_accepted_tokens, acceptance_per_position
+    FROM run_metrics JOIN {_CHOSEN} AS chosen USING (run_id)
     WHERE run_id IN (SELECT unnest($1::TEXT[])) AND num_drafts > 0 AND num_accepted_tokens IS NOT NULL
         AND acceptance_per_position IS NOT NULL
-    ORDER BY asked.arm, run_id
+    ORDER BY chosen.arm, run_id
 """  # noqa: S608 - likewise
 _TEXTS = """
     WITH first AS (

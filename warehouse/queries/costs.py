@@ -118,7 +118,7 @@ def costs_without_savings(
     price_usd_per_hour: float | None = None,
     utilisation: float | None = None,
 ) -> list[ArmCost]:
-    """As `study_costs`, for whoever has compared the study already. Raises UnknownPriceError likewise."""
+    """Like `study_costs`, without the comparison. Raises UnknownPriceError."""
     priced = prices(con, price_usd_per_hour, utilisation)
     return _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [list(jobs)])])
 

@@ -280,7 +280,7 @@ def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: S
     in a group.
 
     `lab.metrics.histogram.quantile` gives percentiles of it. Runs without requests (published, some imported) are left
-    out. Raises QueryError for a latency that is not of OF_REQUESTS where a dimension of requests is asked for.
+    out. Raises QueryError for a latency that is not of OF_REQUESTS together with a dimension of requests.
     """
     counted, parameters = _counted(filters, latency, by)
     return frame(
@@ -303,9 +303,9 @@ def pooled_runs(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, 
 
 def _counted(filters: Filters, latency: str, by: Sequence[str]) -> tuple[str, list[Any]]:
     """The table `counted`, to stand after WITH, and its parameters: run_id, `by`, bucket, count."""
-    asked = dict.fromkeys((*by, *filters.of_requests))
+    dimensions = dict.fromkeys((*by, *filters.of_requests))
     of_runs, of_requests = (
-        [name for name in asked if (name in REQUEST_DIMENSIONS) == wanted] for wanted in (False, True)
+        [name for name in dimensions if (name in REQUEST_DIMENSIONS) == wanted] for wanted in (False, True)
     )
     condition, parameters = where(_without_requests(filters))
     columns = "".join(f", {selected([name])}" for name in of_runs)

@@ -145,12 +145,12 @@ def _group(arm: str, rows: Sequence[Row], compared: Judged | None) -> Group:
 
 def _length(rows: Sequence[Row]) -> Interval | None:
     """The pooled acceptance length, with the extremes of its runs as bounds: repeats of a greedy run are no sample."""
-    told = [row for row in rows if row["acceptance_length"] is not None]
-    rounds = sum(row["num_drafts"] for row in told)
+    counted = [row for row in rows if row["acceptance_length"] is not None]
+    rounds = sum(row["num_drafts"] for row in counted)
     if not rounds:
         return None
-    lengths = [row["acceptance_length"] for row in told]
-    return Interval(1 + sum(row["num_accepted_tokens"] for row in told) / rounds, min(lengths), max(lengths))
+    lengths = [row["acceptance_length"] for row in counted]
+    return Interval(1 + sum(row["num_accepted_tokens"] for row in counted) / rounds, min(lengths), max(lengths))
 
 
 def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None = None) -> dict[str, Surface]:
