@@ -16,9 +16,9 @@ from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
 from jobs.table import get_job
 from lab.errors import UserError
-from lab.estimate import Estimate, History, LengthOf, PastRuns, estimate
+from lab.estimate import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, Estimate, History, LengthOf, PastRuns, estimate
 from lab.study import Study
-from lab.study.plan import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, blocks, plan
+from lab.study.plan import blocks, plan
 from lab.study.reference_pair import TARGET
 from lab.study.session_length import session_length
 from warehouse.app_db.engine import reading

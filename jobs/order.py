@@ -18,9 +18,10 @@ from jobs.turns import Turns, in_turn
 from jobs.worker_registry import WorkerInfo, has_hardware
 from lab import roles
 from lab.errors import UserError
+from lab.estimate import History, estimate
 from lab.roles import Actor, Change
 from lab.study import Study
-from lab.study.plan import estimate_s, plan, repeats_of_a_launch
+from lab.study.plan import plan, repeats_of_a_launch
 from warehouse.app_db import audit
 from warehouse.app_db.schema import jobs as jobs_table
 
@@ -37,7 +38,7 @@ def queued_in_order(jobs: Iterable[Job]) -> list[Job]:
 
 def assumed_s(study: Study) -> float:
     """Estimate how long a study takes, in seconds, from its plan alone."""
-    planned_s = estimate_s(plan(study))
+    planned_s = estimate(plan(study), History()).seconds
     return planned_s if study.budget_s is None else min(planned_s, study.budget_s)
 
 

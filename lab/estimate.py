@@ -1,18 +1,66 @@
-"""Estimate how long a study takes, from this host's earlier runs and, where there are none, from assumptions."""
+"""Estimate how long runs and studies take: from earlier runs of this host, and from assumptions where it has none."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from lab.study import Arm, Workload
-from lab.study.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, engine_starts, paced_s
+from lab.study.plan import Launch, PlannedRun, engine_starts
 from lab.study.session_length import SessionLength, session_length
 
 #: Finds how long the sessions of a workload are.
 LengthOf = Callable[[Workload], SessionLength]
+#: The most tokens that each request of a warm-up generates. All but an engine's first have one request a stream.
+_WARMUP_TOKENS = 10
+#: A dataset that is read does not say here how long its prompts are.
+_ASSUMED_INPUT_TOKENS = 200
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """Assumed speed of a machine without measurements: rough, good enough to tell an hour from a day."""
+
+    of: str
+    start_s: float
+    token_s: float  # per generated token, of a single stream
+    slowdown_per_stream: float  # relative slowdown per further stream
+    prompt_token_s: float
+
+    def run_s(self, run: PlannedRun, length: SessionLength | None = None) -> float:
+        """Estimate the seconds of a run with its warm-up. `length`: of its sessions, where the dataset is known."""
+        streams, workload = run.load.max_concurrency, run.workload
+        token_s = self.token_s * (1 + self.slowdown_per_stream * (streams - 1))
+        warmup_s = min(workload.output_tokens, _WARMUP_TOKENS) * token_s
+        prompt_s = (workload.input_tokens or _ASSUMED_INPUT_TOKENS) * self.prompt_token_s
+        return warmup_s + streams * prompt_s + paced_s(run, token_s, prompt_s, length)
+
+
+#: Fitted to the reference pair on two cores.
+WITHOUT_GPU = Assumptions("the reference pair on two cores", 35.0, 0.025, 0.2, 0.001)
+#: The same for any other model there, which says what a guess it is.
+OF_ANOTHER_MODEL = replace(WITHOUT_GPU, of="another model, the reference pair on two cores")
+#: Near the published figures of gpt-oss-120b: 180 tok/s alone, some 2,500 tok/s at 200 requests at once.
+WITH_GPU = Assumptions("another model on other hardware, gpt-oss-120b on one large GPU", 120.0, 0.006, 0.06, 0.0001)
+
+
+def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0, length: SessionLength | None = None) -> float:
+    """Estimate the seconds of a load: waves of concurrent streams, or the arrivals if they are slower.
+
+    `token_s` is the time per token of one stream at this concurrency, `prompt_s` the time to read a prompt. A session
+    has its stream for all of its turns and the waits between them; `length` is assumed where it is not given.
+    """
+    load, length = run.load, length or session_length(run.workload)
+    answer_s = run.workload.output_tokens * token_s
+    waves = math.ceil(load.num_prompts / load.max_concurrency)
+    read_s = load.num_prompts * length.turns * prompt_s
+    # when the last request is due; unknown here of a trace without a rate
+    due_s = load.ramp_s or (load.num_prompts / load.request_rate_rps if load.request_rate_rps else 0.0)
+    took_s = max(waves * (length.turns * answer_s + length.waits_s) + read_s, due_s)
+    return took_s if load.duration_s is None else min(took_s, load.duration_s + answer_s)
 
 
 @dataclass(frozen=True)
@@ -67,15 +115,12 @@ class Estimate:
     @property
     def basis(self) -> str:
         """A phrase that says what `wall_s` is based on."""
-        return self._basis if self.slots == 1 else f"{self._basis}; shared by {self.slots} slots"
-
-    @property
-    def _basis(self) -> str:
+        shared = "" if self.slots == 1 else f"; shared by {self.slots} slots"
         if self.at_most:
-            return "at most: the budget of a study that measures until decided"
+            return f"at most: the budget of a study that measures until decided{shared}"
         if self.runs_from_history == self.runs:
-            return f"from earlier runs of this target on {self.hardware}"
-        guess = f"a guess by the speed of {self.assumed_of}"
+            return f"from earlier runs of this target on {self.hardware}{shared}"
+        guess = f"a guess by the speed of {self.assumed_of}{shared}"
         if not self.runs_from_history:
             return f"no such run of this target was measured on {self.hardware} yet: {guess}"
         earlier = f"from earlier ones of this target on {self.hardware}"
@@ -86,42 +131,42 @@ class History:
     """Looks up the most similar past runs: the same cell, or else the same arm at the same concurrency."""
 
     def __init__(self, past: Sequence[PastRuns] = ()) -> None:
-        closed = [runs for runs in past if runs.closed_loop and runs.requests]
-        self._cells = _medians((_cell_of_past(runs), runs.run_s) for runs in past)
-        self._paces = _medians((_pace_of_past(runs), _token_s(runs)) for runs in closed)
-        started = [(runs, runs.engine_start_s) for runs in past if runs.engine_start_s is not None]
-        self._starts = _medians((_arm_of_past(runs), start_s) for runs, start_s in started)
-        self._any_starts = _medians((runs.engine, start_s) for runs, start_s in started)
+        cells, paces, starts = (defaultdict[Hashable, list[float]](list) for _ in range(3))
+        for runs in past:
+            arm = (runs.engine, runs.method, runs.num_speculative_tokens)
+            prompts = (runs.dataset, runs.output_tokens, runs.sessions)
+            cells[*arm, *prompts, runs.pattern, runs.concurrency, runs.num_prompts].append(runs.run_s)
+            if runs.closed_loop and runs.requests:
+                # with reading the prompt, which takes as long in the next run of this kind
+                token_s = runs.run_s / (math.ceil(runs.requests / runs.concurrency) * runs.output_tokens)
+                paces[*arm, runs.concurrency, runs.sessions].append(token_s)
+            if runs.engine_start_s is not None:
+                starts[arm].append(runs.engine_start_s)
+                starts[runs.engine].append(runs.engine_start_s)
+        self._cells, self._paces, self._starts = (
+            {key: statistics.median(values) for key, values in times.items()} for times in (cells, paces, starts)
+        )
 
     def start_s(self, arm: Arm) -> float | None:
         """Return the seconds until the engine answers: for this arm, or else for its engine with any arm."""
-        return self._starts.get(_arm(arm), self._any_starts.get(arm.engine))
+        return self._starts.get(_arm(arm), self._starts.get(arm.engine))
 
     def run_s(self, run: PlannedRun, length: SessionLength | None = None) -> float | None:
         """Return the seconds of warm-up and window; None if its arm was never measured at its concurrency.
 
         The pace of sessions that were replayed in the same way has their waits in it; else those of `length` are added.
         """
-        if (known_s := self._cells.get(_cell(run))) is not None:
+        load, workload = run.load, run.workload
+        sessions = None if workload.sessions is None else workload.sessions.name
+        prompts = (workload.dataset, workload.output_tokens, sessions)
+        cell = (*_arm(run.arm), *prompts, load.name, load.max_concurrency, load.num_prompts)
+        if (known_s := self._cells.get(cell)) is not None:
             return known_s
-        place, length = (*_arm(run.arm), run.load.max_concurrency), length or session_length(run.workload)
-        sessions = _sessions(run.workload)
+        place, length = (*_arm(run.arm), load.max_concurrency), length or session_length(workload)
         if sessions is not None and (token_s := self._paces.get((*place, sessions))) is not None:
             return paced_s(run, token_s, length=replace(length, waits_s=0.0))
         token_s = self._paces.get((*place, None))
         return None if token_s is None else paced_s(run, token_s, length=length)
-
-
-@dataclass
-class _Sum:
-    seconds: float = 0.0
-    known: int = 0
-    total: int = 0
-
-    def add(self, known_s: float | None, assumed_s: float) -> None:
-        self.seconds += assumed_s if known_s is None else known_s
-        self.known += known_s is not None
-        self.total += 1
 
 
 def estimate(
@@ -136,62 +181,29 @@ def estimate(
 
     `length_of`: how long the sessions of a workload are, if more is known than what the study says.
     """
-    starts, runs, requests = _Sum(), _Sum(), 0.0
-    for arm in engine_starts(launches):
-        starts.add(history.start_s(arm), assumed.start_s)
+    starts = [history.start_s(arm) for arm in engine_starts(launches)]
+    starts_s = sum(assumed.start_s if known_s is None else known_s for known_s in starts)
+    runs_s = requests = 0.0
+    runs = runs_from_history = 0
     for run in (run for launch in launches for run in launch.runs):
         length = length_of(run.workload)
-        runs.add(history.run_s(run, length), assumed.run_s(run, length))
+        known_s = history.run_s(run, length)
+        runs_s += assumed.run_s(run, length) if known_s is None else known_s
+        runs, runs_from_history = runs + 1, runs_from_history + (known_s is not None)
         requests += run.load.num_prompts * length.turns
-    seconds = starts.seconds + runs.seconds
     return Estimate(
-        launches=starts.total,
-        runs=runs.total,
+        launches=len(starts),
+        runs=runs,
         requests=round(requests),
-        seconds=seconds,
-        starts_s=starts.seconds,
-        launches_from_history=starts.known,
-        runs_from_history=runs.known,
+        seconds=starts_s + runs_s,
+        starts_s=starts_s,
+        launches_from_history=len(starts) - starts.count(None),
+        runs_from_history=runs_from_history,
         assumed_of=assumed.of,
         hardware=hardware,
     )
 
 
-def _token_s(runs: PastRuns) -> float:
-    """Seconds per token. They include reading the prompt, which takes as long in the next run of this kind."""
-    return runs.run_s / (math.ceil(runs.requests / runs.concurrency) * runs.output_tokens)
-
-
 def _arm(arm: Arm) -> tuple[Hashable, ...]:
     draft = arm.speculation
     return (arm.engine, draft.method if draft else "none", draft.num_speculative_tokens if draft else None)
-
-
-def _arm_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
-    return (runs.engine, runs.method, runs.num_speculative_tokens)
-
-
-def _sessions(workload: Workload) -> str | None:
-    return None if workload.sessions is None else workload.sessions.name
-
-
-def _pace_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
-    return (*_arm_of_past(runs), runs.concurrency, runs.sessions)
-
-
-def _cell(run: PlannedRun) -> tuple[Hashable, ...]:
-    load, workload = run.load, run.workload
-    prompts = (workload.dataset, workload.output_tokens, _sessions(workload))
-    return (*_arm(run.arm), *prompts, load.name, load.max_concurrency, load.num_prompts)
-
-
-def _cell_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
-    prompts = (runs.dataset, runs.output_tokens, runs.sessions)
-    return (*_arm_of_past(runs), *prompts, runs.pattern, runs.concurrency, runs.num_prompts)
-
-
-def _medians(pairs: Iterable[tuple[Hashable, float]]) -> Mapping[Hashable, float]:
-    values_of: dict[Hashable, list[float]] = {}
-    for key, value in pairs:
-        values_of.setdefault(key, []).append(value)
-    return {key: statistics.median(values) for key, values in values_of.items()}

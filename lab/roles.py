@@ -1,4 +1,4 @@
-"""Who may do what: three roles, the changes that a lab knows, and the least role for each. Pure: no database.
+"""Who may do what: three roles, the changes in a lab, and the least role for each. Pure: no database.
 
 Whoever changes something is an `Actor`. The functions that store a change call `require` before they do; pages and
 commands ask `may` only to leave out what would be refused.

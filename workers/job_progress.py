@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from jobs.table import Phase, Progress
+from lab.estimate import WITHOUT_GPU
 from lab.schedule import End, Step
 from lab.study import Arm
-from lab.study.plan import ASSUMED_START_S, Launch, PlannedRun, engine_starts, estimate_run_s
+from lab.study.plan import Launch, PlannedRun, engine_starts
 from workers.load.window import LoadProgress
 
 #: From this share of a run's requests on, its own pace predicts its end better than the forecast.
@@ -29,16 +30,16 @@ class Forecast:
 
     def saw_run(self, run: PlannedRun, took_s: float) -> None:
         """`took_s` lasts from the beginning of the warm-up to the end of the window."""
-        self._guessed_s += estimate_run_s(run)
+        self._guessed_s += WITHOUT_GPU.run_s(run)
         self._took_s += took_s
 
     def run_s(self, run: PlannedRun) -> float:
         """Predict how long this run takes, in seconds."""
-        return estimate_run_s(run) * (self._took_s / self._guessed_s if self._guessed_s else 1.0)
+        return WITHOUT_GPU.run_s(run) * (self._took_s / self._guessed_s if self._guessed_s else 1.0)
 
     def remaining_s(self, runs: Sequence[PlannedRun], starts: int) -> float:
         """Predict how long these runs take with so many engine starts, in seconds."""
-        start_s = sum(self._starts_s) / len(self._starts_s) if self._starts_s else ASSUMED_START_S
+        start_s = sum(self._starts_s) / len(self._starts_s) if self._starts_s else WITHOUT_GPU.start_s
         return starts * start_s + sum(map(self.run_s, runs))
 
 

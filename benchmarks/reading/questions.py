@@ -17,7 +17,7 @@ from benchmarks.reading import slices
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.table import Row, show
 from host.settings import Settings
-from lab.advice import Advice, advise
+from lab.advice.advise import Advice, advise
 from lab.metrics import histogram
 from warehouse.queries import cell_queries, published
 from warehouse.queries import results as queries

@@ -1,7 +1,7 @@
 """Decide for each workload and concurrency: enable speculation, do not, or measure this next.
 
 Two published sources serve as rules: a checklist of practice, and a tuning procedure measured on a mixture of experts.
-The checklist asks for interactive use, concurrency, length of answers, acceptance, memory and engine support. The
+The checklist covers interactive use, concurrency, length of answers, acceptance, memory and engine support. The
 procedure begins with 3 drafted tokens, tries 4 to 5 where over 50 % are accepted, and drops to 2 or changes the draft
 under 30 %. A point is made only where the runs say something about it, with their figures.
 """
@@ -195,49 +195,36 @@ def checklist(cell: Measured) -> Iterator[Reason]:
 
     Its rules are about models that need a GPU, so of runs without one they say nothing.
     """
-    yield from _interactive(cell)
-    if cell.own.gpu_memory_bytes is not None:
-        yield from _concurrency(cell)
-        yield from _output_length(cell)
-        yield from _acceptance(cell)
-    yield from _memory(cell)
-    yield _runs(cell)
-
-
-def _interactive(cell: Measured) -> Iterator[Reason]:
-    """Interactive use, where speculation is meant to reduce the time per token."""
     ours, theirs = cell.own.tpot_ms, cell.baseline.tpot_ms
-    if cell.concurrency > _INTERACTIVE or ours is None or not theirs:
-        return
-    times = f"a token takes {cell.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)"
-    yield Reason(
-        f"concurrency {cell.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is "
-        f"noticed: {times}",
-        "rule of thumb",
-        cell.run_ids,
-    )
+    if cell.concurrency <= _INTERACTIVE and ours is not None and theirs:
+        yield Reason(
+            f"concurrency {cell.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is "
+            f"noticed: a token takes {cell.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)",
+            "rule of thumb",
+            cell.run_ids,
+        )
+    if cell.own.gpu_memory_bytes is not None:
+        yield from (Reason(text, "rule of thumb") for text in _rules_for_gpus(cell))
+    yield from _memory(cell)
+    ran = f"{cell.own.engine or 'the engine'} ran {cell.method} with k = {cell.gamma}"
+    yield Reason(ran, "measured", cell.run_ids)
 
 
-def _concurrency(cell: Measured) -> Iterator[Reason]:
+def _rules_for_gpus(cell: Measured) -> Iterator[str]:
     if cell.concurrency > _MANY_CONCURRENT:
-        yield _thumb(f"concurrency {cell.concurrency}, over {_MANY_CONCURRENT}: likely counterproductive")
+        yield f"concurrency {cell.concurrency}, over {_MANY_CONCURRENT}: likely counterproductive"
     elif cell.concurrency < _FEW_CONCURRENT:
-        yield _thumb(f"concurrency {cell.concurrency}, under {_FEW_CONCURRENT}: a strong candidate")
-
-
-def _output_length(cell: Measured) -> Iterator[Reason]:
-    if cell.output_tokens is not None and cell.output_tokens < _SHORT_OUTPUT_TOKENS:
-        yield _thumb(f"answers of {cell.output_tokens:.0f} tokens, under {_SHORT_OUTPUT_TOKENS}: marginal")
-    elif cell.output_tokens is not None and cell.output_tokens > _LONG_OUTPUT_TOKENS:
-        yield _thumb(f"answers of {cell.output_tokens:.0f} tokens, over {_LONG_OUTPUT_TOKENS}: long enough")
-
-
-def _acceptance(cell: Measured) -> Iterator[Reason]:
+        yield f"concurrency {cell.concurrency}, under {_FEW_CONCURRENT}: a strong candidate"
+    tokens = cell.output_tokens
+    if tokens is not None and tokens < _SHORT_OUTPUT_TOKENS:
+        yield f"answers of {tokens:.0f} tokens, under {_SHORT_OUTPUT_TOKENS}: marginal"
+    elif tokens is not None and tokens > _LONG_OUTPUT_TOKENS:
+        yield f"answers of {tokens:.0f} tokens, over {_LONG_OUTPUT_TOKENS}: long enough"
     alpha = None if cell.acceptance_length is None else prediction.alpha_of(cell.acceptance_length, cell.gamma)
     if alpha is not None and alpha < _LOW_ALPHA:
-        yield _thumb(f"acceptance of {alpha:.2f} a token, under {_LOW_ALPHA}: seldom worth it")
+        yield f"acceptance of {alpha:.2f} a token, under {_LOW_ALPHA}: seldom worth it"
     elif alpha is not None and alpha > _HIGH_ALPHA:
-        yield _thumb(f"acceptance of {alpha:.2f} a token, over {_HIGH_ALPHA}: meaningful gains")
+        yield f"acceptance of {alpha:.2f} a token, over {_HIGH_ALPHA}: meaningful gains"
 
 
 def _memory(cell: Measured) -> Iterator[Reason]:
@@ -257,21 +244,10 @@ def _memory(cell: Measured) -> Iterator[Reason]:
             f"{cell.arm} had as much GPU memory in use as the baseline: an engine that reserves all of it at start-up "
             "takes the draft's part from the KV cache"
         )
-    yield Reason(f"{used}{_cache(cell)}; {_DRAFT_GIB} are usual for a draft", "measured", cell.run_ids)
-
-
-def _cache(cell: Measured) -> str:
-    ours, theirs = cell.own.kv_cache_usage, cell.baseline.kv_cache_usage
-    if ours is None or theirs is None:
-        return ""
-    return f"; {cell.arm}'s KV cache was at most {ours:.0%} full, the baseline's {theirs:.0%}"
-
-
-def _runs(cell: Measured) -> Reason:
-    """Engine support: the engine starts and answers with this draft."""
-    return Reason(
-        f"{cell.own.engine or 'the engine'} ran {cell.method} with k = {cell.gamma}", "measured", cell.run_ids
-    )
+    full, other = cell.own.kv_cache_usage, cell.baseline.kv_cache_usage
+    if full is not None and other is not None:
+        used += f"; {cell.arm}'s KV cache was at most {full:.0%} full, the baseline's {other:.0%}"
+    yield Reason(f"{used}; {_DRAFT_GIB} are usual for a draft", "measured", cell.run_ids)
 
 
 def unsupported(failed: Sequence[Failed]) -> Iterator[Reason]:
@@ -304,7 +280,3 @@ def tuning(cell: Measured) -> Iterator[Reason]:
             "rule of thumb",
             cell.run_ids,
         )
-
-
-def _thumb(text: str) -> Reason:
-    return Reason(text, "rule of thumb")

@@ -1,45 +1,32 @@
-"""The answer of a study: which arm to enable where, how sure that is, and what is open. It stands on verdicts alone."""
+"""The answer of a study: which arm to enable where, how sure that is, and what is inconclusive. From verdicts alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
-from lab.comparison.compare import Comparison
-from lab.comparison.controls import Control
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import Verdict, shown_gain, shown_ratio
+from lab.comparison.verdict import Control, Judged, Verdict
 
 Action = Literal["enable", "leave off", "undecided"]
 
 
 @dataclass(frozen=True)
-class JudgedPair:
+class JudgedPair(Judged):
     """A candidate against the baseline in one cell; `strict` is its verdict on the strict reading."""
 
     workload: str
     load: str
     concurrency: int
     arm: str
-    comparison: Comparison
-    verdict: Verdict
     strict: Verdict
 
     @property
-    def ratio(self) -> Interval | None:
-        """Candidate / baseline with the interval that the verdict stands on."""
-        return shown_ratio(self.comparison, self.verdict)
-
-    @property
-    def gain(self) -> Interval | None:
-        """The ratio oriented so that above 1 the candidate is better."""
-        return shown_gain(self.comparison, self.verdict)
-
-    @property
-    def strict_gain(self) -> Interval | None:
-        """The gain with the interval of the strict reading."""
-        return shown_gain(self.comparison, self.strict)
+    def strictly(self) -> Judged:
+        """The pair as the strict reading judges it."""
+        return Judged(self.comparison, self.strict)
 
     @property
     def is_open(self) -> bool:
@@ -57,9 +44,9 @@ class JudgedPair:
 class Choice:
     """What the verdicts say for one workload and load.
 
-    `best` beat the baseline, and none of them is decidedly behind another: if there are several, no difference between
-    them is decided. `behind` beat it too, but decidedly less than one of the best; `rejected` are slower or no
-    different.
+    `best` beat the baseline, and none of them is decidedly behind another: if there are several, the differences
+    between them are inconclusive. `behind` beat it too, but decidedly less than one of the best; `rejected` are slower
+    or no different.
     """
 
     workload: str
@@ -72,7 +59,7 @@ class Choice:
 
     @property
     def action(self) -> Action:
-        """An arm that is open forbids only to say that all should be left off."""
+        """Return `leave off` only where no arm is inconclusive."""
         if self.best:
             return "enable"
         return "undecided" if self.open else "leave off"
@@ -95,9 +82,9 @@ class OverAll:
 
 @dataclass(frozen=True)
 class OpenCells:
-    """What is not decided yet, and what would decide it.
+    """The inconclusive cells, and what would decide them.
 
-    `more_repeats` would decide most of the open cells; None if more repeats alone would not, or if most have no
+    `more_repeats` would decide most of the inconclusive cells; None if more repeats alone would not, or if most have no
     interval yet. `takes_s` is how long so many repeats of the study take; None if unknown.
     """
 
@@ -136,13 +123,8 @@ class Answer:
     @property
     def stretches(self) -> list[tuple[Choice, ...]]:
         """The choices, with neighbouring loads of a workload together where they name the same arms."""
-        stretches: list[tuple[Choice, ...]] = []
-        for choice in self.choices:
-            if stretches and _is_same_advice(stretches[-1][-1], choice):
-                stretches[-1] = (*stretches[-1], choice)
-            else:
-                stretches.append((choice,))
-        return stretches
+        grouped = groupby(self.choices, lambda choice: (choice.workload, choice.action, frozenset(choice.arms)))
+        return [tuple(choices) for _, choices in grouped]
 
 
 def answer(
@@ -187,7 +169,7 @@ def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPa
 
 
 def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
-    gains = [(pair.strict_gain, pair) for pair in pairs if pair.strict.word == "faster"]
+    gains = [(pair.strictly.gain, pair) for pair in pairs if pair.strict.word == "faster"]
     sure = [(gain.low, pair) for gain, pair in gains if gain and gain.low]
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
@@ -203,7 +185,3 @@ def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCell
     gains = [pair.gain for pair in open_]
     without_interval = sum(gain is not None and gain.low is None for gain in gains)
     return OpenCells(len(open_), gains.count(None), without_interval, more, takes_s)
-
-
-def _is_same_advice(choice: Choice, other: Choice) -> bool:
-    return (choice.workload, choice.action, set(choice.arms)) == (other.workload, other.action, set(other.arms))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
 from lab.advice.next_study import MOST_REPEATS
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import READING_WORDS, shown_ratio
+from lab.comparison.verdict import READING_WORDS
 from lab.metrics import number_format
 from lab.metrics.catalogue import BY_NAME
 from lab.study.duration import rough_duration
@@ -22,7 +22,7 @@ _LEAST_REPEATS = 3
 class Sentences:
     """The answer in words: the one claim that is surest, one sentence for each workload, and how sure all that is.
 
-    `open` says what is not decided and what would decide it; empty if nothing is open. `controls` say of each arm that
+    `open` says what is inconclusive and what would decide it; empty if nothing is. `controls` say of each arm that
     is identical to the baseline how far it differs.
     """
 
@@ -45,11 +45,13 @@ def sentences(answer: Answer) -> Sentences:
     if not answer.choices:
         headline = f"There is no answer yet: no arm was measured beside {answer.baseline}."
         return Sentences(headline, (), "", "", controls)
+    headline_reading = f"; the first line stands on the strict reading: {READING_WORDS[True]}"
+    is_of_both = answer.headline is not None and not answer.strict
     by_workload = itertools.groupby(answer.stretches, key=lambda stretch: stretch[0].workload)
     return Sentences(
         _headline(answer),
         tuple(_workload(answer, workload, list(stretches)) for workload, stretches in by_workload),
-        _reading(answer),
+        f"How sure: {READING_WORDS[answer.strict]}{headline_reading if is_of_both else ''}.",
         "" if answer.open is None else _open(answer.open, answer.cells),
         controls,
         _over_all(answer),
@@ -66,7 +68,7 @@ def interval(ratio: Interval | None) -> str:
 def _headline(answer: Answer) -> str:
     best = answer.headline
     if best is not None:
-        gain = f"{interval(shown_ratio(best.comparison, best.strict))} its {label(answer.metric)}"
+        gain = f"{interval(best.strictly.ratio)} its {label(answer.metric)}"
         reading = "" if answer.strict else ", by the strict reading"
         on = f" on {best.workload}" if best.workload else ""
         return f"{best.arm} beats {answer.baseline}{on} {_at(best, answer)}: {gain}{reading}."
@@ -108,7 +110,7 @@ def _stretch(answer: Answer, stretch: Sequence[Choice], every: Sequence[Choice])
     if first.action == "leave off":
         is_end = stretch[-1] is every[-1] and first is not every[0] and _by_concurrency(every)
         return f"{f'from concurrency {first.concurrency} on' if is_end else where} {_off(answer)}"
-    return f"undecided {where}"
+    return f"inconclusive {where}"
 
 
 def _off(answer: Answer) -> str:
@@ -132,7 +134,7 @@ def _ratios(choice: Choice, arms: Sequence[str]) -> str:
 def _still_open(stretch: Sequence[Choice]) -> str:
     """Arms that may turn out better than the best."""
     names = list(dict.fromkeys(pair.arm for choice in stretch for pair in choice.open))
-    return f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} still open there)" if names else ""
+    return f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} inconclusive there)" if names else ""
 
 
 def _where(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
@@ -147,7 +149,7 @@ def _where(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
 
 
 def _by_concurrency(every: Sequence[Choice]) -> bool:
-    """Whether the loads of a workload can be told apart by their concurrency."""
+    """Whether the loads of a workload differ in their concurrency."""
     return len({choice.concurrency for choice in every}) == len(every)
 
 
@@ -157,17 +159,10 @@ def _at(pair: JudgedPair, answer: Answer) -> str:
     return _where([choice for choice in every if choice.load == pair.load], every)
 
 
-def _reading(answer: Answer) -> str:
-    calls = f"How sure: {READING_WORDS[answer.strict]}"
-    if answer.headline is None or answer.strict:
-        return f"{calls}."
-    return f"{calls}; the first line stands on the strict reading: {READING_WORDS[True]}."
-
-
 def _open(open_: OpenCells, cells: int) -> str:
     """What is open, and what would decide it."""
     is_ = "is" if open_.cells == 1 else "are"
-    begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} open"
+    begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} inconclusive"
     which = {1: "it", 2: "both"}.get(open_.cells, "most of them")
     if open_.more_repeats is not None:
         repeats = f"{open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}"

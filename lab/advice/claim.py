@@ -1,30 +1,29 @@
-"""A ratio that somebody claimed, set against what was measured."""
+"""Compare a claimed ratio with the measured one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
 
-from lab.comparison.compare import Comparison
-from lab.comparison.verdict import Verdict, shown_gain
+from lab.comparison.verdict import Judged
 
-Finding = Literal["refuted", "consistent", "exceeded", "not decided"]
+Finding = Literal["refuted", "consistent", "exceeded", "inconclusive"]
 #: The kindest to the claim last. A claim that does not name its cell is only refuted if all cells refute it.
-ORDER: Sequence[Finding] = ("refuted", "not decided", "consistent", "exceeded")
+ORDER: Sequence[Finding] = ("refuted", "inconclusive", "consistent", "exceeded")
 
 
-def judge(claimed: float, comparison: Comparison, verdict: Verdict) -> Finding:
+def judge(claimed: float, cell: Judged) -> Finding:
     """Set a claimed ratio to the baseline against a cell's interval, the one that its verdict stands on.
 
     Refuted: the whole interval is worse than the claim; exceeded: better. An interval that holds the claim is
-    consistent with it, unless the cell is open, where no effect is possible too.
+    consistent with it, unless the cell is inconclusive, where no effect is possible too.
     """
-    gain = shown_gain(comparison, verdict)
-    wanted = claimed if comparison.better == "higher" else 1 / claimed
+    gain = cell.gain
+    wanted = claimed if cell.comparison.better == "higher" else 1 / claimed
     if gain is None or gain.low is None or gain.high is None:
-        return "not decided"
+        return "inconclusive"
     if gain.high < wanted:
         return "refuted"
     if gain.low > wanted:
         return "exceeded"
-    return "not decided" if verdict.word == "not enough data" else "consistent"
+    return "inconclusive" if cell.verdict.word == "not enough data" else "consistent"

@@ -9,16 +9,15 @@ from typing import Literal
 import numpy as np
 
 from lab.comparison import looks, spread
-from lab.comparison.compare import CONFIDENCE, Comparison
-from lab.comparison.effect import Effect
-from lab.comparison.samples import Array
+from lab.comparison.compare import Comparison
+from lab.comparison.effect import CONFIDENCE
 from lab.comparison.verdict import holm, paid_for_looks
 
-Answer = Literal["slower", "not slower", "undecided"]
+Answer = Literal["slower", "not slower", "inconclusive"]
 
 
-def gate(table: Sequence[Comparison], limit: float, confidence: float = CONFIDENCE) -> Answer:
-    """Return one answer for a whole table, which is false with a probability of 1 - confidence at most.
+def gate(table: Sequence[Comparison], limit: float) -> Answer:
+    """Return one answer for a whole table, which is false with a probability of 1 - CONFIDENCE at most.
 
     `slower`: in some cell the gain is certainly below 1 - limit. One false cell would be enough to stop a change, so
     the p values are corrected for the table (Holm). `not slower`: in each cell the whole interval lies at 1 - limit or
@@ -29,25 +28,23 @@ def gate(table: Sequence[Comparison], limit: float, confidence: float = CONFIDEN
     table = [cell for cell in table if not cell.control]
     worst = math.log1p(-limit)
     claims = [(cell, effect) for cell in table if (effect := cell.effect) and effect.spread]
-    p_slower = paid_for_looks(_p_slower(claims, worst), [cell for cell, _ in claims], [1] * len(claims))
-    if any(p <= 1 - confidence for p in holm(p_slower)):
-        return "slower"
-    passed = all(_lowest_gain(cell, confidence) >= worst for cell in table)
-    return "not slower" if passed and table else "undecided"
+    if claims:  # p values for each gain's logarithm being `worst` rather than below it
+        gains = np.array([effect.value if cell.better == "higher" else -effect.value for cell, effect in claims])
+        around = spread.together([effect.spread for _, effect in claims if effect.spread])
+        p_slower = paid_for_looks(
+            spread.p_values(worst - gains, around), [cell for cell, _ in claims], [1] * len(claims)
+        )
+        if any(p <= 1 - CONFIDENCE for p in holm(p_slower)):
+            return "slower"
+    passed = all(_lowest_gain(cell) >= worst for cell in table)
+    return "not slower" if passed and table else "inconclusive"
 
 
-def _p_slower(claims: Sequence[tuple[Comparison, Effect]], worst: float) -> Array:
-    """P values for each gain's logarithm being `worst` rather than below it."""
-    if not claims:
-        return np.empty(0)
-    gains = np.array([effect.value if cell.better == "higher" else -effect.value for cell, effect in claims])
-    return spread.p_values(worst - gains, spread.together([effect.spread for _, effect in claims if effect.spread]))
-
-
-def _lowest_gain(cell: Comparison, confidence: float) -> float:
+def _lowest_gain(cell: Comparison) -> float:
     """The lower end of the interval of a gain's logarithm; minus infinity if it is unknown."""
+    confidence = CONFIDENCE
     if cell.until_decided:
-        confidence = 1 - float(looks.unpaid(1 - confidence, np.array([cell.blocks]), 1)[0])
+        confidence = 1 - float(looks.unpaid(1 - CONFIDENCE, np.array([cell.blocks]), 1)[0])
     interval = None if cell.effect is None else cell.effect.interval(confidence)
     if interval is None or interval.low is None or interval.high is None:
         return -math.inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lab.advice.answer import Answer
-from lab.study import Load, Study
+from lab.study import Study
 
 #: Two repeats estimate their scatter badly (one degree of freedom), so a deciding study has at least three.
 LEAST_REPEATS = 3
@@ -15,7 +15,7 @@ MOST_TIMES_PROMPTS = 8
 
 
 def next_study(study: Study, answer: Answer) -> Study | None:
-    """Return a study of the open arms, workloads and loads with the baseline; None if there are none.
+    """Return a study of the inconclusive arms, workloads and loads with the baseline; None if there are none.
 
     It has as many repeats in all as they need. Where these are more than `MOST_REPEATS`, its runs have more prompts, as
     the scatter of short runs is that of their prompts. Arms and loads that the study does not have are left out.
@@ -30,14 +30,10 @@ def next_study(study: Study, answer: Answer) -> Study | None:
     more = max((pair.verdict.more_repeats or 0 for pair in open_), default=0)
     before = 0 if study.until_decided else study.repeats
     repeats = min(MOST_REPEATS, max(LEAST_REPEATS, before + more))
-    times = min(MOST_TIMES_PROMPTS, math.ceil((before + more) / MOST_REPEATS))
-    loads = tuple(_longer(load, times) for load in loads)
+    times = max(1, min(MOST_TIMES_PROMPTS, math.ceil((before + more) / MOST_REPEATS)))
+    loads = tuple(  # one that ends after a time stays as it is
+        load if load.duration_s is not None else load.model_copy(update={"num_prompts": times * load.num_prompts})
+        for load in loads
+    )
     changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats, "budget_s": None}
     return study.model_copy(update=changes)
-
-
-def _longer(load: Load, times: int) -> Load:
-    """A load that ends after its prompts has more of them; one that ends after a time stays as it is."""
-    if times <= 1 or load.duration_s is not None:
-        return load
-    return load.model_copy(update={"num_prompts": times * load.num_prompts})

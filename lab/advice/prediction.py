@@ -133,7 +133,8 @@ def predictions(runs: Sequence[SpeculatedRun], draft_cost: float | None = None) 
 
 
 def _prediction(run: SpeculatedRun, draft_cost: float | None, source: CostFrom | None) -> Prediction:
-    alpha, implied = _alpha(run), _implied(run)
+    first, implied = run.first_position, _implied(run)
+    alpha = first if first is not None and 0 <= first <= 1 else None  # counters of an unjudged run may give others
     cost = draft_cost if draft_cost is not None or implied is None else max(implied, 0.0)
     return Prediction(
         run=run,
@@ -146,11 +147,6 @@ def _prediction(run: SpeculatedRun, draft_cost: float | None, source: CostFrom |
         break_even_alpha=None if cost is None else break_even_alpha(run.gamma, cost),
         best_gamma=best_gamma(alpha, cost)[0] if alpha is not None and cost else None,
     )
-
-
-def _alpha(run: SpeculatedRun) -> float | None:
-    """Alpha, or None for a share outside 0 to 1, which the counters of an unjudged run may give."""
-    return run.first_position if run.first_position is not None and 0 <= run.first_position <= 1 else None
 
 
 def _implied(run: SpeculatedRun) -> float | None:

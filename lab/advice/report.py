@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import interval, label, sentences
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import MARKS, Word, alone_sentence
+from lab.comparison.verdict import MARKS, Word
 
 #: What Markdown may take for markup within a line or a table's cell.
 _MARKUP = re.compile(r"([\\`*_<>\[\]|~#$])")
@@ -74,7 +74,7 @@ class Report:
 
 
 def markdown(report: Report) -> str:
-    """The report as GitHub's Markdown. Names are escaped: whoever names a study or an arm writes no markup here."""
+    """The report as GitHub's Markdown. Names are escaped, so that none of a study or an arm is markup."""
     answer, text = report.answer, sentences(report.answer)
     title = _plain(report.provenance.study or ", ".join(report.provenance.jobs))
     parts = [
@@ -126,7 +126,7 @@ def _row(pair: JudgedPair) -> list[str]:
     needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
     verdict = f"{MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
     place = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
-    alone = alone_sentence(pair.comparison, pair.verdict)
+    alone = pair.alone_sentence
     return [*map(_plain, place), f"{verdict}; {_plain(alone)}" if alone else verdict, pair.comparison.basis]
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from lab.capacity.early_end import far_beyond
-from lab.comparison.compare import CONFIDENCE
+from lab.comparison.effect import CONFIDENCE
 
 Array = NDArray[np.float64]
 

@@ -37,7 +37,9 @@ class MissCount:
         """A request has ended."""
         self._ended.append(request)
         if self.misses + len(self._ended) >= self._enough:
-            self.misses += _missed(RequestTable.of(self._ended), self.slo)
+            requests = RequestTable.of(self._ended)
+            within = meets(requests, self.slo, from_intended=True) | unknown(requests, self.slo)
+            self.misses += int((~(requests.is_completed & within)).sum())
             self._ended.clear()
 
     @property
@@ -53,9 +55,3 @@ class MissCount:
     @property
     def _enough(self) -> int:
         return far_beyond(self.planned, 1 - self.share)
-
-
-def _missed(requests: RequestTable, slo: Slo) -> int:
-    """How many certainly missed the SLO."""
-    within = meets(requests, slo, from_intended=True) | unknown(requests, slo)
-    return int((~(requests.is_completed & within)).sum())

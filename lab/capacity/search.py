@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lab.capacity.attainment import Observation, Posterior, of_all, of_repeat
+from lab.capacity.attainment import Observation, of_all, of_repeat
 from lab.study import Load
 from lab.study.study import MOST_TRIALS
 
@@ -58,7 +58,9 @@ def next_trial(trials: Sequence[Observation], search: Load, repeat: int, repeats
     if not (held and missed):
         return _outwards(held, missed, search, _FACTOR if len(own) == len(trials) else _NEAR_FACTOR)
     posterior = of_repeat(trials, repeat, share)
-    if _is_narrow(posterior, repeats, search):
+    value, low, high = posterior.interval
+    is_one_number = search.find == "concurrency" and math.floor(low) == math.floor(high)
+    if is_one_number or high - low <= WIDTH * math.sqrt(repeats) * value:  # of several repeats the mean is known better
         return Found("narrow")
     if len(own) >= MOST_TRIALS:
         return Found("trials spent")
@@ -80,10 +82,3 @@ def _allowed(load: float, search: Load) -> float:
     """The nearest load that can be tried: within the bounds of the search, a count or a number of three digits."""
     rounded = float(round(load)) if search.find == "concurrency" else float(f"{load:.3g}")
     return min(max(rounded, search.find_least), search.find_greatest)
-
-
-def _is_narrow(posterior: Posterior, repeats: int, search: Load) -> bool:
-    """The mean of several repeats is known better than each of them. A concurrency is a whole number."""
-    value, low, high = posterior.interval
-    one_number = search.find == "concurrency" and math.floor(low) == math.floor(high)
-    return one_number or high - low <= WIDTH * math.sqrt(repeats) * value

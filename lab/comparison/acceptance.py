@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from lab.comparison.effect import Interval
+from lab.comparison.effect import CONFIDENCE, Interval
 
 #: The false-alarm rate of three standard deviations on a control chart.
 FALSE_ALARMS = 2 * float(special.ndtr(-3))
@@ -114,9 +114,7 @@ class RankCorrelation:
     requests: int
 
 
-def against_latency(
-    acceptance: Sequence[float], latency_ms: Sequence[float], confidence: float = 0.95
-) -> RankCorrelation | None:
+def against_latency(acceptance: Sequence[float], latency_ms: Sequence[float]) -> RankCorrelation | None:
     """Correlate two lists of requests in the same order. None for fewer than 10, or if one side is constant."""
     if len(acceptance) < 10 or min(np.ptp(acceptance), np.ptp(latency_ms)) == 0:
         return None
@@ -124,15 +122,15 @@ def against_latency(
 
     correlation = stats.spearmanr(acceptance, latency_ms)
     rho, count = float(correlation.statistic), len(acceptance)
-    return RankCorrelation(_fisher(rho, count, confidence), float(correlation.pvalue), count)
+    return RankCorrelation(_fisher(rho, count), float(correlation.pvalue), count)
 
 
-def _fisher(rho: float, count: int, confidence: float) -> Interval:
+def _fisher(rho: float, count: int) -> Interval:
     """Fisher's transform with the error of Bonett & Wright 2000, doi:10.1007/BF02294183."""
     if abs(rho) >= 1:
         return Interval(rho, rho, rho)
     error = math.sqrt((1 + rho**2 / 2) / (count - 3))
-    reach = float(special.ndtri((1 + confidence) / 2)) * error
+    reach = float(special.ndtri((1 + CONFIDENCE) / 2)) * error
     return Interval(rho, math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach))
 
 
@@ -187,3 +185,31 @@ def prediction_limits(history: Sequence[float]) -> tuple[float, float]:
     mean, scatter = float(np.mean(history)), float(np.std(history, ddof=1))
     reach = -float(special.stdtrit(count - 1, FALSE_ALARMS / 2)) * scatter * math.sqrt(1 + 1 / count)
     return mean - reach, mean + reach
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """One draft on one kind of text. `length` is the acceptance length; its bounds are None for a single prompt."""
+
+    target: str
+    arm: str
+    method: str
+    num_speculative_tokens: int
+    category: str
+    length: Interval
+    prompts: int
+    rounds: int
+
+
+def length_over_prompts(drafts: Sequence[int], accepted: Sequence[int]) -> Interval | None:
+    """Return 1 + accepted / drafts of all prompts together with its interval; None without a round."""
+    rounds, tokens = np.asarray(drafts, dtype=np.float64), np.asarray(accepted, dtype=np.float64)
+    if not rounds.sum():
+        return None
+    rate = float(tokens.sum() / rounds.sum())
+    count = rounds.size
+    if count < 2:
+        return Interval(1 + rate, None, None)
+    variance = count / (count - 1) * float(((tokens - rate * rounds) ** 2).sum()) / float(rounds.sum()) ** 2
+    reach = float(special.stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * math.sqrt(variance)
+    return Interval(1 + rate, max(1.0, 1 + rate - reach), 1 + rate + reach)

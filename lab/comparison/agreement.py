@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from lab.comparison.effect import Interval
+from lab.comparison.effect import CONFIDENCE, Interval
 from lab.repetition import degenerate
 
 
@@ -64,17 +64,16 @@ class Agreement:
         return sum(pair.same for pair in self.pairs)
 
 
-def agreement(
-    baseline: Mapping[str, Output], candidate: Mapping[str, Output], confidence: float = 0.95, *, greedy: bool = True
-) -> Agreement:
+def agreement(baseline: Mapping[str, Output], candidate: Mapping[str, Output], *, greedy: bool = True) -> Agreement:
     """Compare outputs by prompt_id; callers leave out failed requests. Sampled outputs differ by chance: no pairs."""
     common = [prompt for prompt in baseline if prompt in candidate] if greedy else []
     pairs = tuple(_pair(prompt, baseline[prompt], candidate[prompt]) for prompt in common)
+    tokens = [pair.first_differing_token for pair in pairs if not pair.same]
     return Agreement(
         pairs,
-        share(sum(pair.same for pair in pairs), len(pairs), confidence),
+        share(sum(pair.same for pair in pairs), len(pairs)),
         _median(pair.first_differing_character for pair in pairs),
-        _exact_median(pairs),
+        None if None in tokens else _median(tokens),
         _median(pair.estimated_first_differing_token for pair in pairs),
         degenerate_share([output.text for output in baseline.values()]),
         degenerate_share([output.text for output in candidate.values()]),
@@ -82,11 +81,11 @@ def agreement(
     )
 
 
-def share(count: int, of: int, confidence: float = 0.95) -> Interval | None:
+def share(count: int, of: int) -> Interval | None:
     """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0."""
     if not of:
         return None
-    share, z = count / of, float(special.ndtri(0.5 + 0.5 * confidence))
+    share, z = count / of, float(special.ndtri(0.5 + 0.5 * CONFIDENCE))
     whole = 2 * (of + z**2)
     centre, reach = (2 * of * share + z**2) / whole, z / whole * math.sqrt(4 * of * share * (1 - share) + z**2)
     return Interval(share, centre - reach if count else 0.0, centre + reach if count < of else 1.0)
@@ -118,22 +117,14 @@ def first_difference(left: Sequence[object], right: Sequence[object]) -> int | N
 def _pair(prompt_id: str, ours: Output, theirs: Output) -> Pair:
     by_character = first_difference(ours.text, theirs.text)
     if ours.tokens is None or theirs.tokens is None:
-        return Pair(prompt_id, by_character is None, by_character, None, _estimated_token(ours, by_character))
+        estimate = None
+        if by_character is not None and ours.token_count is not None and ours.text:
+            estimate = by_character * ours.token_count // len(ours.text)
+        return Pair(prompt_id, by_character is None, by_character, None, estimate)
     by_token = first_difference(ours.tokens, theirs.tokens)
     return Pair(prompt_id, by_token is None, by_character, by_token, by_token)
 
 
-def _estimated_token(output: Output, character: int | None) -> int | None:
-    if character is None or output.token_count is None or not output.text:
-        return None
-    return character * output.token_count // len(output.text)
-
-
-def _exact_median(pairs: Sequence[Pair]) -> float | None:
-    places = [pair.first_differing_token for pair in pairs if not pair.same]
-    return None if None in places else _median(places)
-
-
-def _median(places: Iterable[int | None]) -> float | None:
-    differing = [place for place in places if place is not None]
+def _median(positions: Iterable[int | None]) -> float | None:
+    differing = [position for position in positions if position is not None]
     return float(statistics.median(differing)) if differing else None

@@ -51,7 +51,7 @@ class BreakEven:
 
 
 def sentence(even: BreakEven) -> str:
-    """`pays up to concurrency 4.5 [3.2, 6.0]`, or where it is open: only what the intervals decide is said to pay."""
+    """`pays up to concurrency 4.5 [3.2, 6.0]`, or why it is inconclusive: only what intervals decide pays."""
     if even.measured is None:
         return "not measured"
     if not even.crossings:
@@ -60,13 +60,13 @@ def sentence(even: BreakEven) -> str:
         if even.sure:
             return f"{even.answer} {where}"
         side = "better" if even.answer == "pays everywhere measured" else "worse"
-        return f"open: {side} than the baseline everywhere measured {where}, but not decided at each"
-    places = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
+        return f"inconclusive: {side} than the baseline everywhere measured {where}, but not by every interval"
+    crossed = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
     (first, *more) = even.crossings
     if more or first.low is None or first.high is None:
-        return f"open: crosses 1× near concurrency {places}"
+        return f"inconclusive: crosses 1× near concurrency {crossed}"
     direction = "up to" if first.loses_above else "from"
-    return f"pays {direction} concurrency {places} {bounds(first.concurrency, first.low, first.high, decimals=1)}"
+    return f"pays {direction} concurrency {crossed} {bounds(first.concurrency, first.low, first.high, decimals=1)}"
 
 
 def break_even(points: Sequence[Point]) -> BreakEven:
@@ -81,10 +81,12 @@ def break_even(points: Sequence[Point]) -> BreakEven:
         raise ValueError("a concurrency and a gain are above 0")
     if not ordered:
         return BreakEven("not enough data", (), sure=False, measured=None)
-    turns = [place for place, (lower, upper) in enumerate(pairwise(ordered)) if _pays(lower) != _pays(upper)]
-    crossings = tuple(_crossing(ordered, place) for place in turns)
+    turns = [index for index, (lower, upper) in enumerate(pairwise(ordered)) if _pays(lower) != _pays(upper)]
+    crossings = tuple(_crossing(ordered, index) for index in turns)
     ends = (ordered[0].concurrency, ordered[-1].concurrency)
-    return BreakEven(_answer(ordered, crossings), crossings, all(map(_is_sure, ordered)), ends)
+    bounds = [(_pays(point), point.gain.low if _pays(point) else point.gain.high) for point in ordered]
+    sure = all(bound is not None and (bound > 1) == pays and bound != 1 for pays, bound in bounds)
+    return BreakEven(_answer(ordered, crossings), crossings, sure, ends)
 
 
 def _answer(ordered: Sequence[Point], crossings: tuple[Crossing, ...]) -> Answer:
@@ -97,17 +99,12 @@ def _pays(point: Point) -> bool:
     return point.gain.value > 1
 
 
-def _is_sure(point: Point) -> bool:
-    bound = point.gain.low if _pays(point) else point.gain.high
-    return bound is not None and (bound > 1) == _pays(point) and bound != 1
-
-
-def _crossing(ordered: Sequence[Point], place: int) -> Crossing:
-    left, right = ordered[place], ordered[place + 1]
+def _crossing(ordered: Sequence[Point], index: int) -> Crossing:
+    left, right = ordered[index], ordered[index + 1]
     at = _zero(left.concurrency, math.log(left.gain.value), right.concurrency, math.log(right.gain.value))
     band = _band(ordered)
-    low = _edge(band[place + 1], band[place::-1]) if band else None
-    high = _edge(band[place], band[place + 1 :]) if band else None
+    low = _edge(band[index + 1], band[index::-1]) if band else None
+    high = _edge(band[index], band[index + 1 :]) if band else None
     return Crossing(at, low, high, loses_above=_pays(left))
 
 

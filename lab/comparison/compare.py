@@ -11,12 +11,9 @@ import numpy as np
 
 from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios, variance_of_block
 from lab.comparison.influence import Influence, mean
-from lab.comparison.moderation import Scatter, moderated
+from lab.comparison.moderation import Scatter, moderated, repetitions
 from lab.comparison.samples import Array, Pairs, RunSample, pair
-from lab.comparison.starts import repetitions
 from lab.metrics.definition import Better
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class CellRuns:
-    """Both arms' runs at one place. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median.
+    """Both arms' runs in one cell. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median.
 
     `control`: the two arms are identical. `concurrency` is the load's, with which noise may grow; None if unknown.
     """
@@ -66,25 +63,8 @@ class CellRuns:
     concurrency: float | None = None
 
 
-def compare(
-    baseline: Sequence[RunSample],
-    candidate: Sequence[RunSample],
-    better: Better,
-    *,
-    influence: Influence = mean,
-    history: Sequence[Sequence[float]] = (),
-    confidence: float = CONFIDENCE,
-) -> Comparison:
-    """Compare two arms in a single cell, as `compare_cells` does."""
-    return compare_cells([CellRuns(baseline, candidate, influence)], better, history=history, confidence=confidence)[0]
-
-
 def compare_cells(
-    cells: Sequence[CellRuns],
-    better: Better,
-    *,
-    history: Sequence[Sequence[float]] = (),
-    confidence: float = CONFIDENCE,
+    cells: Sequence[CellRuns], better: Better, *, history: Sequence[Sequence[float]] = ()
 ) -> list[Comparison]:
     """Compare both arms in each cell; the cells' variances moderate each other (`lab.comparison.moderation`).
 
@@ -96,7 +76,7 @@ def compare_cells(
     pairs = [pair(cell.baseline, cell.candidate) for cell in cells]
     scatters = _scatters(cells, pairs, history)
     return [
-        _comparison(pairs_of_cell, better, cell, scatter, confidence)
+        _comparison(pairs_of_cell, better, cell, scatter)
         for cell, pairs_of_cell, scatter in zip(cells, pairs, scatters, strict=True)
     ]
 
@@ -104,14 +84,20 @@ def compare_cells(
 def _scatters(
     cells: Sequence[CellRuns], pairs: Sequence[Pairs], history: Sequence[Sequence[float]]
 ) -> list[Scatter | None]:
-    """The moderated scatter of each cell; a control's own is about its mean, as its interval is."""
+    """The moderated scatter of each cell; a control's own is about its mean, as its interval is.
+
+    A cell's own is the variance of its log ratios with its degrees of freedom, two zeros if it is unknown.
+    """
     shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
     sharing = [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
     controls = [cell.control for cell in cells]
     loads = [cell.concurrency for cell in cells if cell.concurrency]
     loads = loads if len(loads) == len(cells) else []
     logs = [log_ratios(pairs_of_cell) for pairs_of_cell in pairs]
-    own = [_variance(pairs_of_cell, ratios) for pairs_of_cell, ratios in zip(pairs, logs, strict=True)]
+    own = [
+        (0.0, 0.0) if ratios is None or ratios.size < 2 else (variance_of_block(of, ratios), ratios.size - 1.0)
+        for of, ratios in zip(pairs, logs, strict=True)
+    ]
     again = repetitions(
         [{(run.arm, run.launch) for run in cell.candidate if run.launch is not None} for cell in cells],
         [_deviations(ratios, control=cell.control) for ratios, cell in zip(logs, cells, strict=True)],
@@ -131,24 +117,17 @@ def _scatters(
     return [itself if control else other for control, itself, other in both]
 
 
-def _variance(pairs: Pairs, ratios: Array | None) -> tuple[float, float]:
-    """The variance of a cell's log ratios, with its degrees of freedom; two zeros if it is unknown."""
-    if ratios is None or ratios.size < 2:
-        return 0.0, 0.0
-    return variance_of_block(pairs, ratios), ratios.size - 1.0
-
-
 def _deviations(ratios: Array | None, *, control: bool) -> Array:
     if ratios is None:
         return np.empty(0)
     return ratios if control else ratios - ratios.mean()
 
 
-def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None, confidence: float) -> Comparison:
+def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None) -> Comparison:
     influence, looked = cell.influence, any(run.until_decided for run in (*cell.baseline, *cell.candidate))
     effect = log_ratio(pairs, influence, scatter)
-    ratio = None if effect is None else exponential(effect.interval(confidence))
-    changed = _difference(difference(pairs, influence, scatter), pairs, ratio, confidence)
+    ratio = None if effect is None else exponential(effect.interval())
+    changed = _difference(difference(pairs, influence, scatter), pairs, ratio)
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
     basis = _basis(pairs, prompts, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
     repeats = sum(map(len, pairs.blocks))
@@ -167,10 +146,10 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
     )
 
 
-def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:
+def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None) -> Interval | None:
     """The difference; for a single block its bounds follow from those of the ratio and the measured baseline."""
     if effect is None or effect.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
-        return None if effect is None else effect.interval(confidence)
+        return None if effect is None else effect.interval()
     base = float(pairs.baseline.mean())
     return Interval(effect.value, base * (ratio.low - 1), base * (ratio.high - 1))
 

@@ -13,6 +13,9 @@ from lab.comparison.moderation import Scatter
 from lab.comparison.samples import Array, Pairs
 from lab.comparison.spread import Spread
 
+#: Of every interval, and of every claim that a table of verdicts makes.
+CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -36,7 +39,7 @@ class Effect:
     value: float
     spread: Spread | None
 
-    def interval(self, confidence: float) -> Interval:
+    def interval(self, confidence: float = CONFIDENCE) -> Interval:
         if self.spread is None:
             return Interval(self.value, None, None)
         half = float(spread.half_width(self.spread, confidence))

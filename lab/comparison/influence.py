@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,23 +57,11 @@ def percentile(q: float) -> Influence:
     def influence(requests: Array) -> tuple[Array, Array]:
         width = _hall_sheather(q, requests.shape[-2])
         below, above = max(q - width, 0.0), min(q + width, 1.0)
-        low, quantile, high = _quantiles(requests, (below, q, above))
+        low, quantile, high = np.quantile(requests, (below, q, above), axis=-2, keepdims=True)
         one_over_density = (high - low) / (above - below)
         return quantile, (q - (requests <= quantile)) * one_over_density
 
     return influence
-
-
-def _quantiles(requests: Array, shares: Sequence[float]) -> list[Array]:
-    """numpy.quantile(..., axis=-2, keepdims=True), in a sixth of its time, because a page waits for a table of them."""
-    ordered = np.sort(requests, axis=-2)
-    quantiles = []
-    for share in shares:
-        whole, part = divmod(share * (ordered.shape[-2] - 1), 1)
-        below = ordered[..., int(whole), None, :]
-        above = ordered[..., min(int(whole) + 1, ordered.shape[-2] - 1), None, :]
-        quantiles.append(below + (above - below) * part if part < 0.5 else above - (above - below) * (1 - part))
-    return quantiles
 
 
 @functools.lru_cache(64)

@@ -24,7 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from lab.comparison import spread
+from lab.comparison.effect import Effect
 from lab.comparison.samples import Array
+from lab.comparison.spread import Spread
 from lab.study.study import MOST_LOOKS
 
 #: Blocks before the first look, and the blocks by which everything is spent. What studies were promised hangs on them.
@@ -34,6 +37,8 @@ _LEVELS = np.concatenate((10.0 ** np.arange(-12, -2), [0.005, 0.01, 0.02, 0.05, 
 #: The factor by which levels are raised for each like claim beyond the second, and at most. Chosen by simulation, so
 #: that of tables without an effect at most 5 % hold a call in every world (tests/lab/comparison/simulations).
 _RAISED_BY_ONE, _RAISED_AT_MOST = 0.25, 2.5
+#: Before anything is measured an arm is as likely to make no difference as some, whose logarithm then usually is this.
+_NONE_AT_FIRST, _USUAL_EFFECT = 0.5, 0.2
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 _BISECTIONS = 60
 
@@ -113,3 +118,32 @@ def _boundary(walk: Array, mass: Array, chance: Array) -> Array:
         is_low = (mass * beyond).sum(axis=1) > chance
         low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
     return (low + high) / 2
+
+
+def likely(effect: Effect) -> float:
+    """Return how likely there is any effect, after what was measured: a spike at 0 and a slab (Mitchell & Beauchamp
+    1988, doi:10.1080/01621459.1988.10478694), with the variance taken as known. 1 if the scatter is unknown or 0.
+    """
+    known = 0.0 if effect.spread is None else float(effect.spread.blocks + effect.spread.prompts)
+    if known <= 0:
+        return 1.0
+    slab = known + _USUAL_EFFECT**2
+    log_odds = (math.log(known / slab) + effect.value**2 * (1 / known - 1 / slab)) / 2
+    return float(special.expit(log_odds + special.logit(1 - _NONE_AT_FIRST)))
+
+
+def chances(effect: Effect, blocks: int, alpha: float, like: int) -> Array:
+    """Return how likely 1, 2 ... more blocks show an effect, up to the last look; all 0 if the scatter is unknown.
+
+    Of the true ratio no more is known than what was measured: the predictive power of Spiegelhalter, Freedman &
+    Blackburn 1986, doi:10.1016/0197-2456(86)90003-6.
+    """
+    if effect.spread is None:
+        return np.zeros(LAST_LOOK)
+    around, counts = effect.spread, np.arange(blocks + 1, blocks + LAST_LOOK + 1, dtype=np.float64)
+    one_block, dfs = float(around.blocks) * blocks, counts - blocks + float(around.blocks_df)
+    later = Spread(np.asarray(one_block / counts), dfs, around.prompts, around.prompts_df)
+    half = spread.half_width(later, 1 - unpaid(alpha, counts, like))
+    away, sd = abs(effect.value), np.sqrt(one_block * (counts - blocks) / (blocks * counts))
+    differs = special.ndtr((away - half) / sd) + special.ndtr(-(away + half) / sd)
+    return np.asarray(differs, dtype=np.float64)

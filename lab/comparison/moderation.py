@@ -1,7 +1,7 @@
 """Variances of like cells, each moderated by the others: why three repeats of a table can decide.
 
-A cell of three repeats knows its own variance with two degrees of freedom; thirty such cells together know well how
-much runs differ. As in limma (Smyth 2004, doi:10.2202/1544-6115.1027) the true variances of the cells are taken as
+Three repeats give a cell's own variance two degrees of freedom; thirty such cells together show well how much runs
+differ. As in limma (Smyth 2004, doi:10.2202/1544-6115.1027) the true variances of the cells are taken as
 draws from one distribution, here log-normal with a heavy share for wild cells (Phipson et al. 2016,
 doi:10.1214/16-AOAS920). Its centre and width are not estimated and plugged in, which is overconfident with few cells:
 every centre and width on a grid counts by how well it explains all the cells. So does every slope with the logarithm of
@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from lab.comparison.samples import Array
+from lab.comparison.samples import Array, connected
 
 #: With fewer cells than this, or fewer degrees of freedom in them, each cell stands on its own scatter.
 LEAST_CELLS, LEAST_DF = 3, 6
@@ -68,7 +69,7 @@ def moderated(
     `variances` are those of the log ratios of a cell's blocks, each with its `dfs`: blocks - 1, and 0 with one block.
     `sharing` is how many cells share a cell's baseline runs. `history` holds the values that one arm had in the repeats
     of an earlier cell; `controls` says which cells are controls, for the words; `repeated` in how many cells the noise
-    of one is found again (`lab.comparison.starts`); `loads` the concurrency of each. A cell whose repeats are all the
+    of one is found again (`repetitions`); `loads` the concurrency of each. A cell whose repeats are all the
     same keeps its variance of 0.
     """
     earlier, earlier_dfs = _of_history(history)
@@ -211,3 +212,36 @@ def _inverse_trigamma(values: Array) -> Array:
         if (np.abs(step) <= 1e-14 * root).all():
             break
     return np.asarray(root, dtype=np.float64)
+
+
+def repetitions(starts: Sequence[AbstractSet[Hashable]], deviations: Sequence[Array]) -> list[float]:
+    """Return for each cell in how many cells its noise is found again: 1 if the runs' own noise is all there is.
+
+    `starts` are those of the candidate's engine, and `deviations` those of the cell's log ratios from their mean, block
+    by block (from 0 of a control). If two cells on the same starts correlate by r, their variances do by r squared.
+    """
+    groups = connected([set(starts_of_block) for starts_of_block in starts])
+    again = _correlation([[deviations[index] for index in group] for group in groups]) ** 2
+    factors = [1.0] * len(starts)
+    for group in groups:
+        for index in group:
+            factors[index] = 1 + again * (len(group) - 1)
+    return factors
+
+
+def _correlation(groups: Sequence[Sequence[Array]]) -> float:
+    """The mean correlation of cells on the same starts, over all pairs with as many blocks; 0 at least."""
+    totals, counts = [0.0, 0.0], [0, 0]  # of one degree of freedom, and of more
+    for group in groups:
+        for blocks in {deviations.size for deviations in group}:
+            alike = [deviations for deviations in group if deviations.size == blocks]
+            directions = np.array(
+                [deviations / norm for deviations in alike if (norm := math.sqrt(float((deviations**2).sum()))) > 0]
+            )
+            if len(directions) > 1:
+                totals[blocks > 2] += (float((directions.sum(axis=0) ** 2).sum()) - len(directions)) / 2
+                counts[blocks > 2] += len(directions) * (len(directions) - 1) // 2
+    signs, mean = (total / max(count, 1) for total, count in zip(totals, counts, strict=True))
+    # One degree of freedom leaves only signs, whose mean is 2 / pi times the arcsine of the correlation.
+    weighed = counts[0] * math.sin(math.pi / 2 * signs) + counts[1] * mean
+    return max(weighed / max(sum(counts), 1), 0.0)

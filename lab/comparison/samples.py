@@ -75,7 +75,7 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
             for runs in zip(baselines, candidates, strict=True)
         ]
     )
-    blocks = tuple(tuple(both[place] for place in unit) for unit in units)
+    blocks = tuple(tuple(both[index] for index in unit) for unit in units)
     base, tried = (_averaged(_values(runs), units) for runs in (baselines, candidates))
     unknown = _log_variance(baselines), _log_variance(candidates)
     prompts = _common_prompts([*baselines, *candidates])
@@ -86,15 +86,15 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
 
 
 def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:
-    """Return the places grouped by the launches that they share, also by way of others; one without any stays alone."""
+    """Return the indices grouped by the launches that they share, also by way of others. One without any is alone."""
     units: list[tuple[set[Hashable], list[int]]] = []
-    for place, starts in enumerate(launches):
+    for index, starts in enumerate(launches):
         shared = [unit for unit in units if unit[0] & starts]
         units = [unit for unit in units if not unit[0] & starts]
         units.append(
-            (starts.union(*(of for of, _ in shared)), [other for _, places in shared for other in places] + [place])
+            (starts.union(*(of for of, _ in shared)), [other for _, indices in shared for other in indices] + [index])
         )
-    return sorted(places for _, places in units)
+    return sorted(indices for _, indices in units)
 
 
 def _averaged(numbers: Array, units: Sequence[Sequence[int]]) -> Array:
@@ -137,8 +137,8 @@ def _requests(runs: Sequence[RunSample], prompts: tuple[str, ...]) -> Array:
 def _of(requests: Requests, prompts: tuple[str, ...]) -> Array:
     if requests.prompts == prompts:
         return requests.numbers
-    place = {prompt: place for place, prompt in enumerate(requests.prompts)}
-    return requests.numbers[[place[prompt] for prompt in prompts]]
+    position = {prompt: index for index, prompt in enumerate(requests.prompts)}
+    return requests.numbers[[position[prompt] for prompt in prompts]]
 
 
 def _finite(numbers: Array) -> Array:

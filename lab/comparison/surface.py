@@ -1,9 +1,9 @@
-"""Break-even over two axes, concurrency and length of context, and how good a draft must be to pay at each place.
+"""Break-even over two axes, concurrency and length of context, and how good a draft must be to pay in each cell.
 
 A round of speculation (drafting and verifying) makes as many tokens as its acceptance length, and takes the price of so
 many plain steps. Where both are measured in one cell, gain = length / price: so the price is the acceptance length at
-which speculation breaks even there. It hardly depends on what the draft gets right, so it tells of another draft of
-the same size, drafting as many tokens, on which side it lies before it is measured.
+which speculation breaks even there. It hardly depends on what the draft gets right, so it predicts of another draft
+of the same size, drafting as many tokens, on which side it lies before it is measured.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Surface:
 
 
 def surface(cells: Sequence[SurfaceCell], num_speculative_tokens: int | None = None) -> Surface:
-    """Find the break-even of each context. Raises ValueError for two cells at one place."""
+    """Find the break-even of each context. Raises ValueError for two cells at one concurrency and context."""
     ordered = sorted(cells, key=lambda cell: (cell.context_tokens, cell.concurrency))
     lines = {
         context: break_even([Point(cell.concurrency, cell.gain) for cell in here])
@@ -80,8 +80,8 @@ def predicted_gain(length: float, needed: float) -> float:
 
 
 @dataclass(frozen=True)
-class Foretold:
-    """In how many cells another draft lies on the side of 1× that the measured price of a round foretells.
+class PredictedSides:
+    """The number of cells in which a draft lies on the side of 1× that the price of another draft's round predicts.
 
     `decided` are the cells whose gain is certainly on one side; in the others chance alone may put it on either.
     """
@@ -100,8 +100,8 @@ class Foretold:
         )
 
 
-def foretold(known: Surface, other: Surface) -> Foretold:
-    """Hold a measured draft against the sides that its acceptance lengths and the known draft's prices foretell."""
+def predicted_sides(known: Surface, other: Surface) -> PredictedSides:
+    """Compare the sides of 1× that a draft measured with those predicted by its lengths and the known prices."""
     prices = {
         (cell.concurrency, cell.context_tokens): cell.needed_length.value
         for cell in known.cells
@@ -116,24 +116,24 @@ def foretold(known: Surface, other: Surface) -> Foretold:
         is_decided = (cell.gain.low or 0.0) > 1 or (cell.gain.high is not None and cell.gain.high < 1)
         right, cells = right + is_right, cells + 1
         decided_right, decided = decided_right + (is_right and is_decided), decided + is_decided
-    return Foretold(right, cells, decided_right, decided)
+    return PredictedSides(right, cells, decided_right, decided)
 
 
-def foretold_sentences(found: Mapping[str, Surface]) -> list[str]:
-    """What the prices of each arm's rounds foretell of each other arm that drafts as many tokens, by arm."""
+def prediction_sentences(found: Mapping[str, Surface]) -> list[str]:
+    """Say of each two arms that draft as many tokens how well one's price of a round predicts the other's sides."""
     sentences = []
     for known, other in permutations(found, 2):
         drafted = found[known].num_speculative_tokens
         if drafted is None or drafted != found[other].num_speculative_tokens:
             continue
-        held = foretold(found[known], found[other])
-        if held.cells:
-            sentences.append(f"By what a round of {known} costs, {other} is on the expected side of 1× {held.words}.")
+        sides = predicted_sides(found[known], found[other])
+        if sides.cells:
+            sentences.append(f"By what a round of {known} costs, {other} is on the expected side of 1× {sides.words}.")
     return sentences
 
 
 def sentence(found: Surface) -> str:
-    """`up to 512 tokens of context it pays up to 4.5 [3.2, 6.0] requests at once; up to 4,096 it is open`."""
+    """`up to 512 tokens of context it pays up to 4.5 [3.2, 6.0] requests at once; up to 4,096 it is inconclusive`."""
     words = [(context, _words(even)) for context, even in found.lines.items()]
     parts = []
     for number, (said, group) in enumerate(groupby(words, key=lambda pair: pair[1])):
@@ -147,12 +147,12 @@ def _words(even: BreakEven) -> str:
     if len(even.crossings) == 1:
         (crossing,) = even.crossings
         if crossing.low is None or crossing.high is None:
-            return f"it is open, crossing 1× near {crossing.concurrency:.1f} requests at once"
+            return f"it is inconclusive, crossing 1× near {crossing.concurrency:.1f} requests at once"
         side = "up to" if crossing.loses_above else "from"
         within = bounds(crossing.concurrency, crossing.low, crossing.high, decimals=1)
         return f"it pays {side} {crossing.concurrency:.1f} {within} requests at once"
     if even.crossings:
         return "it crosses 1× several times"
     if even.measured is None or not even.sure:
-        return "it is open"
+        return "it is inconclusive"
     return f"it {even.answer}"

@@ -7,24 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.comparison.compare import CONFIDENCE, CellRuns, Comparison, compare_cells
-from lab.comparison.effect import Interval
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
-from lab.comparison.verdict import MARGIN, Verdict, shown_ratio, verdicts
+from lab.comparison.verdict import Judged, verdicts
 from lab.metrics.definition import Better
 
 Arms = tuple[Sequence[RunSample], Sequence[RunSample]]  # baseline, candidate
-
-
-@dataclass(frozen=True)
-class Cell:
-    comparison: Comparison
-    verdict: Verdict  # corrected for the other cells of the table
-
-    @property
-    def ratio(self) -> Interval | None:
-        """Candidate / baseline, as everything that shows this cell shows it."""
-        return shown_ratio(self.comparison, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -36,33 +24,29 @@ class RatioTable:
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    cells: Mapping[tuple[str, str], Cell]
+    cells: Mapping[tuple[str, str], Judged]
     gmeans_by_row: Mapping[str, float | None]
     gmeans_by_column: Mapping[str, float | None]
     gmean: float | None
 
 
 def ratio_tables(
-    tables: Mapping[str, Mapping[tuple[str, str], Comparison]],
-    margin: float = MARGIN,
-    confidence: float = CONFIDENCE,
-    *,
-    strict: bool = False,
+    tables: Mapping[str, Mapping[tuple[str, str], Comparison]], *, strict: bool = False
 ) -> dict[str, RatioTable]:
     """Build tables that are read together: their verdicts are corrected for the cells of all of them.
 
     Rows and columns keep the order in which they first appear.
     """
     every = [(name, key) for name, cells in tables.items() for key in cells]
-    judged_cells = verdicts([tables[name][key] for name, key in every], margin, confidence, strict=strict)
+    judged_cells = verdicts([tables[name][key] for name, key in every], strict=strict)
     judged = dict(zip(every, judged_cells, strict=True))
     return {
-        name: _table({key: Cell(comparison, judged[name, key]) for key, comparison in cells.items()})
+        name: _table({key: Judged(comparison, judged[name, key]) for key, comparison in cells.items()})
         for name, cells in tables.items()
     }
 
 
-def _table(cells: Mapping[tuple[str, str], Cell]) -> RatioTable:
+def _table(cells: Mapping[tuple[str, str], Judged]) -> RatioTable:
     rows, columns = (tuple(dict.fromkeys(key[side] for key in cells)) for side in (0, 1))
     return RatioTable(
         rows,
@@ -81,9 +65,7 @@ def gmean(comparisons: Sequence[Comparison]) -> float | None:
     return float(np.exp(np.mean(np.log(values)))) if values and len(values) == len(ratios) else None
 
 
-def sweep(
-    cells: Sequence[Arms], better: Better, confidence: float = CONFIDENCE, *, control: bool = False
-) -> Comparison:
+def sweep(cells: Sequence[Arms], better: Better, *, control: bool = False) -> Comparison:
     """Compare a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
 
     What the runs of one engine start have in common is part of the scatter of the blocks, so cells need not be
@@ -92,7 +74,7 @@ def sweep(
     """
     baseline = _one_per_block([runs for runs, _ in cells])
     candidate = _one_per_block([runs for _, runs in cells])
-    return compare_cells([CellRuns(baseline, candidate, control=control)], better, confidence=confidence)[0]
+    return compare_cells([CellRuns(baseline, candidate, control=control)], better)[0]
 
 
 def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:

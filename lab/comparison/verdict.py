@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from lab.comparison import looks, spread
-from lab.comparison.compare import CONFIDENCE, Comparison, exponential
-from lab.comparison.effect import Effect, Interval
+from lab.comparison.compare import Comparison, exponential
+from lab.comparison.effect import CONFIDENCE, Effect, Interval
 from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
 from lab.metrics import number_format
@@ -27,8 +26,11 @@ MARKS: Mapping[Word, str] = {
     "not enough data": "?",
     "control": "≡",
 }
-#: Ratios between 1 / 1.02 and 1.02 make no practical difference.
+#: Ratios between 1 / 1.02 and 1.02 make no practical difference; and as a logarithm.
 MARGIN = 0.02
+_BOUND = math.log1p(MARGIN)
+#: The share of calls that may be false.
+_LEVEL = 1 - CONFIDENCE
 #: The two readings of a table (`strict` of `verdicts`), to choose from and in a sentence.
 READINGS = {False: "≤ 5 % of calls false", True: "no false call in the table"}
 READING_WORDS = {
@@ -46,9 +48,9 @@ class Verdict:
     """`more_repeats`, with their engine starts, would decide if ratio and scatter stayed as they are; None if unknown.
 
     The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin. A control has
-    only the first, adjusted among the table's controls (`lab.comparison.controls` puts it into words). `interval` is
+    only the first, adjusted among the table's controls (`control` puts it into words). `interval` is
     the ratio's with the same adjustment, for `claims` comparisons: it excludes 1 where the word is faster or slower and
-    holds 1 where it is open. None without an interval, and of a control.
+    holds 1 where it is inconclusive. None without an interval, and of a control.
     """
 
     word: Word
@@ -63,38 +65,41 @@ UNKNOWN = Verdict("not enough data", None, None, None)
 _CONTROL = Verdict("control", None, None, None)
 
 
-def verdicts(
-    table: Sequence[Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE, *, strict: bool = False
-) -> tuple[Verdict, ...]:
-    """Judge all cells of a table: of its calls, at most a share of 1 - confidence is false on average.
+def verdicts(table: Sequence[Comparison], *, strict: bool = False) -> tuple[Verdict, ...]:
+    """Judge all cells of a table: of its calls, at most a share of 1 - CONFIDENCE is false on average.
 
-    `strict` is for a single headline or a CI gate: with the given confidence no call of the table is false. Cells
-    without an interval, and controls, make no claim, so they do not count in the correction.
+    `strict` is for a single headline or a CI gate: with this confidence no call of the table is false. Cells without an
+    interval, and controls, make no claim, so they do not count in the correction. Equivalence within the margin is
+    tested first: two one-sided tests, Schuirmann 1987.
     """
-    rule = _Rule(math.log1p(margin), 1 - confidence, strict=strict)
-    effects = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
-    claims = [(place, effect) for place, effect in effects if not table[place].control]
-    cells = [table[place] for place, _ in claims]
+    effects = {index: cell.effect for index, cell in enumerate(table) if cell.effect and cell.effect.spread}
+    claims = [index for index in effects if not table[index].control]
+    cells = [table[index] for index in claims]
     like = like_claims(cells, strict=strict)
     differs, same = (
-        rule.adjust(paid_for_looks(p_values, cells, like), cells)
-        for p_values in _p_values([effect for _, effect in claims], rule.bound)
+        _adjusted(paid_for_looks(p_values, cells, like), cells, strict=strict)
+        for p_values in _p_values([effects[index] for index in claims])
     )
-    intervals = rule.intervals(cells, like, differs, same)
-    calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
-    alpha = _next_level(
-        rule.level, len(claims), 0 if strict else calls, two_stages=not strict and _all_looked_at(cells)
-    )
-    table_verdicts = [_CONTROL if cell.control else UNKNOWN for cell in table]
-    controls = [(place, effect) for place, effect in effects if table[place].control]
-    for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
-        table_verdicts[place] = replace(_CONTROL, p_differs=p)
-    every = zip(claims, like, differs, same, intervals, strict=True)
-    for (place, effect), alike, differing, equal, interval in every:
-        needed = partial(_needed, table[place], effect, rule.bound, alpha, alike)
-        judged = rule.judge(table[place], effect, differing, equal, needed)
-        table_verdicts[place] = replace(judged, interval=interval, claims=len(claims))
-    return tuple(table_verdicts)
+    intervals = _intervals(cells, like, differs, same, strict=strict)
+    calls = sum(min(pair) <= _LEVEL for pair in zip(differs, same, strict=True))
+    alpha = _next_level(len(claims), 0 if strict else calls, two_stages=not strict and _all_looked_at(cells))
+    found = [_CONTROL if cell.control else UNKNOWN for cell in table]
+    controls = [index for index in effects if table[index].control]
+    for index, p in zip(controls, holm(_p_values([effects[index] for index in controls])[0]), strict=True):
+        found[index] = replace(_CONTROL, p_differs=p)
+    for index, alike, differing, equal, interval in zip(claims, like, differs, same, intervals, strict=True):
+        cell, effect = table[index], effects[index]
+        word: Word = "not enough data"
+        more: int | None = 0
+        if equal <= _LEVEL:
+            word = "no difference"
+        elif differing <= _LEVEL:
+            word = "faster" if (effect.value > 0) == (cell.better == "higher") else "slower"
+        else:
+            blocks = more_blocks(effect, cell.blocks, alpha, alike if cell.until_decided else None)
+            more = None if blocks is None else blocks * cell.repeats_a_block
+        found[index] = Verdict(word, differing, equal, more, interval, len(claims))
+    return tuple(found)
 
 
 def like_claims(table: Sequence[Comparison], *, strict: bool = False) -> list[int]:
@@ -107,112 +112,98 @@ def like_claims(table: Sequence[Comparison], *, strict: bool = False) -> list[in
     return [sum(moderated) if alike else 1 for alike in moderated]
 
 
-def next_level(found: Sequence[Verdict], confidence: float = CONFIDENCE) -> float:
+def next_level(found: Sequence[Verdict]) -> float:
     """Return the level at which one more call would be made in a table, measured until decided, with these verdicts."""
     claims = [verdict for verdict in found if verdict.claims]
-    calls = sum(verdict.word != "not enough data" for verdict in claims)
-    return _next_level(1 - confidence, len(claims), calls, two_stages=True)
+    return _next_level(len(claims), sum(verdict.word != "not enough data" for verdict in claims), two_stages=True)
 
 
-def _next_level(level: float, claims: int, calls: int, *, two_stages: bool) -> float:
+def _next_level(claims: int, calls: int, *, two_stages: bool) -> float:
     if not claims:
-        return level
-    second = level / (1 + level) / max(claims - calls, 1) if two_stages else 0.0
-    return min(max(level / claims, second) * min(calls + 1, claims), level)
+        return _LEVEL
+    second = _LEVEL / (1 + _LEVEL) / max(claims - calls, 1) if two_stages else 0.0
+    return min(max(_LEVEL / claims, second) * min(calls + 1, claims), _LEVEL)
 
 
 def _all_looked_at(cells: Sequence[Comparison]) -> bool:
     return bool(cells) and all(cell.until_decided for cell in cells)
 
 
-def shown_ratio(comparison: Comparison, verdict: Verdict) -> Interval | None:
-    """Candidate / baseline with the interval that the verdict stands on, as everything that shows it does."""
-    return verdict.interval or comparison.ratio
-
-
-def shown_gain(comparison: Comparison, verdict: Verdict) -> Interval | None:
-    """`shown_ratio` oriented so that above 1 the candidate is better."""
-    ratio = shown_ratio(comparison, verdict)
-    return ratio if ratio is None or comparison.better == "higher" else ratio.inverted
-
-
-def alone_sentence(comparison: Comparison, verdict: Verdict) -> str:
-    """Say so where a cell's own interval excludes 1 and only the correction leaves it open; else empty.
-
-    For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open`.
-    """
-    ratio, gain = comparison.ratio, comparison.gain
-    if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
-        return ""
-    if gain.low <= 1 <= gain.high:
-        return ""
-    word = "faster" if gain.low > 1 else "slower"
-    table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
-    looks = "paid for its looks after every repeat" if comparison.until_decided else ""
-    why = " and ".join(part for part in (table, looks) if part)
-    return f"alone {number_format.ratio(ratio.value, ratio.low, ratio.high)} would be {word}; {why} it is open"
-
-
 @dataclass(frozen=True)
-class _Rule:
-    bound: float  # of the logarithm of the ratio
-    level: float
-    _: KW_ONLY
-    strict: bool
+class Judged:
+    """A comparison with its verdict, as everything that shows it shows it."""
 
-    def adjust(self, p_values: Array, cells: Sequence[Comparison]) -> list[float]:
-        if self.strict:
-            return holm(p_values)
-        return two_stages(p_values, self.level) if _all_looked_at(cells) else benjamini_hochberg(p_values)
+    comparison: Comparison
+    verdict: Verdict
 
-    def intervals(
-        self, cells: Sequence[Comparison], like: Sequence[int], differs: Sequence[float], same: Sequence[float]
-    ) -> list[Interval]:
-        """The intervals that say what the adjusted p values say.
+    @property
+    def ratio(self) -> Interval | None:
+        """Candidate / baseline with the interval that the verdict stands on."""
+        return self.verdict.interval or self.comparison.ratio
 
-        If c of n claims are called, they stand at c / n of the level, as Benjamini & Hochberg's last call does: that
-        keeps the false coverage rate of the called ones (Benjamini & Yekutieli 2005, doi:10.1198/016214504000001907).
-        So it does where a second stage called more: there an interval that reaches beyond 1 is cut at it.
-        In the strict reading at 1 / n of it, together (Bonferroni), and no wider than Holm's later steps leave them.
+    @property
+    def gain(self) -> Interval | None:
+        """The ratio oriented so that above 1 the candidate is better."""
+        return self.ratio if self.ratio is None or self.comparison.better == "higher" else self.ratio.inverted
+
+    @property
+    def alone_sentence(self) -> str:
+        """Say so where the cell's own interval excludes 1 and only the correction leaves it open; else empty.
+
+        For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is inconclusive`.
         """
-        equal = np.array(same) <= self.level
-        levels = np.where(equal, self._level(same), self._level(differs))
-        looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
-        if looked.any():
-            blocks = np.array([cell.blocks for cell in cells])
-            every_level = enumerate(zip(levels.tolist(), like, strict=True))
-            levels = np.array(
-                [looks.unpaid(level, blocks, n)[at] if looked[at] else level for at, (level, n) in every_level]
-            )
-        effects = [cell.effect for cell in cells if cell.effect]
-        if not effects:
-            return []
-        around = spread.together([effect.spread for effect in effects if effect.spread])
-        halves = spread.half_width(around, 1 - levels).tolist()
-        called = np.where(equal, self.bound, np.where(np.array(differs) <= self.level, 0.0, np.inf)).tolist()
-        every = zip(effects, halves, called, strict=True)
-        return [exponential(_within(effect.value, half, limit)) for effect, half, limit in every]
-
-    def _level(self, adjusted: Sequence[float]) -> float:
-        """The level of each interval among so many."""
-        calls = 1 if self.strict else max(1, sum(p <= self.level for p in adjusted))
-        return self.level * calls / max(1, len(adjusted))
-
-    def judge(
-        self, cell: Comparison, effect: Effect, differs: float, same: float, needed: Callable[[], int | None]
-    ) -> Verdict:
-        """Equivalence within the margin is tested first: two one-sided tests, Schuirmann 1987."""
-        if same <= self.level:
-            return Verdict("no difference", differs, same, 0)
-        if differs <= self.level:
-            return Verdict("faster" if (effect.value > 0) == (cell.better == "higher") else "slower", differs, same, 0)
-        return Verdict("not enough data", differs, same, needed())
+        ratio, gain, verdict = self.comparison.ratio, self.comparison.gain, self.verdict
+        if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
+            return ""
+        if gain.low <= 1 <= gain.high:
+            return ""
+        word = "faster" if gain.low > 1 else "slower"
+        table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
+        looks = "paid for its looks after every repeat" if self.comparison.until_decided else ""
+        why = " and ".join(part for part in (table, looks) if part)
+        return (
+            f"alone {number_format.ratio(ratio.value, ratio.low, ratio.high)} would be {word}; {why} it is inconclusive"
+        )
 
 
-def _needed(cell: Comparison, effect: Effect, bound: float, alpha: float, like: int) -> int | None:
-    """`more_repeats` of a cell, in repeats rather than blocks."""
-    blocks = more_repeats(effect, cell.blocks, bound, alpha, like if cell.until_decided else None)
-    return None if blocks is None else blocks * cell.repeats_a_block
+def _adjusted(p_values: Array, cells: Sequence[Comparison], *, strict: bool) -> list[float]:
+    if strict:
+        return holm(p_values)
+    return two_stages(p_values, _LEVEL) if _all_looked_at(cells) else benjamini_hochberg(p_values)
+
+
+def _intervals(
+    cells: Sequence[Comparison],
+    like: Sequence[int],
+    differs: Sequence[float],
+    same: Sequence[float],
+    *,
+    strict: bool,
+) -> list[Interval]:
+    """The intervals that say what the adjusted p values say.
+
+    If c of n claims are called, they stand at c / n of the level, as Benjamini & Hochberg's last call does: that keeps
+    the false coverage rate of the called ones (Benjamini & Yekutieli 2005, doi:10.1198/016214504000001907). So it does
+    where a second stage called more: there an interval that reaches beyond 1 is cut at it. In the strict reading at
+    1 / n of it, together (Bonferroni), and no wider than Holm's later steps leave them.
+    """
+    if not cells:
+        return []
+    by_same, by_differs = (
+        _LEVEL * (1 if strict else max(1, sum(p <= _LEVEL for p in adjusted))) / len(cells)
+        for adjusted in (same, differs)
+    )
+    equal = np.array(same) <= _LEVEL
+    levels = [
+        float(looks.unpaid(level, np.array([cell.blocks]), n)[0]) if cell.until_decided else level
+        for cell, level, n in zip(cells, np.where(equal, by_same, by_differs).tolist(), like, strict=True)
+    ]
+    effects = [cell.effect for cell in cells if cell.effect]
+    around = spread.together([effect.spread for effect in effects if effect.spread])
+    halves = spread.half_width(around, 1 - np.array(levels)).tolist()
+    called = np.where(equal, _BOUND, np.where(np.array(differs) <= _LEVEL, 0.0, np.inf)).tolist()
+    every = zip(effects, halves, called, strict=True)
+    return [exponential(_within(effect.value, half, limit)) for effect, half, limit in every]
 
 
 def _within(value: float, half: float, limit: float) -> Interval:
@@ -233,13 +224,13 @@ def paid_for_looks(p_values: Array, cells: Sequence[Comparison], like: Sequence[
     return paid_p_values
 
 
-def _p_values(effects: Sequence[Effect], bound: float) -> tuple[Array, Array]:
-    """P values for each ratio being 1 and for it lying beyond the bound, found in a single search."""
+def _p_values(effects: Sequence[Effect]) -> tuple[Array, Array]:
+    """P values for each ratio being 1 and for it lying beyond the margin, found in a single search."""
     away = np.array([abs(effect.value) for effect in effects])
     around = [effect.spread for effect in effects if effect.spread]
     if not around:
         return away, away
-    differs, same = np.split(spread.p_values(np.concatenate((away, bound - away)), spread.together(around * 2)), 2)
+    differs, same = np.split(spread.p_values(np.concatenate((away, _BOUND - away)), spread.together(around * 2)), 2)
     return differs, same
 
 
@@ -280,8 +271,8 @@ def two_stages(p_values: Sequence[float] | Array, level: float) -> list[float]:
     return [float(p) for p in np.maximum(np.minimum(alone, second), p_values)]
 
 
-def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, like: int | None = None) -> int | None:
-    """Return how many more blocks would make the interval exclude 0 or lie within the bound, other things equal.
+def more_blocks(effect: Effect, blocks: int, alpha: float, like: int | None) -> int | None:
+    """Return how many more blocks would make the interval exclude 0 or lie within the margin, other things equal.
 
     `like` is that of `like_claims` if it is looked at after every block, and None in a fixed plan.
     None if the scatter is unknown, or if more repeats alone would never suffice: then it takes more prompts.
@@ -295,8 +286,42 @@ def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, like: 
         more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.prompts, around.prompts_df)
         confidence = 1 - alpha if like is None else 1 - looks.unpaid(alpha, counts, like)
         half = spread.half_width(more, confidence)
-        decides = (half < abs(effect.value)) | (abs(effect.value) + half <= bound)
+        decides = (half < abs(effect.value)) | (abs(effect.value) + half <= _BOUND)
         if decides.any():
             return int(counts[decides.argmax()]) - blocks
         first = max(first, last + 1)
     return None
+
+
+@dataclass(frozen=True)
+class Control:
+    """An arm that is identical to the baseline. `is_alarming`: in some cell the two differ by more than chance."""
+
+    arm: str
+    sentence: str
+    is_alarming: bool
+
+
+def control(arm: str, cells: Sequence[Judged]) -> Control:
+    """Say of a control's cells, as judged by `verdicts`, how far they differ and whether that is more than chance.
+
+    For example `identical to the baseline: differs by 1.3 %, as runs of this study do`.
+    """
+    percents = [100 * abs(cell.comparison.ratio.value - 1) for cell in cells if cell.comparison.ratio is not None]
+    if not percents:
+        return Control(arm, "identical to the baseline, and not measured beside it", is_alarming=False)
+    low, high = f"{min(percents):.1f}", f"{max(percents):.1f}"
+    differs = f"differs by {low if low == high else f'{low} to {high}'} %"
+    p_values = [cell.verdict.p_differs for cell in cells if cell.verdict.p_differs is not None]
+    alarming = sum(p <= _LEVEL for p in p_values)
+    if not p_values:
+        sentence = f"identical to the baseline: {differs}; how much runs of this study differ is not known yet"
+    elif alarming:
+        where = f" in {alarming} of {len(percents)} cells" if len(percents) > 1 else ""
+        sentence = (
+            f"identical to the baseline, and yet {differs}: more than runs of this study do{where}, so something "
+            "besides the arms changes its figures; look at the checks, and at what else ran on the machine"
+        )
+    else:
+        sentence = f"identical to the baseline: {differs}, as runs of this study do"
+    return Control(arm, sentence, bool(alarming))

@@ -48,7 +48,8 @@ def acceptance_positions(figures: Figures) -> list[PublishedFinding]:
     """Acceptance length = 1 + the sum over positions, and no position is accepted more often than the one before."""
     findings = []
     for group in _by_setting(figures):
-        positions = sorted((figure for figure in group if _POSITION.fullmatch(figure.metric)), key=_position)
+        numbered = [(int(match[1]), figure) for figure in group if (match := _POSITION.fullmatch(figure.metric))]
+        positions = [figure for _, figure in sorted(numbered, key=lambda pair: pair[0])]
         length = _figure_of(group, "acceptance_length")
         rises = [pair for pair in pairwise(positions) if pair[1].value > pair[0].value]
         for before, after in rises:
@@ -61,10 +62,6 @@ def acceptance_positions(figures: Figures) -> list[PublishedFinding]:
             sentence = f"acceptance length {length.printed} is not 1 + the rates per position, {expected:.2f}"
             findings.append(_finding("acceptance_positions", sentence, length, *positions))
     return findings
-
-
-def _position(figure: PublishedFigure) -> int:
-    return int(figure.metric.removeprefix("acceptance_rate_pos"))
 
 
 def tau_examples(claims: Iterable[TauClaim]) -> list[PublishedFinding]:

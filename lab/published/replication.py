@@ -69,7 +69,7 @@ class OurRun:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PairedFigure:
     """A published figure, and ours in its unit and scale; None if no run here replicates it."""
 
     figure: PublishedFigure
@@ -89,18 +89,18 @@ class Beside:
         return ours / theirs if theirs else None
 
 
-def side_by_side(figures: Iterable[PublishedFigure], runs: Sequence[OurRun]) -> list[Beside]:
+def side_by_side(figures: Iterable[PublishedFigure], runs: Sequence[OurRun]) -> list[PairedFigure]:
     """Set each published figure beside ours, in the given order."""
-    return [_beside(figure, runs) for figure in figures]
+    return [_paired(figure, runs) for figure in figures]
 
 
-def _beside(figure: PublishedFigure, runs: Sequence[OurRun]) -> Beside:
+def _paired(figure: PublishedFigure, runs: Sequence[OurRun]) -> PairedFigure:
     here = _of_arm(figure, [run for run in runs if _same_prompts(figure, run) and _same_load(figure, run)])
     if not here:
-        return Beside(figure, None)
+        return PairedFigure(figure, None)
     baselines = [run for run in runs if run.is_baseline]
     ours = _value(figure, here) if figure.scale == "absolute" else _relative(figure, here, baselines)
-    return Beside(
+    return PairedFigure(
         figure,
         ours,
         arms=tuple(dict.fromkeys(run.arm for run in here)),
@@ -145,11 +145,16 @@ def _same_load(figure: PublishedFigure, run: OurRun) -> bool:
 def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
     """The mean over repeats; for a sweep, at the concurrency of the highest throughput."""
     if figure.max_concurrency is None:
-        runs = _at_peak(runs)
+        cells = dict.fromkeys(run.place for run in runs)
+        speeds = {cell: _mean([run for run in runs if run.place == cell], "output_tok_per_s") for cell in cells}
+        best = max(cells, key=lambda cell: speeds[cell] or 0.0)
+        runs = [run for run in runs if run.place == best]
     if figure.metric == _COST:
         return per_million_tokens(figure.price_usd_per_hour, _mean(runs, "output_tok_per_s"))
     if position := _POSITION.fullmatch(figure.metric):
-        return _percent(_mean_at(runs, int(position[1])))
+        at, by_position = int(position[1]), [run.metrics.get("acceptance_per_position") for run in runs]
+        values = [rates[at] for rates in by_position if isinstance(rates, tuple) and len(rates) > at]
+        return math.fsum(values) / len(values) * 100 if values else None
     name, factor = _METRICS.get(figure.metric, ("", 1.0))
     value = _mean(runs, name)
     return None if value is None else value * factor
@@ -176,26 +181,9 @@ def _sample(run: OurRun, metric: str) -> RunSample:
     return RunSample(run.run_id, run.arm, run.repeat, value if isinstance(value, (int, float)) else None)
 
 
-def _at_peak(runs: Sequence[OurRun]) -> list[OurRun]:
-    places = dict.fromkeys(run.place for run in runs)
-    rates = {place: _mean([run for run in runs if run.place == place], "output_tok_per_s") for place in places}
-    best = max(places, key=lambda place: rates[place] or 0.0)
-    return [run for run in runs if run.place == best]
-
-
 def _mean(runs: Sequence[OurRun], metric: str) -> float | None:
     values = [value for run in runs if isinstance(value := run.metrics.get(metric), (int, float))]
     return math.fsum(values) / len(values) if values else None
-
-
-def _mean_at(runs: Sequence[OurRun], position: int) -> float | None:
-    rates = [run.metrics.get("acceptance_per_position") for run in runs]
-    values = [rate[position] for rate in rates if isinstance(rate, tuple) and len(rate) > position]
-    return math.fsum(values) / len(values) if values else None
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else share * 100
 
 
 def _differences(figure: PublishedFigure, runs: Sequence[OurRun]) -> Iterable[str]:

@@ -55,7 +55,9 @@ def difference(baseline: Sequence[str], candidate: Sequence[str], seed: int = 0)
     """Test whether two samples of completions have the same distribution; None with too few of them."""
     if min(len(baseline), len(candidate)) < LEAST:
         return None
-    ours, theirs = _counts(baseline, candidate)
+    counted = Counter(baseline), Counter(candidate)
+    kinds = sorted(counted[0] | counted[1])
+    ours, theirs = (np.array([counts[kind] for kind in kinds]) for counts in counted)
     random = np.random.default_rng(seed)
     pooled = ours + theirs
     divisions = random.multivariate_hypergeometric(pooled, len(candidate), DIVISIONS, method="marginals")
@@ -63,14 +65,11 @@ def difference(baseline: Sequence[str], candidate: Sequence[str], seed: int = 0)
     found = float(_apart(ours, theirs))
     p = (1 + int((by_chance >= found * (1 - 1e-9)).sum())) / (1 + DIVISIONS)
     distance = float(np.abs(ours / len(baseline) - theirs / len(candidate)).sum()) / 2
-    power = _power(pooled, (len(baseline), len(candidate)), float(np.quantile(by_chance, 1 - LEVEL)), random)
+    chances = pooled / pooled.sum()
+    other = (1 - REPLACED) * chances + REPLACED / pooled.size
+    drawn = random.multinomial(len(baseline), chances, DIVISIONS), random.multinomial(len(candidate), other, DIVISIONS)
+    power = float((_apart(*drawn) > float(np.quantile(by_chance, 1 - LEVEL))).mean())
     return Difference(p, distance, len(baseline), len(candidate), pooled.size, power)
-
-
-def _counts(baseline: Sequence[str], candidate: Sequence[str]) -> tuple[Counts, Counts]:
-    ours, theirs = Counter(baseline), Counter(candidate)
-    kinds = sorted(ours | theirs)
-    return np.array([ours[kind] for kind in kinds]), np.array([theirs[kind] for kind in kinds])
 
 
 def _apart(ours: Counts, theirs: Counts) -> Any:
@@ -78,10 +77,3 @@ def _apart(ours: Counts, theirs: Counts) -> Any:
     sizes = ours.sum(axis=-1, keepdims=True), theirs.sum(axis=-1, keepdims=True)
     both = np.maximum(ours + theirs, 1)
     return ((ours / sizes[0] - theirs / sizes[1]) ** 2 / both).sum(axis=-1)
-
-
-def _power(pooled: Counts, sizes: tuple[int, int], critical: float, random: np.random.Generator) -> float:
-    chances = pooled / pooled.sum()
-    other = (1 - REPLACED) * chances + REPLACED / pooled.size
-    apart = _apart(random.multinomial(sizes[0], chances, DIVISIONS), random.multinomial(sizes[1], other, DIVISIONS))
-    return float((apart > critical).mean())

@@ -14,7 +14,7 @@ from typing import Literal
 
 from scipy import special
 
-from lab.comparison.effect import Interval
+from lab.comparison.effect import CONFIDENCE, Interval
 
 #: An arm is not worse if its mean score is certainly less than this below the baseline's.
 MARGIN = 0.05
@@ -38,7 +38,7 @@ class Quality:
     prompts: int
     better: int  # prompts that the candidate answered better
     worse: int
-    margin: float
+    margin: float = MARGIN
     prompts_needed: int | None = None
 
     @property
@@ -47,25 +47,23 @@ class Quality:
         bounds = f"{self.difference.value:+.1%} [{low:+.1%}, {high:+.1%}]"
         about = f"{self.word}: score {self.candidate:.1%} against {self.baseline:.1%}, {bounds}, {self.prompts} prompts"
         more = "" if self.prompts_needed is None else f"; about {self.prompts_needed} would decide"
-        if max(self.baseline, self.candidate) < self.margin:
+        if max(self.baseline, self.candidate) < MARGIN:
             more = "; so little cannot get worse: choose prompts that the baseline can answer"
-        return f"{about}, margin {self.margin:.0%}{more}"
+        return f"{about}, margin {MARGIN:.0%}{more}"
 
 
-def quality(
-    baseline: Mapping[str, float], candidate: Mapping[str, float], margin: float = MARGIN, confidence: float = 0.95
-) -> Quality | None:
+def quality(baseline: Mapping[str, float], candidate: Mapping[str, float]) -> Quality | None:
     """Judge the candidate by scores (0 to 1) by prompt; None if no prompt has both."""
     pairs = [(baseline[prompt], candidate[prompt]) for prompt in baseline if prompt in candidate]
     if not pairs:
         return None
     differences = [tried - base for base, tried in pairs]
     gained, lost = (sum(max(0.0, sign * each) for each in differences) for sign in (1, -1))
-    interval = paired_difference(gained, lost, len(pairs), confidence)
+    interval = paired_difference(gained, lost, len(pairs))
     low, high = interval.low or 0.0, interval.high or 0.0
     base, tried = (math.fsum(scores) / len(pairs) for scores in zip(*pairs, strict=True))
-    can_tell = max(base, tried) >= margin  # with less, every arm would be not worse
-    word: Word = "not worse" if low > -margin and can_tell else "worse" if high < 0 else "not enough data"
+    can_tell = max(base, tried) >= MARGIN  # with less, every arm would be not worse
+    word: Word = "not worse" if low > -MARGIN and can_tell else "worse" if high < 0 else "not enough data"
     return Quality(
         word,
         base,
@@ -74,24 +72,23 @@ def quality(
         len(pairs),
         sum(each > 0 for each in differences),
         sum(each < 0 for each in differences),
-        margin,
-        _needed(gained + lost, len(pairs), margin, confidence) if word == "not enough data" and can_tell else None,
+        prompts_needed=_needed(gained + lost, len(pairs)) if word == "not enough data" and can_tell else None,
     )
 
 
-def paired_difference(gained: float, lost: float, pairs: int, confidence: float = 0.95) -> Interval:
+def paired_difference(gained: float, lost: float, pairs: int) -> Interval:
     """Return the mean difference of paired scores with its interval, from the sums of gains and losses."""
-    z, padded = _z(0.5 + 0.5 * confidence), pairs + 2
+    z, padded = _z(0.5 + 0.5 * CONFIDENCE), pairs + 2
     up, down = (gained + 1) / padded, (lost + 1) / padded
     half = z * math.sqrt(max(0.0, up + down - (up - down) ** 2) / padded)
     centre = up - down
     return Interval((gained - lost) / pairs, max(-1.0, centre - half), min(1.0, centre + half))
 
 
-def _needed(discordant: float, pairs: int, margin: float, confidence: float) -> int:
+def _needed(discordant: float, pairs: int) -> int:
     """Prompts with which an equal arm of as many discordant pairs would be not worse with chance POWER."""
     share = (discordant + 2) / (pairs + 2)
-    return math.ceil((_z(0.5 + 0.5 * confidence) + _z(POWER)) ** 2 * share / margin**2)
+    return math.ceil((_z(0.5 + 0.5 * CONFIDENCE) + _z(POWER)) ** 2 * share / MARGIN**2)
 
 
 def _z(chance: float) -> float:

@@ -1,4 +1,4 @@
-"""The score of one answer: 1 right, 0 wrong, None where it cannot be told."""
+"""The score of one answer: 1 right, 0 wrong, None where it is unknown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def score(kind: str, answer: str, expected: str | None) -> float | None:
 
 
 def scores(kind: str | None, requests: RequestTable) -> Floats:
-    """Return the score of each request; NaN for one that failed, or that nothing is expected of."""
+    """Return the score of each request; NaN for failed requests and for those without an expected answer."""
     found = np.full(len(requests), np.nan)
     if kind is None:
         return found
@@ -51,10 +51,10 @@ def scores(kind: str | None, requests: RequestTable) -> Floats:
         return np.where(requests.is_completed, requests.numbers("tests_passed"), np.nan)
     texts, expected = requests.texts("output_text").to_pylist(), requests.texts("expected").to_pylist()
     reasoned = requests.numbers("reasoning_chars")
-    for place in np.flatnonzero(requests.is_completed):
-        begins = 0 if np.isnan(reasoned[place]) else int(reasoned[place])
-        value = score(kind, texts[place][begins:], expected[place])
-        found[place] = np.nan if value is None else value
+    for index in np.flatnonzero(requests.is_completed):
+        begins = 0 if np.isnan(reasoned[index]) else int(reasoned[index])
+        value = score(kind, texts[index][begins:], expected[index])
+        found[index] = np.nan if value is None else value
     return found
 
 

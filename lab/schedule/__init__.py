@@ -1,13 +1,12 @@
 """What a study measures next, as a pure function of what it has measured so far."""
 
-from lab.schedule.fixed_plan import FixedPlan
-from lab.schedule.schedule import End, Outcome, Schedule, Step
-from lab.schedule.shared import Content, Share, SharedPlan, SharedSchedule
+from lab.schedule.fixed_plan import FixedPlan, SharedPlan
+from lab.schedule.schedule import Content, End, Outcome, Schedule, Share, SharedSchedule, Step
 from lab.study import Study
 
 
 def schedule_of(study: Study) -> Schedule:
-    """Return the schedule that the study asks for."""
+    """Return the schedule of a study."""
     if study.tune is not None:
         from lab.schedule.tuning import Tuning  # noqa: PLC0415 - imports SciPy: 50 MB that other studies do not need
 

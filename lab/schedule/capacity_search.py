@@ -25,9 +25,9 @@ class CapacitySearch:
 
     def next(self, outcomes: Sequence[Outcome]) -> Step | End:
         done = list(outcomes)
-        for place, launch in enumerate(self._launches):
+        for index, launch in enumerate(self._launches):
             if (step := self._in_launch(launch, done)) is not None:
-                return replace(step, later=(*step.later, *self._launches[place + 1 :]))
+                return replace(step, later=(*step.later, *self._launches[index + 1 :]))
         return End("complete")
 
     def _in_launch(self, launch: Launch, outcomes: Sequence[Outcome]) -> Step | None:
@@ -36,11 +36,11 @@ class CapacitySearch:
         searching = tuple(run for run in launch.runs if run.trial is not None)
         if any(run.place not in done for run in ordinary):
             return Step(replace(launch, runs=ordinary), _continued(launch, searching), later_is_certain=False)
-        for place, search in enumerate(_searches(searching)):
+        for index, search in enumerate(_searches(searching)):
             tried = [outcome for outcome in outcomes if _belongs(outcome.run, search)]
             if (trial := self._next_trial(search, tried)) is not None:
                 own = sum(outcome.run.repeat == search.repeat for outcome in tried)
-                left = searching[place * MOST_TRIALS + own + 1 :]
+                left = searching[index * MOST_TRIALS + own + 1 :]
                 return Step(replace(launch, runs=(trial,)), _continued(launch, left), False, _standing(search, tried))
         return None
 
@@ -59,7 +59,7 @@ def _continued(launch: Launch, runs: tuple[PlannedRun, ...]) -> tuple[Launch, ..
 
 
 def _searches(trials: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The searches of these trials, MOST_TRIALS of each, as runs of the load that asks for the search."""
+    """The searches of these trials, MOST_TRIALS of each, as runs of the search's own load."""
     first_trials = [(run, run.trial) for run in trials[::MOST_TRIALS]]
     return [replace(run, load=trial.search, trial=None) for run, trial in first_trials if trial is not None]
 

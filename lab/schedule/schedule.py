@@ -1,8 +1,8 @@
-"""The interface of a schedule: it gets the outcomes so far and returns the next step, or the end."""
+"""The interfaces of schedules: they get the outcomes so far and return what is measured next, or the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -67,3 +67,39 @@ class Schedule(Protocol):
         Outcomes are read from disk when they are looked at, which takes up to a second each.
         """
         ...
+
+
+#: What a block holds, as text for a database; None: its number says it.
+Content = str | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What the next block holds, a sentence on what is known so far (perhaps empty), and what is left of a budget."""
+
+    content: Content
+    standing: str = ""
+    left_s: float | None = None  # of all slots together, without the blocks that are done
+
+
+class SharedSchedule(Protocol):
+    """Decides which block of its runs the next free slot of several measures. Pure, like `Schedule`.
+
+    A block is the repeats of the arms that belong together: what is compared was measured on one slot. Which of two
+    blocks ends first is luck; so what a block holds is decided once and stored. Blocks are numbered from 0 in the order
+    in which they were handed out.
+    """
+
+    def launches(self, contents: Sequence[Content]) -> list[tuple[Launch, ...]]:
+        """Return the launches of each of these blocks, which are the first ones of the study."""
+
+    def later(self, contents: Sequence[Content]) -> tuple[Launch, ...]:
+        """Return at most what follows these blocks."""
+
+    def next(
+        self, contents: Sequence[Content], done: Collection[int], outcomes_of: Callable[[int], Sequence[Outcome]]
+    ) -> Share | End | None:
+        """Return the block that follows those handed out, the end, or None: a block under way has to end first.
+
+        `outcomes_of` reads those of a block that is done, from disk.
+        """

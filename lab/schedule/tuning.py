@@ -74,16 +74,25 @@ class Tuning:
         """Repeat every decision from what was measured, up to the first launch that has a run without outcome."""
         progress = Progress()
         for launches in self._rounds(progress):
-            for place, launch in enumerate(launches):
+            for index, launch in enumerate(launches):
                 results = [(run, result) for run in launch.runs if (result := find(run)) is not None]
                 if len(results) < len(launch.runs):
-                    more = self._at_most(progress, launches[place:]) if progress.choice is None else ()
-                    progress.waiting, progress.later = launch, (*launches[place + 1 :], *more)
+                    more = self._at_most(progress, launches[index:]) if progress.choice is None else ()
+                    progress.waiting, progress.later = launch, (*launches[index + 1 :], *more)
                     return progress
                 progress.launches.append(launch)
                 progress.spent_s += results[0][1].engine_start_s + sum(result.took_s for _, result in results)
                 if progress.choice is None:
-                    progress.race += [self._tuned(run, result) for run, result in results]
+                    progress.race += [
+                        TunedRun(
+                            self.settings[run.arm.name],
+                            run.load.max_concurrency,
+                            run.repeat,
+                            result.speed,
+                            result.accepted,
+                        )
+                        for run, result in results
+                    ]
         return progress
 
     def arm(self, setting: Setting) -> Arm:
@@ -116,20 +125,17 @@ class Tuning:
         if not standing_at:
             progress.race_end = "nothing to compare"
             return
-        progress.race_end = progress.race_end or self._why(progress, standing_at)
+        first = len({run.block for run in progress.race})
+        if not progress.race_end:
+            limit = "most repeats" if first == self._tune.most_repeats else "most runs"
+            progress.race_end = limit if _open(standing_at) else "decided"
         progress.choice = choice(self.space, standing_at)
         final = self.final_arms(progress.choice)
-        first = len({run.block for run in progress.race})
         launches: list[Launch] = []
         for block in range(first, first + (LEAST_BLOCKS if len(final) > 1 else 0)):
             ordered = final if block % 2 == 0 else final[::-1]
             launches += self._launches(len(progress.launches) + len(launches), block, self._everywhere(ordered))
         yield launches
-
-    def _why(self, progress: Progress, standing_at: Mapping[int, Standing]) -> str:
-        if not _open(standing_at):
-            return "decided"
-        return "most repeats" if len({run.block for run in progress.race}) == self._tune.most_repeats else "most runs"
 
     def _everywhere(self, arms: Iterable[Arm]) -> Iterable[tuple[Arm, Sequence[int]]]:
         return ((arm, self.space.loads) for arm in arms)
@@ -159,11 +165,6 @@ class Tuning:
         launch_s = progress.spent_s / len(progress.launches)
         return progress.spent_s + (len(following.loads) + final) * launch_s > 60 * self._tune.budget_minutes
 
-    def _tuned(self, run: PlannedRun, result: RunResult) -> TunedRun:
-        return TunedRun(
-            self.settings[run.arm.name], run.load.max_concurrency, run.repeat, result.speed, result.accepted
-        )
-
     def _standing(self, progress: Progress) -> str:
         if progress.choice is not None:
             return "Every load has its setting; now they are measured beside no speculation"
@@ -174,8 +175,8 @@ class Tuning:
     def _end(self, progress: Progress) -> End:
         sentences = {
             "decided": f"At no load could another setting be faster by more than {MARGIN:.0%}",
-            "most repeats": f"Some loads are still open after {self._tune.most_repeats} repeats",
-            "most runs": f"Some loads are still open after the {self._most_runs} runs that a race may take",
+            "most repeats": f"Some loads are inconclusive after {self._tune.most_repeats} repeats",
+            "most runs": f"Some loads are inconclusive after the {self._most_runs} runs that a race may take",
             "budget spent": "The budget did not allow another round",
             "nothing to compare": "No load has both a run without speculation and one with it",
         }

@@ -1,9 +1,9 @@
 """The schedule of a study that measures until its cells are decided, or its budget is spent.
 
-Measured is in blocks: a repeat of every open cell (or as many repeats as share an engine start). After each block, from
-the second on, the verdicts are looked at: by the functions that the pages use, and paid for (`lab.comparison.looks`).
-What is decided stops; so does an arm that another one beats everywhere. What is left goes to the cells that have the
-best chance of a verdict for their time.
+It measures in blocks: a repeat of every inconclusive cell (or as many repeats as share an engine start). After each
+block, from the second on, the verdicts are looked at: by the functions that the pages use, and paid for
+(`lab.comparison.looks`). What is decided stops; so does an arm that another one beats everywhere. What is left goes to
+the cells that have the best chance of a verdict for their time.
 
 Where several slots share the study, a slot that falls free gets the next block by what is known then. A cell is in it
 only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
@@ -21,9 +21,8 @@ from itertools import count
 import numpy as np
 
 from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
-from lab.schedule.look import Cell, Look, look_at
-from lab.schedule.schedule import End, Outcome, Step
-from lab.schedule.shared import Content, Share
+from lab.schedule.interim import Cell, Interim, interim
+from lab.schedule.schedule import Content, End, Outcome, Share, Step
 from lab.study import Arm, Study
 from lab.study.duration import rough_duration
 from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
@@ -31,7 +30,7 @@ from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch
 #: A cell is worth its time while that is its chance of showing an effect in the time that a cell's block usually takes,
 #: for each block so far. Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects,
 #: below it takes more time. It rises with the blocks, and with the noise of runs above this, because else noisy studies
-#: take longer where quiet ones call as many; of fewer cells than these, which know less of their noise, it asks less.
+#: take longer where quiet ones call as many; of fewer cells than these, whose noise is less certain, it is lower.
 _LEAST_WORTH, _QUIET, _MANY_CELLS = 0.0018, 0.02, 12
 #: A cell without an effect is given up after about so many more blocks.
 _GIVEN_UP_AFTER = 2
@@ -40,7 +39,7 @@ _NO_TIME_S = 1e-9
 
 
 class UntilDecided:
-    """Blocks of the open cells and of the baseline beside them, until one of the reasons to end."""
+    """Blocks of the inconclusive cells and of the baseline beside them, until one of the reasons to end."""
 
     def __init__(self, study: Study) -> None:
         self._blocks = _Blocks(study)
@@ -100,9 +99,9 @@ class SharedUntilDecided:
     def next(
         self, contents: Sequence[Content], done: Collection[int], outcomes_of: Callable[[int], Sequence[Outcome]]
     ) -> Share | End | None:
-        asked = (tuple(contents), frozenset(done))
-        if self._last_next is None or self._last_next[0] != asked:  # those who wait ask again and again
-            self._last_next = (asked, self._next(contents, done, outcomes_of))
+        key = (tuple(contents), frozenset(done))
+        if self._last_next is None or self._last_next[0] != key:  # a slot that waits calls again and again
+            self._last_next = (key, self._next(contents, done, outcomes_of))
         return self._last_next[1]
 
     def _next(
@@ -138,12 +137,12 @@ class _Blocks:
     def launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
         """The launches of one block: A B or B A, or all arms on one launch side by side.
 
-        Remembered, because a schedule says all that may follow each time that it is asked for the next launch.
+        Cached, because each step of a schedule has all that may follow it.
         """
-        asked = (block, tuple(cells), first_index)
-        if asked not in self._known_launches:
-            self._known_launches[asked] = self._launches(*asked)
-        return self._known_launches[asked]
+        key = (block, tuple(cells), first_index)
+        if key not in self._known_launches:
+            self._known_launches[key] = self._launches(*key)
+        return self._known_launches[key]
 
     def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
         places: dict[str, set[tuple[str, str]]] = {}
@@ -157,7 +156,7 @@ class _Blocks:
             return list(with_fresh_starts(self._study, [Launch(0, tuple(arms), runs)], first_index))
         launches = (
             Launch(0, (arm,), tuple(run for r in repeats for run in self._runs(arm, places[arm.name], r)))
-            for arm in _turned(arms, block)
+            for arm in (arms if block % 2 == 0 else arms[::-1])
         )
         return list(with_fresh_starts(self._study, launches, first_index))
 
@@ -165,7 +164,7 @@ class _Blocks:
         return (PlannedRun(arm, *about, repeat) for place, about in self._places.items() if place in places)
 
     def later(self, block: int, cells: Sequence[Cell], index: int) -> Iterable[Launch]:
-        """At most what follows: these cells until the last look."""
+        """At most what follows: these cells until the last result."""
         for number in range(block, self._most):
             launches = self.launches(number, cells, index)
             index += len(launches)
@@ -178,19 +177,19 @@ class _Blocks:
 
         `blocks` is the number of those handed out, of which those with the cells `under_way` have no outcomes yet.
         """
-        look, prices = look_at(self._study, outcomes), _Prices(self._study, outcomes, self._repeats_per_start)
+        result, prices = interim(self._study, outcomes), _Prices(self._study, outcomes, self._repeats_per_start)
         left_s = self.budget_s - spent_s(outcomes) - sum(prices.of(dict.fromkeys(cells, 1)) for cells in under_way)
-        if not look.waiting:
-            return End("hopeless" if look.failing else "decided", _sentence(look, ""))
+        if not result.waiting:
+            return End("hopeless" if result.failing else "decided", _sentence(result, ""))
         if blocks >= self._most:
-            return End("hopeless", _sentence(look, f"A study until decided has at most {self._most} looks."))
+            return End("hopeless", _sentence(result, f"A study until decided has at most {self._most} looks."))
         awaited = Counter(cell for cells in under_way for cell in cells)
         rare = math.sqrt(min(1.0, len(self.cells) / _MANY_CELLS))
-        least = _LEAST_WORTH * blocks * max(1.0, look.noise / _QUIET) * rare / prices.usual()
-        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s, awaited, least=least)
+        least = _LEAST_WORTH * blocks * max(1.0, result.noise / _QUIET) * rare / prices.usual()
+        chosen, too_dear = _worth_their_time(result, prices, self._most - blocks, left_s, awaited, least=least)
         if not chosen:
-            return End("budget spent" if too_dear else "hopeless", _sentence(look, _hopeless(look, prices)))
-        return chosen, _sentence(look, "")
+            return End("budget spent" if too_dear else "hopeless", _sentence(result, _hopeless(result, prices)))
+        return chosen, _sentence(result, "")
 
 
 def _content_of(cells: Iterable[Cell]) -> str:
@@ -202,7 +201,7 @@ def _cells_in(content: Content) -> list[Cell]:
 
 
 def _worth_their_time(
-    look: Look, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int], *, least: float
+    result: Interim, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int], *, least: float
 ) -> tuple[list[Cell], bool]:
     """The cells of the next block, the best chance of an effect shown a second first, while it is at `least` that; and
     whether the time left kept some out.
@@ -213,9 +212,9 @@ def _worth_their_time(
     """
     blocks: dict[Cell, float] = {}
     worth: dict[Cell, float] = {}
-    for cell in look.waiting:
-        under_way, likely = awaited.get(cell, 0), look.likely[cell]
-        chances = likely * look.chances[cell][: most + under_way]
+    for cell in result.waiting:
+        under_way, likely = awaited.get(cell, 0), result.likely[cell]
+        chances = likely * result.chances[cell][: most + under_way]
         counts = np.arange(1, chances.size + 1)
         expected = likely * counts + (1 - likely) * np.minimum(counts, _GIVEN_UP_AFTER)
         best = int((chances / expected).argmax())
@@ -279,24 +278,18 @@ class _Prices:
         return runs_s + sum(number * self._starts_s[arm] for arm, number in starts.items())
 
 
-def _turned(arms: Sequence[Arm], number: int) -> Sequence[Arm]:
-    return arms if number % 2 == 0 else arms[::-1]
-
-
-def _sentence(look: Look, why: str) -> str:
-    parts = [f"{look.decided} of {len(look.words)} cells decided"]
-    parts += [
-        f"{arm!r} was dropped: {other!r} is faster in every cell" for arm, other in (look.dominated or {}).items()
-    ]
-    if look.failing:
-        parts.append(f"{len(look.failing)} have no valid runs to compare")
+def _sentence(result: Interim, why: str) -> str:
+    parts = [f"{result.decided} of {len(result.words)} cells decided"]
+    parts += [f"{arm!r} was dropped: {other!r} is faster in every cell" for arm, other in result.dominated.items()]
+    if result.failing:
+        parts.append(f"{len(result.failing)} have no valid runs to compare")
     return "; ".join(parts) + "." + (f" {why}" if why else "")
 
 
-def _hopeless(look: Look, prices: _Prices) -> str:
-    """What it would take to decide the nearest of the open cells."""
-    nearest = look.waiting[0]
-    need = look.needs[nearest]
+def _hopeless(result: Interim, prices: _Prices) -> str:
+    """What it would take to decide the nearest inconclusive cell."""
+    nearest = result.waiting[0]
+    need = result.needs[nearest]
     name = f"{nearest.arm!r} at {nearest.workload}, {nearest.load}"
     if need is None:
         return f"More repeats alone would decide none of the others: they take more prompts (the first is {name})."

@@ -84,7 +84,7 @@ class Speculation(Frozen):
     def remembers(self) -> bool:
         """Whether the method keeps the answers of earlier requests, or of what it learnt from them, and drafts by them.
 
-        Of an engine whose method of the same name does so too, submission knows: `jobs.engines.kind.Kind.remembers`.
+        Engines whose method of the same name does so too are listed in `jobs.engines.kind.Kind.remembers`.
         """
         if method_of(self.method).drafter == "suffix tree":
             return self.options.get(CACHED_ANSWERS) != 0

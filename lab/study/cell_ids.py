@@ -42,8 +42,10 @@ def identity(study: Study, arm: Arm, workload: Workload, load: Load, contents: C
     parts: Canonical = {
         "target": contents.model(study.target),
         "arm": arm_form(study, arm, contents),
-        "workload": workload_form(workload, dataset),
-        "load": load_form(load),
+        # a dataset that was read counts by its content, wherever its file is
+        "workload": workload.model_dump(mode="json", exclude_defaults=True)
+        | {"dataset": dataset or workload.dataset, "output_tokens": workload.output_tokens},
+        "load": load.model_dump(mode="json", exclude_defaults=True, exclude={"label"}),
         "sampling": study.sampling.model_dump(mode="json", exclude_defaults=True),
         "endpoint": study.endpoint,
         "seed": study.seed,
@@ -71,17 +73,6 @@ def arm_form(study: Study, arm: Arm, contents: Contents) -> Canonical:
         speculation = arm.speculation.model_dump(mode="json", exclude_defaults=True)
         form["speculation"] = speculation | {"model": contents.model(arm.speculation.model)}
     return form
-
-
-def workload_form(workload: Workload, dataset_digest: str | None) -> Canonical:
-    """The canonical form of a workload. A dataset that was read counts by its content, wherever its file is."""
-    form: Canonical = workload.model_dump(mode="json", exclude_defaults=True)
-    return form | {"dataset": dataset_digest or workload.dataset, "output_tokens": workload.output_tokens}
-
-
-def load_form(load: Load) -> Canonical:
-    """The canonical form of a load, without its label, which is a name."""
-    return dict(load.model_dump(mode="json", exclude_defaults=True, exclude={"label"}))
 
 
 def digest(form: JsonValue) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -78,48 +78,43 @@ class Load(Frozen):
         return data
 
     @model_validator(mode="after")
-    def _enough_prompts(self) -> Self:
+    def _fits_together(self) -> Self:
+        for problem in self._problems():
+            raise ValueError(problem)
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        """Yield what does not fit together; only the first is sure to be right."""
         if self.max_concurrency > self.num_prompts:
-            raise ValueError(
+            yield (
                 f"max_concurrency {self.max_concurrency} can never be reached with num_prompts {self.num_prompts}: "
                 f"ask for at least {self.max_concurrency} prompts"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _arrivals_fit_together(self) -> Self:
         without_rate = self.request_rate_rps is None and self.find != "rate"
         if self.burstiness != 1.0 and (without_rate or self.arrivals != "gamma"):
-            raise ValueError(
-                "burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"
-            )
+            yield "burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"
         if without_rate and self.arrivals in ("constant", "ramp"):
-            raise ValueError(f"{self.arrivals} arrivals need a request_rate_rps: set a rate")
+            yield f"{self.arrivals} arrivals need a request_rate_rps: set a rate"
         if (self.arrivals == "ramp") != (self.ramp_to_rps is not None):
-            raise ValueError('a ramp needs arrivals = "ramp" and ramp_to_rps: set both, or neither')
-        return self
+            yield 'a ramp needs arrivals = "ramp" and ramp_to_rps: set both, or neither'
+        if self.find is not None:
+            yield from self._problems_of_a_search()
+        elif (self.slo_share, self.find_from, self.find_to) != (SLO_SHARE, None, None):
+            yield 'slo_share, find_from and find_to belong to a search: set find = "rate", or remove them'
 
-    @model_validator(mode="after")
-    def _search_fits_together(self) -> Self:
-        if self.find is None:
-            if (self.slo_share, self.find_from, self.find_to) != (SLO_SHARE, None, None):
-                raise ValueError(
-                    'slo_share, find_from and find_to belong to a search: set find = "rate", or remove them'
-                )
-            return self
+    def _problems_of_a_search(self) -> Iterator[str]:
         if self.request_rate_rps is not None:
-            raise ValueError("a load with find has no request_rate_rps, which the search chooses: write find_from")
+            yield "a load with find has no request_rate_rps, which the search chooses: write find_from"
         if self.stop_on_error_share is not None:
-            raise ValueError("a load with find needs no stop_on_error_share: a failed request misses the SLO")
+            yield "a load with find needs no stop_on_error_share: a failed request misses the SLO"
         if self.arrivals not in ("gamma", "constant"):
-            raise ValueError(f"a search has gamma or constant arrivals, not a {self.arrivals}")
+            yield f"a search has gamma or constant arrivals, not a {self.arrivals}"
         if self.find == "concurrency" and self.find_to is not None:
-            raise ValueError("a search for the concurrency ends at max_concurrency: remove find_to")
+            yield "a search for the concurrency ends at max_concurrency: remove find_to"
         if self.find == "concurrency" and (self.find_from or 1) % 1:
-            raise ValueError("find_from should be a whole number of requests at once")
+            yield "find_from should be a whole number of requests at once"
         if self.find_from is not None and self.find_from >= self.find_greatest:
-            raise ValueError(f"find_from should be below {self.find_greatest:g}, the greatest load of the search")
-        return self
+            yield f"find_from should be below {self.find_greatest:g}, the greatest load of the search"
 
     @property
     def find_start(self) -> float:

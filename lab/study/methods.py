@@ -1,4 +1,4 @@
-"""The methods of speculation. A row says all that Drafthouse knows of one; adding a method is adding a row."""
+"""The methods of speculation. A row has everything about one; adding a method is adding a row."""
 
 from __future__ import annotations
 

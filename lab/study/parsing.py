@@ -67,7 +67,11 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
     try:
         study = Study.model_validate(spelt_out)
     except ValidationError as error:
-        errors = [(_path(_in_the_original(detail["loc"], origins)), _sentence(detail)) for detail in _causes(error)]
+        details = error.errors()
+        wrong_items = {detail["loc"][0] for detail in details if len(detail["loc"]) > 1}
+        # a list whose only item is wrong is also reported as empty
+        causes = [each for each in details if each["type"] != "too_short" or each["loc"][0] not in wrong_items]
+        errors = [(_path(detail["loc"], origins), _sentence(detail)) for detail in causes]
         problems += [problem for problem in errors if problem != ("loads", _EMPTY) or data.get("loads") == []]
     if problems:
         raise StudyError(list(dict.fromkeys(problems)))
@@ -98,7 +102,7 @@ def _repeats_spelt_out(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list
 
 
 def _most_repeats(data: Mapping[str, Any]) -> int:
-    """Return the most repeats of a study until decided, at most 100; its order and share of a launch may be wrong."""
+    """Return the maximum repeats of a study until decided, capped at 100. Tolerates unvalidated input."""
     per_launch, order = data.get("repeats_per_launch", 1), data.get("order", "interleaved")
     per_launch = per_launch if isinstance(per_launch, int) and per_launch > 0 else 1
     return min(100, MOST_LOOKS * repeats_of_a_launch(order, per_launch, MOST_LOOKS))
@@ -120,13 +124,6 @@ def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list
     return {**data, "loads": loads}, origins, problems
 
 
-def _in_the_original(location: tuple[int | str, ...], origins: list[int]) -> tuple[int | str, ...]:
-    """Map a problem of an expanded load to the load that the user wrote."""
-    if len(location) > 1 and location[0] == "loads" and isinstance(location[1], int):
-        return ("loads", origins[location[1]], *location[2:])
-    return location
-
-
 def study_to_toml(study: Study) -> str:
     """Return the study as TOML that reads back equal; defaults are left out."""
     data: dict[str, Any] = study.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
@@ -136,15 +133,13 @@ def study_to_toml(study: Study) -> str:
     return tomli_w.dumps(data | tables, multiline_strings=False)
 
 
-def _causes(error: ValidationError) -> list[ErrorDetails]:
-    """The errors without duplicates: a list whose only item is wrong is also reported as empty."""
-    details = error.errors()
-    inner = {detail["loc"][0] for detail in details if len(detail["loc"]) > 1}
-    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"][0] not in inner]
+def _path(location: tuple[int | str, ...], origins: list[int]) -> str:
+    """`("arms", 1, "name")` as `arms[1].name`; the names pydantic gives to union members are left out.
 
-
-def _path(location: tuple[int | str, ...]) -> str:
-    """`("arms", 1, "name")` as `arms[1].name`; the names pydantic gives to union members are left out."""
+    A problem of an expanded load is one of the load that the user wrote.
+    """
+    if len(location) > 1 and location[0] == "loads" and isinstance(location[1], int):
+        location = ("loads", origins[location[1]], *location[2:])
     path = ""
     for part in location:
         if isinstance(part, int):

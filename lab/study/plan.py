@@ -8,20 +8,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from lab.study import Arm, Load, Study, Trial, Tune, Workload
-from lab.study.session_length import SessionLength, session_length
+from lab.study import Arm, Load, Study, Trial, Workload
 from lab.study.study import MOST_TRIALS
 from lab.study.trial import arrivals_seed, trial_load
 from lab.study.tune import drafts
 
-#: Rough seconds until an engine answers, before a host has a history.
-ASSUMED_START_S = 35.0
 #: Repeats on one start of engines that are up side by side. Starts differ too, and only several of them show how much.
 REPEATS_SIDE_BY_SIDE = 2
-#: The most tokens that each request of a warm-up generates. All but an engine's first have one request a stream.
-_WARMUP_TOKENS = 10
-#: A dataset that is read does not say here how long its prompts are.
-_ASSUMED_INPUT_TOKENS = 200
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class Launch:
 
 
 def plan(study: Study) -> tuple[Launch, ...]:
-    """The launches in the order that the study asks for; of a search for a capacity as many runs as it may take.
+    """Return the launches in the study's order; of a search for a capacity as many runs as it may take.
 
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
@@ -67,22 +60,23 @@ def plan(study: Study) -> tuple[Launch, ...]:
     measured on all arms, A B, the next B A, so that whatever slows the machine for half a minute slows all of them. An
     arm whose draft remembers answers is started for each cell and repeat.
     """
-    if study.tune is not None:
-        return _about_a_tuning(study, study.tune)
+    if study.tune is not None:  # what it measures depends on what it finds: about every setting twice
+        settings = [draft.with_tokens(k) for draft in drafts(study.arms, study.tune) for k in study.tune.drafted_tokens]
+        blocks = [(arm, repeat) for repeat in range(2) for arm in (study.baseline, *settings)]
+        return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, (repeat,))) for arm, repeat in blocks))
     repeats_each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     shares = [
         tuple(range(study.repeats))[first : first + repeats_each] for first in range(0, study.repeats, repeats_each)
     ]
     if study.order == "side_by_side":
-        return with_fresh_starts(
-            study, (Launch(0, study.arms, cell_by_cell(_all_runs(study, share))) for share in shares)
-        )
-    blocks = [
+        every = ([run for arm in study.arms for run in _runs(study, arm, share)] for share in shares)
+        return with_fresh_starts(study, (Launch(0, study.arms, cell_by_cell(runs)) for runs in every))
+    alternating = [
         (arm, share)
-        for place, share in enumerate(shares)
-        for arm in (study.arms if place % 2 == 0 else reversed(study.arms))
+        for block, share in enumerate(shares)
+        for arm in (study.arms if block % 2 == 0 else reversed(study.arms))
     ]
-    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, block)) for arm, block in blocks))
+    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, share)) for arm, share in alternating))
 
 
 def blocks(study: Study) -> tuple[tuple[Launch, ...], ...]:
@@ -118,13 +112,6 @@ def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> in
     return max(repeats_per_launch, at_least)
 
 
-def _about_a_tuning(study: Study, tune: Tune) -> tuple[Launch, ...]:
-    """About as much as a tuning measures, which depends on what it finds: every setting twice."""
-    arms = (study.baseline, *(draft.with_tokens(k) for draft in drafts(study.arms, tune) for k in tune.drafted_tokens))
-    blocks = [(arm, repeat) for repeat in range(2) for arm in arms]
-    return with_fresh_starts(study, (Launch(0, (arm,), _runs(study, arm, (repeat,))) for arm, repeat in blocks))
-
-
 def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
     """The arms whose engines these launches start, once for each start."""
     by_index = {launch.index: launch for launch in reversed(list(launches))}
@@ -146,10 +133,6 @@ def cell_by_cell(runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
     )
 
 
-def _all_runs(study: Study, repeats: tuple[int, ...]) -> Iterable[PlannedRun]:
-    return (run for arm in study.arms for run in _runs(study, arm, repeats))
-
-
 def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:
     return tuple(
         run
@@ -169,65 +152,6 @@ def _runs_of_load(study: Study, run: PlannedRun) -> list[PlannedRun]:
 
 
 def trial_run(study: Study, search: PlannedRun, number: int, load: float) -> PlannedRun:
-    """The trial of this number at this rate or concurrency. `search` has the load that asks for the search."""
+    """The trial of this number at this rate or concurrency. `search` has the search's own load."""
     trial = Trial(search=search.load, number=number, arrivals_seed=arrivals_seed(study.seed, search.repeat, number))
     return replace(search, load=trial_load(search.load, number, load), trial=trial)
-
-
-@dataclass(frozen=True)
-class Assumptions:
-    """Assumed speed of a machine without measurements: rough, good enough to tell an hour from a day."""
-
-    of: str
-    start_s: float
-    token_s: float  # per generated token, of a single stream
-    slowdown_per_stream: float  # relative slowdown per further stream
-    prompt_token_s: float
-
-    def run_s(self, run: PlannedRun, length: SessionLength | None = None) -> float:
-        """Estimate the seconds of a run with its warm-up. `length`: of its sessions, where the dataset is known."""
-        streams, workload = run.load.max_concurrency, run.workload
-        token_s = self.token_s * (1 + self.slowdown_per_stream * (streams - 1))
-        warmup_s = min(workload.output_tokens, _WARMUP_TOKENS) * token_s
-        prompt_s = (workload.input_tokens or _ASSUMED_INPUT_TOKENS) * self.prompt_token_s
-        return warmup_s + streams * prompt_s + paced_s(run, token_s, prompt_s, length)
-
-
-#: Fitted to the reference pair on two cores.
-WITHOUT_GPU = Assumptions("the reference pair on two cores", ASSUMED_START_S, 0.025, 0.2, 0.001)
-#: The same for any other model there, which says what a guess it is.
-OF_ANOTHER_MODEL = replace(WITHOUT_GPU, of="another model, the reference pair on two cores")
-#: Near the published figures of gpt-oss-120b: 180 tok/s alone, some 2,500 tok/s at 200 requests at once.
-WITH_GPU = Assumptions("another model on other hardware, gpt-oss-120b on one large GPU", 120.0, 0.006, 0.06, 0.0001)
-
-
-def estimate_s(launches: tuple[Launch, ...]) -> float:
-    """Estimate the seconds of all launches on a machine without a GPU."""
-    runs_s = sum(estimate_run_s(run) for launch in launches for run in launch.runs)
-    return len(engine_starts(launches)) * ASSUMED_START_S + runs_s
-
-
-def estimate_run_s(run: PlannedRun) -> float:
-    """Estimate the seconds of one run on a machine without a GPU."""
-    return WITHOUT_GPU.run_s(run)
-
-
-def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0, length: SessionLength | None = None) -> float:
-    """Estimate the seconds of a load: waves of concurrent streams, or the arrivals if they are slower.
-
-    `token_s` is the time per token of one stream at this concurrency, `prompt_s` the time to read a prompt. A session
-    has its stream for all of its turns and the waits between them; `length` is assumed where it is not given.
-    """
-    load, length = run.load, length or session_length(run.workload)
-    answer_s = run.workload.output_tokens * token_s
-    waves = math.ceil(load.num_prompts / load.max_concurrency)
-    read_s = load.num_prompts * length.turns * prompt_s
-    took_s = max(waves * (length.turns * answer_s + length.waits_s) + read_s, _arriving_s(load))
-    return took_s if load.duration_s is None else min(took_s, load.duration_s + answer_s)
-
-
-def _arriving_s(load: Load) -> float:
-    """Seconds until the last request is due; 0 for a trace without a rate, whose times are unknown here."""
-    if load.ramp_s is not None:
-        return load.ramp_s
-    return load.num_prompts / load.request_rate_rps if load.request_rate_rps else 0.0

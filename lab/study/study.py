@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -82,82 +83,60 @@ class Study(Frozen):
     hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
 
     @model_validator(mode="after")
-    def _has_a_limit(self) -> Self:
+    def _fits_together(self) -> Self:
+        for problem in self._problems():
+            raise ValueError(problem)
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        """Yield what does not fit together; only the first is sure to be right."""
         if self.most_runs > MOST_RUNS:
-            raise ValueError(
+            yield (
                 f"{len(self.arms)} arms x {len(self.workloads)} workloads x {len(self.loads)} loads x {self.repeats} "
                 f"repeats are up to {self.most_runs:,} runs: a study has at most {MOST_RUNS:,}; split it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_stop_early(self) -> Self:
         if self.until_decided and self.tune is not None:
-            raise ValueError(f'tune: a tuning ends by itself: remove repeats = "{UNTIL_DECIDED}" and the budget')
+            yield f'tune: a tuning ends by itself: remove repeats = "{UNTIL_DECIDED}" and the budget'
         if self.until_decided and self.order == "fewest_launches":
-            raise ValueError(
+            yield (
                 f'order: a study with repeats = "{UNTIL_DECIDED}" looks at all arms after every repeat: use '
                 '"interleaved" or "side_by_side"'
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_spread(self) -> Self:
         if self.spread and not (self.runs_are_planned or self.until_decided):
             what = "a search for a capacity" if self.tune is None else "a tuning"
-            raise ValueError(f"spread: each step of {what} follows from the one before it: remove spread")
-        return self
-
-    @model_validator(mode="after")
-    def _distinct_parts(self) -> Self:
+            yield f"spread: each step of {what} follows from the one before it: remove spread"
         for field in ("arms", "workloads", "loads"):
             names = [part.name for part in getattr(self, field)]
             if twice := sorted({name for name in names if names.count(name) > 1}):
-                raise ValueError(f"{field} must differ from each other: {', '.join(map(repr, twice))} occurs twice")
-        return self
+                yield f"{field} must differ from each other: {', '.join(map(repr, twice))} occurs twice"
+        for load in self.loads:
+            if load.find is not None:
+                yield from self._problems_of_a_search(load.name)
+        yield from self._problems_of_arms()
 
-    @model_validator(mode="after")
-    def _slo_of_a_search(self) -> Self:
-        searching = [load.name for load in self.loads if load.find is not None]
-        if searching and self.tune is not None:
-            raise ValueError(
-                f"load {searching[0]} searches for a capacity, which is not part of a tuning: remove its find"
-            )
-        if searching and self.until_decided:
-            raise ValueError(f"load {searching[0]} searches for a capacity: set repeats to a number, without a budget")
-        if searching and self.slo == Slo():
-            raise ValueError(
-                f"load {searching[0]} searches for the capacity within the SLO: set ttft_ms, tpot_ms or e2e_ms of slo"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _no_memory_within_a_search(self) -> Self:
-        searching = [load.name for load in self.loads if load.find is not None]
-        remembering = [arm.name for arm in self.arms if self.starts_each_cell(arm)]
-        if searching and remembering:
-            raise ValueError(
-                f"load {searching[0]} sends the same prompts in every trial, and the draft of {remembering[0]!r} "
-                f'remembers its answers: set {CACHED_ANSWERS} = 0 in its options, or fresh_starts = "never"'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _one_baseline(self) -> Self:
+    def _problems_of_arms(self) -> Iterator[str]:
         marked = [arm.name for arm in self.arms if arm.baseline]
         if len(marked) > 1:
-            raise ValueError(f"arms: only one may be the baseline, but {' and '.join(map(repr, marked))} are marked so")
+            yield f"arms: only one may be the baseline, but {' and '.join(map(repr, marked))} are marked so"
         if not marked and sum(arm.speculation is None for arm in self.arms) != 1:
-            raise ValueError("arms: mark the one that the others are compared with as baseline = true")
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_tuned(self) -> Self:
+            yield "arms: mark the one that the others are compared with as baseline = true"
         if self.tune is not None:
             parts = (self.tune, self.baseline, self.arms, self.loads, len(self.workloads))
             if problems := list(tuning_problems(*parts)):
-                raise ValueError("; ".join(problems))
-        return self
+                yield "; ".join(problems)
+
+    def _problems_of_a_search(self, load: str) -> Iterator[str]:
+        if self.tune is not None:
+            yield f"load {load} searches for a capacity, which is not part of a tuning: remove its find"
+        if self.until_decided:
+            yield f"load {load} searches for a capacity: set repeats to a number, without a budget"
+        if self.slo == Slo():
+            yield f"load {load} searches for the capacity within the SLO: set ttft_ms, tpot_ms or e2e_ms of slo"
+        if remembering := [arm.name for arm in self.arms if self.starts_each_cell(arm)]:
+            yield (
+                f"load {load} sends the same prompts in every trial, and the draft of {remembering[0]!r} remembers its "
+                f'answers: set {CACHED_ANSWERS} = 0 in its options, or fresh_starts = "never"'
+            )
 
     def starts_each_cell(self, arm: Arm) -> bool:
         """Whether the arm's engine is started for each of its cells and repeats: else its draft would remember."""

@@ -45,7 +45,7 @@ class Sessions(Frozen):
 
     @property
     def name(self) -> str:
-        """What tells these sessions from others of the same dataset."""
+        """The name that distinguishes these sessions from others of the same dataset."""
         turns = [] if self.max_turns is None else [f"{self.max_turns}"]
         wait = [] if self.think == "recorded" else [self.think if self.think_s is None else f"{self.think_s:g}s"]
         wait = [f"{self.think}-{self.think_s:g}s"] if self.think == "exponential" else wait
@@ -56,7 +56,7 @@ class Workload(Frozen):
     """A dataset, one of its categories (or all of them), and how much is generated.
 
     `input_tokens`, `prefix_tokens` and `num_prefixes` are for synthetic datasets (random, prefix_repetition). With
-    `own_output_lengths` each prompt asks for the output length that its dataset records, at most `output_tokens`.
+    `own_output_lengths` each prompt has the output length that its dataset records, at most `output_tokens`.
     With `sessions` the dataset's conversations are replayed turn by turn; else only the first turn of each is sent.
     `score` says how answers are scored against what the dataset expects (`lab.quality.scores`); None: not at all.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.study import Arm, Study, Tune
+from lab.study import Study, Tune
 from lab.study.parsing import study_from_dict
 from lab.study.tune import drafts
 
@@ -25,7 +25,9 @@ def tuning_of(
     """
     given = {"drafted_tokens": drafted_tokens or None, "budget_minutes": budget_minutes}
     tune = (study.tune or Tune()).model_dump() | {key: value for key, value in given.items() if value is not None}
-    arms = study.arms if study.tune else _once_each(study)
+    # the baseline, and every draft once, whatever numbers of tokens it was measured with
+    once_each = [study.baseline, *{draft.name: draft.arm for draft in drafts(study.arms, Tune())}.values()]
+    arms = study.arms if study.tune else once_each
     data = study.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
     if study.tune is None:
         data["name"] = f"{study.name[:_LETTERS_KEPT]}, tuned"
@@ -34,8 +36,3 @@ def tuning_of(
             written for written, its in zip(data["workloads"], study.workloads, strict=True) if its.name == workload
         ]
     return study_from_dict(data | {"arms": [arm.model_dump(exclude_none=True) for arm in arms], "tune": tune})
-
-
-def _once_each(study: Study) -> list[Arm]:
-    """The baseline, and every draft once, whatever numbers of tokens it was measured with."""
-    return [study.baseline, *{draft.name: draft.arm for draft in drafts(study.arms, Tune())}.values()]

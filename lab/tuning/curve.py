@@ -68,7 +68,7 @@ def curve(ks: Sequence[int], rounds: Mapping[int, float], measured: Mapping[int,
     weight = np.linalg.solve(before[np.ix_(at, at)] + np.diag(noise), before[at]).T
     costs = np.maximum(every @ _USUAL_COST + weight @ (cost - ours @ _USUAL_COST), _LEAST_COST)
     left = before - weight @ before[at]
-    gains = np.array([math.log(_speedup(rounds[k], k, costs[place])) for place, k in enumerate(ks)])
+    gains = np.array([math.log(speedup_of_length(rounds[k], k, (costs[index] - 1) / k)) for index, k in enumerate(ks)])
     return Curve(tuple(ks), gains, left / np.outer(costs, costs))
 
 
@@ -80,7 +80,3 @@ def _cost(speedup: float, length: float, k: int) -> float:
     """The cost of a round in steps of the target."""
     per_token = implied_draft_cost(speedup, length, k)
     return 1.0 if per_token is None else 1 + k * per_token
-
-
-def _speedup(length: float, k: int, cost: float) -> float:
-    return speedup_of_length(length, k, (cost - 1) / k)

@@ -185,7 +185,7 @@ def _fate(setting: Setting, at: Standing, runs: int) -> str:
         return "left off: not shown to be faster than no speculation"
     named = "chosen" if chosen == deployable else "fastest"
     if setting in at.contenders():
-        return f"still open: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
+        return f"inconclusive: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
     if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
         return f"within {MARGIN:.0%} of the {named} one"
     worse = f"slower: {times(math.exp(at.gain(setting) - at.gain(chosen)))} of the {named} one"

@@ -63,7 +63,7 @@ def _left_off(loads: tuple[int, ...]) -> str:
     if not loads:
         return ""
     return (
-        f"Not decided at {_requests_at_once(loads)}: left off, because drafting was not shown to be faster there than "
+        f"Inconclusive at {_requests_at_once(loads)}: left off, because drafting was not shown to be faster there than "
         "no speculation."
     )
 

@@ -91,7 +91,7 @@ def standings(space: Space, runs: Sequence[TunedRun]) -> dict[int, Standing]:
     return _standings(space, tuple(runs))
 
 
-@functools.lru_cache(128)  # whenever a schedule is asked, it repeats all its decisions
+@functools.lru_cache(128)  # each call of a schedule repeats all its decisions
 def _standings(space: Space, runs: tuple[TunedRun, ...]) -> dict[int, Standing]:
     accepted = _accepted(space, runs)
     measured = _measured(runs)
@@ -101,8 +101,8 @@ def _standings(space: Space, runs: tuple[TunedRun, ...]) -> dict[int, Standing]:
 def comparisons(runs: Sequence[TunedRun]) -> dict[tuple[Setting, int], Comparison]:
     """Compare every setting with no speculation at its load, paired by blocks, as any table of the lab."""
     samples: dict[tuple[Setting, int], list[RunSample]] = {}
-    for place, run in enumerate(runs):
-        sample = RunSample(str(place), f"{run.setting.draft} {run.setting.k}", run.block, run.speed)
+    for index, run in enumerate(runs):
+        sample = RunSample(str(index), f"{run.setting.draft} {run.setting.k}", run.block, run.speed)
         samples.setdefault((run.setting, run.load), []).append(sample)
     keys = [(setting, load) for setting, load in samples if setting != NONE and (NONE, load) in samples]
     cells = [CellRuns(samples[NONE, load], samples[setting, load]) for setting, load in keys]

@@ -92,7 +92,7 @@ def _with_wholes(name: str) -> frozenset[str]:
     return frozenset(".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-@functools.lru_cache(256)  # every check asks for the same few sets, one for each kind of file
+@functools.lru_cache(256)  # every check has the same few sets, one for each kind of file
 def _with_wholes_of_all(names: frozenset[str]) -> frozenset[str]:
     return frozenset().union(*map(_with_wholes, names))
 

@@ -136,20 +136,25 @@ This page is generated from `lab/validity/`; `drafthouse checks --json` has the 
 
 def declarations() -> list[dict[str, JsonValue]]:
     """Return every check as plain values, in the order of `ALL`; `scope` is "run" or "study"."""
-    return [_declared(check) for check in ALL]
+    return [
+        {"name": check.name, "scope": "run" if check in CHECKS else "study"}
+        | {
+            field.name: list(value) if isinstance(value := getattr(check, field.name), tuple) else value
+            for field in fields(Declaration)
+        }
+        for check in ALL
+    ]
 
 
 def page() -> str:
     """Return the text of docs/checks.md."""
     rows = (
-        f"| {trap.number} | {trap.what} | {_checks_of(trap.number)} | {trap.otherwise} |" for trap in TRAPS.values()
+        f"| {number} | {trap.what} | {', '.join(f'`{check.name}`' for check in ALL if number in check.traps)} | "
+        f"{trap.otherwise} |"
+        for number, trap in TRAPS.items()
     )
     of_runs, of_studies = ("".join(map(_section, checks)) for checks in (CHECKS, STUDY_CHECKS))
     return f"{_HEAD}{chr(10).join(rows)}\n\n## Of a run\n{of_runs}\n## Of a study\n{of_studies}"
-
-
-def _checks_of(trap: int) -> str:
-    return ", ".join(f"`{check.name}`" for check in ALL if trap in check.traps)
 
 
 def _section(check: Declaration) -> str:
@@ -162,14 +167,6 @@ At worst {check.severity}; {"trap" if len(check.traps) == 1 else "traps"} {traps
 - **Why:** {check.why}
 - **What to do:** {check.advice}
 """
-
-
-def _declared(check: Declaration) -> dict[str, JsonValue]:
-    declared: dict[str, JsonValue] = {"name": check.name, "scope": "run" if check in CHECKS else "study"}
-    for field in fields(Declaration):
-        value = getattr(check, field.name)
-        declared[field.name] = list(value) if isinstance(value, tuple) else value
-    return declared
 
 
 if __name__ == "__main__":

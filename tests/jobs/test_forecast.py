@@ -12,9 +12,9 @@ from host.settings import Settings
 from jobs import forecast
 from jobs.engines.hardware import hardware_name
 from jobs.forecast import forecast_study, plan_document
+from lab.estimate import WITHOUT_GPU
 from lab.study import Study
 from lab.study.parsing import study_from_dict
-from lab.study.plan import WITHOUT_GPU
 from tests.jobs.datasets.rows import write_rows
 from tests.warehouse.runs import BASELINE_ARM, circumstances, request, write_run
 from tests.workers.homes import Home

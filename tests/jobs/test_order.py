@@ -16,7 +16,8 @@ from jobs.order import estimated_starts, priorities, queued_in_order
 from jobs.table import MAX_PRIORITY, Job, Progress
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, has_hardware, register_worker
 from lab.errors import StudyError, UserError
-from lab.study.plan import estimate_s, plan
+from lab.estimate import History, estimate
+from lab.study.plan import plan
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.workers.homes import Home
@@ -65,7 +66,7 @@ def test_starts_are_counted_from_now_and_by_the_plan() -> None:
     assert second is not None
     assert abs((first - now).total_seconds()) < 60
     assert (second - first).total_seconds() == pytest.approx(order.assumed_s(waiting[0].study))
-    assert order.assumed_s(waiting[0].study) == pytest.approx(estimate_s(plan(waiting[0].study)))
+    assert order.assumed_s(waiting[0].study) == pytest.approx(estimate(plan(waiting[0].study), History()).seconds)
 
 
 def starts(jobs: list[Job], *workers: WorkerInfo) -> dict[str, float | None]:

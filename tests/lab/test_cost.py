@@ -75,7 +75,7 @@ def test_an_entry_with_no_price_or_with_two_is_refused() -> None:
             _ = wrong.per_hour
 
 
-def test_the_price_of_a_day_is_the_latest_before_it_of_the_best_fitting_name() -> None:
+def test_the_price_of_a_day_is_the_latest_best_fitting_one() -> None:
     later = newer(valid_from=date(2026, 6, 1), rented_per_hour=3.0)
     mended = newer(valid_from=date(2026, 6, 1), rented_per_hour=3.1)
     exact = newer(hardware="NVIDIA H200 NVL", valid_from=date(2025, 1, 1), rented_per_hour=2.0)

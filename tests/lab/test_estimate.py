@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 
-from lab.estimate import History, PastRuns, estimate
-from lab.study import Load, Study
-from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, estimate_s, paced_s, plan
-from lab.study.session_length import SessionLength
+from lab.estimate import WITH_GPU, WITHOUT_GPU, History, PastRuns, estimate, paced_s
+from lab.study import Arm, Load, Study, Workload
+from lab.study.plan import PlannedRun, engine_starts, plan
+from lab.study.session_length import ASSUMED_TURNS, SessionLength
 from tests.lab.studies import study
 from tests.lab.study.generated import studies
 
@@ -50,7 +52,6 @@ def test_without_history_the_assumptions_answer(planned: Study) -> None:
     forecast = estimate(launches, History())
     assert (forecast.launches, forecast.runs) == (len(launches), sum(len(launch.runs) for launch in launches))
     assert (forecast.launches_from_history, forecast.runs_from_history) == (0, 0)
-    assert forecast.seconds == pytest.approx(estimate_s(launches))
     assert forecast.basis == (
         "no such run of this target was measured on this hardware yet: a guess by the speed of the reference pair on "
         "two cores"
@@ -61,7 +62,7 @@ def test_the_same_cell_is_answered_by_what_it_took() -> None:
     assert History([PAST, past(run_s=10.0), past(run_s=90.0)]).run_s(first_run()) == 10.0
 
 
-def test_another_length_on_the_same_arm_and_concurrency_is_answered_by_its_pace() -> None:
+def test_another_length_on_the_same_arm_has_its_pace() -> None:
     longer = first_run(workloads=[{"dataset": "story", "output_tokens": 64}])
     assert History([PAST]).run_s(longer) == pytest.approx(4 * 8.0)
 
@@ -78,7 +79,7 @@ def test_runs_that_waited_for_arrivals_say_nothing_of_the_pace() -> None:
     assert History([past(closed_loop=False)]).run_s(longer) is None
 
 
-def test_a_run_ended_by_its_duration_has_the_pace_of_what_was_sent() -> None:
+def test_a_run_ended_early_has_the_pace_of_what_was_sent() -> None:
     cut = past(num_prompts=1000, requests=2, pattern="other")
     assert History([cut]).run_s(first_run()) == pytest.approx(2 * 8.0)
 
@@ -95,7 +96,7 @@ def test_a_session_is_answered_by_sessions_and_its_turns_are_requests() -> None:
     assert estimate(launches, History(), length_of=lambda _: LENGTH).requests == 2 * 4 * 3
 
 
-def test_an_engine_start_is_that_of_the_arm_or_else_of_the_engine() -> None:
+def test_an_engine_start_is_the_arms_or_else_the_engines() -> None:
     plain, drafted = (launch.arms[0] for launch in plan(study()))
     history = History([PAST])
     assert (history.start_s(plain), history.start_s(drafted)) == (20.0, 20.0)
@@ -116,15 +117,63 @@ def test_an_estimate_says_how_much_of_it_was_measured() -> None:
     assert (whole.seconds, whole.basis) == (28.0, "from earlier runs of this target on this hardware")
 
 
-def test_a_gpu_is_assumed_to_lose_less_by_concurrency() -> None:
-    load = Load(max_concurrency=32, num_prompts=256)
-    run = dataclasses.replace(first_run(), load=load)
-    assert WITH_GPU.run_s(run) < WITHOUT_GPU.run_s(run) / 5
+@given(studies)
+def test_the_estimate_is_at_least_the_time_the_arrivals_take(planned: Study) -> None:
+    launches = plan(planned)
+    loads = [run.load for launch in launches for run in launch.runs]
+    assert estimate(launches, History()).seconds >= sum(map(arriving_s, loads)) * (1 - 1e-9)
 
 
-def test_a_duration_bounds_the_time_and_a_ramp_takes_its_own() -> None:
-    run = first_run()
-    timed = Load(max_concurrency=1, num_prompts=1_000_000, duration_s=60)
-    assert 60 <= paced_s(dataclasses.replace(run, load=timed), token_s=0.025) <= 61
-    ramp = Load(max_concurrency=4, num_prompts=90, arrivals="ramp", request_rate_rps=1, ramp_to_rps=2)
-    assert paced_s(dataclasses.replace(run, load=ramp), token_s=0.025) == 60
+def arriving_s(load: Load) -> float:
+    """Until the last request is due, or the duration ends the load before."""
+    mean_rps = load.request_rate_rps or math.inf
+    if load.ramp_to_rps is not None:
+        mean_rps = (mean_rps + load.ramp_to_rps) / 2
+    return min(load.num_prompts / mean_rps, load.duration_s or math.inf)
+
+
+def run_of(load: Load, **workload: Any) -> PlannedRun:
+    return PlannedRun(Arm(name="a"), Workload(**{"output_tokens": 64, **workload}), load, 0)
+
+
+@pytest.mark.parametrize(
+    ("load", "expected_s"),
+    [
+        (Load(max_concurrency=4, num_prompts=8), 2 * 6.4 + 8 * 0.5),  # two waves of answers, eight prompts
+        (Load(max_concurrency=4, num_prompts=9), 3 * 6.4 + 9 * 0.5),
+        (Load(max_concurrency=4, num_prompts=8, duration_s=10), 10 + 6.4),  # what runs at its end is answered
+        (Load(max_concurrency=4, num_prompts=8, duration_s=20), 2 * 6.4 + 8 * 0.5),
+        (Load(max_concurrency=4, num_prompts=8, request_rate_rps=0.4), 20.0),  # the arrivals are slower
+        (Load(max_concurrency=4, num_prompts=8, request_rate_rps=4), 2 * 6.4 + 8 * 0.5),
+        (Load(max_concurrency=4, num_prompts=90, arrivals="ramp", request_rate_rps=0.1, ramp_to_rps=0.3), 450.0),
+        (Load(max_concurrency=4, num_prompts=8, arrivals="trace"), 2 * 6.4 + 8 * 0.5),
+    ],
+)
+def test_a_load_takes_its_waves_or_its_arrivals(load: Load, expected_s: float) -> None:
+    assert paced_s(run_of(load), token_s=0.1, prompt_s=0.5) == pytest.approx(expected_s)
+    assert paced_s(run_of(Load(max_concurrency=1, num_prompts=1)), token_s=0.1) == pytest.approx(6.4)
+
+
+def test_a_session_takes_its_stream_for_all_of_its_turns_and_waits() -> None:
+    run = run_of(Load(max_concurrency=4, num_prompts=9), sessions={"think": "fixed", "think_s": 2.0, "max_turns": 5})
+    five = SessionLength(turns=5, waits_s=8.0)
+    assert paced_s(run, 0.1, 0.5, five) == pytest.approx(3 * (5 * 6.4 + 8.0) + 9 * 5 * 0.5)
+    assert paced_s(run, 0.1) == pytest.approx(3 * (ASSUMED_TURNS * 6.4 + (ASSUMED_TURNS - 1) * 2.0))
+
+
+def test_an_assumed_run_warms_up_and_slows_with_each_stream() -> None:
+    alone = run_of(Load(max_concurrency=1, num_prompts=4))
+    assert WITHOUT_GPU.run_s(alone) == pytest.approx(10 * 0.025 + 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
+    many = run_of(Load(max_concurrency=6, num_prompts=6), input_tokens=1000, output_tokens=8, dataset="random")
+    assert WITHOUT_GPU.run_s(many) == pytest.approx(8 * 0.05 + 6 * 1.0 + 8 * 0.05 + 6 * 1.0)
+    assert WITH_GPU.run_s(many) == pytest.approx(2 * (8 * 0.006 * 1.3 + 6 * 0.1))
+
+
+def test_a_study_is_assumed_to_take_its_starts_and_its_runs() -> None:
+    launches = plan(study(repeats=2))
+    assert len(engine_starts(launches)) == 4
+    assert [arm.name for arm in engine_starts([*launches[:1], *launches])] == [
+        launch.arms[0].name for launch in launches
+    ]
+    runs_s = sum(WITHOUT_GPU.run_s(run) for launch in launches for run in launch.runs)
+    assert estimate(launches, History()).seconds == pytest.approx(4 * 35 + runs_s)

@@ -45,7 +45,7 @@ def test_each_role_may_do_what_the_table_says(change: Change) -> None:
     assert {role for role, actor in people.items() if may(actor, change, None)} == others
 
 
-def test_what_a_role_may_not_do_is_refused_with_the_command_that_changes_it() -> None:
+def test_a_refusal_names_the_command_that_changes_the_role() -> None:
     with pytest.raises(AccessError) as refused:
         require(VIEWER, Change.SUBMIT, is_new=True)
     assert str(refused.value) == (

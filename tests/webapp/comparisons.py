@@ -40,7 +40,7 @@ def comparison(
     )
     judged = verdicts(comparisons, strict=strict)
     made = [
-        Pair(own.cell, base, own, compared, verdict)
+        Pair(compared, verdict, own.cell, base, own)
         for (base, own), compared, verdict in zip(pairs, comparisons, judged, strict=True)
     ]
     return StudyComparison(("job",), "output_tok_per_s", "plain", tuple(made), "tok/s", strict)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lab.estimate import WITHOUT_GPU, History, estimate
 from lab.schedule import Step
-from lab.study.plan import ASSUMED_START_S, Launch, estimate_run_s, estimate_s, plan
+from lab.study.plan import Launch, plan
 from tests.lab.studies import study
 from workers.job_progress import Forecast, JobStatus
 from workers.load.window import LoadProgress
@@ -32,16 +33,16 @@ def test_before_anything_was_seen_the_plan_is_the_forecast(launches: tuple[Launc
     status = JobStatus(launches)
     status.step(Step(launches[0], launches[1:]))
     status.starting(launches[0].arms[0], 0)
-    assert status.snapshot().remaining_s == pytest.approx(estimate_s(launches), abs=1.0)
+    assert status.snapshot().remaining_s == pytest.approx(estimate(launches, History()).seconds, abs=1.0)
 
 
 def test_what_this_job_has_seen_corrects_the_plan(launches: tuple[Launch, ...]) -> None:
     forecast, run = Forecast(), launches[0].runs[0]
     forecast.saw_start(10.0)
     forecast.saw_start(20.0)
-    forecast.saw_run(run, 3 * estimate_run_s(run))
+    forecast.saw_run(run, 3 * WITHOUT_GPU.run_s(run))
     other = launches[1].runs[1]
-    assert forecast.remaining_s([other], 2) == pytest.approx(30.0 + 3 * estimate_run_s(other))
+    assert forecast.remaining_s([other], 2) == pytest.approx(30.0 + 3 * WITHOUT_GPU.run_s(other))
 
 
 def test_a_run_under_way_is_judged_by_its_own_pace(launches: tuple[Launch, ...]) -> None:
@@ -71,9 +72,9 @@ def test_a_start_that_takes_longer_than_expected_leaves_no_negative_time(launche
     status.step(Step(launches[0]))
     status.starting(launches[0].arms[0], 0)
     expected_s = status.snapshot().remaining_s
-    status._since_s -= 10 * ASSUMED_START_S
+    status._since_s -= 10 * WITHOUT_GPU.start_s
     assert expected_s is not None
-    assert status.snapshot().remaining_s == pytest.approx(expected_s - ASSUMED_START_S, abs=1.0)
+    assert status.snapshot().remaining_s == pytest.approx(expected_s - WITHOUT_GPU.start_s, abs=1.0)
 
 
 def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch, ...]) -> None:

@@ -100,7 +100,7 @@ job_blocks = sa.Table(
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("lease_expires_at", sa.Double, nullable=False),  # seconds since 1970 UTC
     sa.Column("is_done", sa.Boolean, nullable=False),
-    sa.Column("content", sa.Text),  # what it measures, where its number does not say it: see lab.schedule.shared
+    sa.Column("content", sa.Text),  # what it measures, where its number does not say it: see lab.schedule.schedule
 )
 
 workers = sa.Table(

@@ -29,7 +29,7 @@ from lab.comparison.acceptance import (
 from lab.comparison.samples import Array
 from lab.errors import QueryError
 from warehouse.queries.comparing.paired_runs import CellKey, jobs_of
-from warehouse.queries.rows import Row, dicts, records_of
+from warehouse.queries.rows import Row, dicts, parallel, records_of
 
 Source = Literal["the server's counters", "its requests"]
 LATENCIES = ("tpot_ms", "e2e_ms")
@@ -68,10 +68,12 @@ def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcce
         cells.setdefault(tuple(row[name] for name in ("workload", "pattern", "concurrency", "arm")), []).append(row)
     if not cells:
         raise QueryError(f"no valid run of {study!r} speculates, so there is no acceptance to show")
-    numbered = [[row["run_id"] for row in rows] for rows in cells.values()]
-    sums = _SUMS.format(records=records_of(con, [*itertools.chain(*numbered)]))
-    table = con.execute(sums, _numbered(numbered)).to_arrow_table()
-    category_counts = _by_category(table.filter(table["of_category"]))
+    run_ids = {cell: [row["run_id"] for row in rows] for cell, rows in enumerate(cells.values())}
+    sums = _SUMS.format(records=records_of(con, [*itertools.chain(*run_ids.values())]))
+    table = con.execute(sums, parallel(run_ids)).to_arrow_table()
+    category_counts: dict[int, dict[str | None, Counts]] = {}
+    for row in table.filter(table["of_category"]).to_pylist():
+        category_counts.setdefault(row["cell"], {})[row["category"]] = _counts(row)
     correlations = _against(table.filter(table["of_prompt"]))
     return [
         _arm_acceptance(rows, category_counts.get(cell, {}), correlations.get(cell, {}))
@@ -91,7 +93,7 @@ def _arm_acceptance(
         {} if first["category"] == "all" else {first["category"]: acceptance}
     )
     return ArmAcceptance(
-        cell=CellKey(first["workload"], first["pattern"], first["concurrency"]),
+        cell=CellKey.of(first),
         arm=first["arm"],
         method=first["method"],
         draft_model=first["draft_model"],
@@ -111,14 +113,6 @@ def _counts(row: Row) -> Counts:
     return Counts(drafts, drafted, accepted, None if positions is None else tuple(positions))
 
 
-def _by_category(table: pa.Table) -> dict[int, dict[str | None, Counts]]:
-    """By the number of the cell and the category, which is None if unknown."""
-    counts_by_cell: dict[int, dict[str | None, Counts]] = {}
-    for row in table.to_pylist():
-        counts_by_cell.setdefault(row["cell"], {})[row["category"]] = _counts(row)
-    return counts_by_cell
-
-
 def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
     """By the number of the cell and the name of the latency."""
     column = {name: table[name].to_numpy().astype(np.float64) for name in ("cell", "length", *LATENCIES)}
@@ -131,15 +125,9 @@ def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
 
 
 def _correlation(lengths: Array, latency_ms: Array) -> RankCorrelation | None:
-    """The rank correlation over the prompts whose latency is known."""
+    """Correlate over the prompts whose latency is known."""
     is_known = np.isfinite(latency_ms)
     return against_latency(lengths[is_known].tolist(), latency_ms[is_known].tolist())
-
-
-def _numbered(cells: Sequence[Sequence[str]]) -> list[object]:
-    """Two parallel lists: run ids, and the number of each run's cell."""
-    pairs = [(run_id, number) for number, run_ids in enumerate(cells) for run_id in run_ids]
-    return [[run_id for run_id, _ in pairs], [number for _, number in pairs]]
 
 
 _RUNS = """
@@ -196,20 +184,14 @@ def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
     rows_by_cell: dict[str, list[Row]] = {}
     for row in dicts(con, _HISTORIES, [jobs_of(con, study)]):
         rows_by_cell.setdefault(row["cell"], []).append(row)
-    made = [_history(rows) for rows in rows_by_cell.values()]
+    found = []
+    for rows in rows_by_cell.values():
+        here = next(row for row in rows if row["is_here"])  # its names of workload and arm are those of the study
+        moments = drift([(row["run_id"], row["acceptance_length"]) for row in rows])
+        sources = [Origin(row["started_at"], row["job_id"], row["hardware"], row["engine_version"]) for row in rows]
+        found.append(History(CellKey.of(here), here["arm"], moments, tuple(sources)))
     return sorted(
-        made, key=lambda history: (history.cell.workload, history.cell.concurrency, history.cell.pattern, history.arm)
-    )
-
-
-def _history(rows: list[Row]) -> History:
-    """The history of one cell, under the workload and arm names of the study."""
-    here = next(row for row in rows if row["is_here"])
-    return History(
-        cell=CellKey(here["workload"], here["pattern"], here["concurrency"]),
-        arm=here["arm"],
-        moments=drift([(row["run_id"], row["acceptance_length"]) for row in rows]),
-        sources=tuple(Origin(row["started_at"], row["job_id"], row["hardware"], row["engine_version"]) for row in rows),
+        found, key=lambda history: (history.cell.workload, history.cell.concurrency, history.cell.pattern, history.arm)
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import duckdb
 
-from lab.advice import Failed, Figures, Measured
+from lab.advice.advise import Failed, Figures, Measured
 from lab.advice.prediction import SpeculatedRun
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from warehouse.queries.rows import Row, dicts
@@ -36,6 +36,9 @@ _FAILED = """
 """
 
 
+_FIGURES = tuple(field.name for field in fields(Figures))
+
+
 def measured_arms(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[Measured]:
     """The speculating arms of a comparison by throughput, per cell, with the acceptance of the compared runs.
 
@@ -54,18 +57,14 @@ def failed_arms(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> 
 def _pooled(con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> list[tuple[Row, Row]]:
     """Pooled figures of each candidate's runs and of its baseline's, in one query because a page waits for it."""
     runs = [
-        (place, arm is pair.candidate, run.run_id)
-        for place, pair in enumerate(pairs)
+        (index, arm is pair.candidate, run.run_id)
+        for index, pair in enumerate(pairs)
         for arm in (pair.candidate, pair.baseline)
         for run in arm.runs
     ]
     rows = dicts(con, _POOLED, [list(column) for column in zip(*runs, strict=True)])
     row_of = {(row["place"], row["drafted"]): row for row in rows}
-    return [(row_of[place, True], row_of[place, False]) for place in range(len(pairs))]
-
-
-def _figures(row: Row) -> Figures:
-    return Figures(**{field.name: row[field.name] for field in fields(Figures)})
+    return [(row_of[index, True], row_of[index, False]) for index in range(len(pairs))]
 
 
 def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
@@ -89,8 +88,8 @@ def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
         output_tokens=ours["output_tokens"],
         more_repeats=pair.verdict.more_repeats,
         pattern=pair.cell.pattern,
-        own=_figures(ours),
-        baseline=_figures(theirs),
+        own=Figures(**{name: ours[name] for name in _FIGURES}),
+        baseline=Figures(**{name: theirs[name] for name in _FIGURES}),
         run_ids=ids + tuple(run.run_id for run in pair.baseline.runs),
     )
 

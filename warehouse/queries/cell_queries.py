@@ -9,7 +9,7 @@ import pandas as pd
 
 from lab.comparison.acceptance import Acceptance, Counts, pooled, with_fewer_tokens
 from warehouse.queries.results import frame
-from warehouse.queries.rows import dicts, records_of
+from warehouse.queries.rows import dicts, parallel, records_of
 
 RunIds = Mapping[str, Sequence[str]]  # of each arm
 
@@ -19,7 +19,7 @@ def histograms(con: duckdb.DuckDBPyConnection, arms: RunIds, latencies: Sequence
 
     `lab.metrics.histogram.quantile` gives percentiles of it.
     """
-    return frame(con, _HISTOGRAMS, [*_numbered(arms), list(latencies)])
+    return frame(con, _HISTOGRAMS, [*parallel(arms), list(latencies)])
 
 
 def acceptances(con: duckdb.DuckDBPyConnection, arms: RunIds) -> dict[str, dict[int, Acceptance]]:
@@ -28,16 +28,19 @@ def acceptances(con: duckdb.DuckDBPyConnection, arms: RunIds) -> dict[str, dict[
     From the server's counters; arms without counters by position are left out.
     """
     counts_by_arm: dict[str, list[Counts]] = {}
-    for row in dicts(con, _COUNTERS, _numbered(arms)):
+    for row in dicts(con, _COUNTERS, parallel(arms)):
         rates = tuple(row["acceptance_per_position"])
         counts = Counts(row["num_drafts"], row["num_draft_tokens"], row["num_accepted_tokens"], rates)
         counts_by_arm.setdefault(row["arm"], []).append(counts)
-    return {arm: _by_k(pooled(counts)) for arm, counts in counts_by_arm.items()}
-
-
-def _by_k(measured: Acceptance) -> dict[int, Acceptance]:
-    ks = range(1, len(measured.per_position or ()) + 1)
-    return {k: acceptance for k in ks if (acceptance := with_fewer_tokens(measured, k)) is not None}
+    measured = {arm: pooled(counts) for arm, counts in counts_by_arm.items()}
+    return {
+        arm: {
+            k: estimate
+            for k in range(1, len(acceptance.per_position or ()) + 1)
+            if (estimate := with_fewer_tokens(acceptance, k)) is not None
+        }
+        for arm, acceptance in measured.items()
+    }
 
 
 def texts(
@@ -53,25 +56,19 @@ def texts(
     return outputs.set_index("prompt_id").reindex(wanted).reset_index()
 
 
-def _numbered(arms: RunIds) -> list[object]:
-    """Two parallel lists: run ids, and each run's arm."""
-    pairs = [(run_id, arm) for arm, run_ids in arms.items() for run_id in run_ids]
-    return [[run_id for run_id, _ in pairs], [arm for _, arm in pairs]]
-
-
-_ASKED = "(SELECT unnest($1::TEXT[]) AS run_id, unnest($2::TEXT[]) AS arm)"
+_CHOSEN = "(SELECT unnest($1::TEXT[]) AS run_id, unnest($2::TEXT[]) AS arm)"
 _HISTOGRAMS = f"""
-    SELECT asked.arm, metric AS latency, bucket, sum(count)::BIGINT AS count
-    FROM histograms JOIN {_ASKED} AS asked USING (run_id)
+    SELECT chosen.arm, metric AS latency, bucket, sum(count)::BIGINT AS count
+    FROM histograms JOIN {_CHOSEN} AS chosen USING (run_id)
     WHERE run_id IN (SELECT unnest($1::TEXT[])) AND metric IN (SELECT unnest($3::TEXT[]))
     GROUP BY ALL ORDER BY ALL
 """  # noqa: S608 - no user's text is in it
 _COUNTERS = f"""
-    SELECT asked.arm, num_drafts, num_draft_tokens, num_accepted_tokens, acceptance_per_position
-    FROM run_metrics JOIN {_ASKED} AS asked USING (run_id)
+    SELECT chosen.arm, num_drafts, num_draft_tokens, num_accepted_tokens, acceptance_per_position
+    FROM run_metrics JOIN {_CHOSEN} AS chosen USING (run_id)
     WHERE run_id IN (SELECT unnest($1::TEXT[])) AND num_drafts > 0 AND num_accepted_tokens IS NOT NULL
         AND acceptance_per_position IS NOT NULL
-    ORDER BY asked.arm, run_id
+    ORDER BY chosen.arm, run_id
 """  # noqa: S608 - likewise
 _TEXTS = """
     WITH first AS (

@@ -118,7 +118,7 @@ def costs_without_savings(
     price_usd_per_hour: float | None = None,
     utilisation: float | None = None,
 ) -> list[ArmCost]:
-    """As `study_costs`, for whoever has compared the study already. Raises UnknownPriceError likewise."""
+    """Like `study_costs`, without the comparison. Raises UnknownPriceError."""
     priced = prices(con, price_usd_per_hour, utilisation)
     return _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [list(jobs)])])
 
@@ -127,7 +127,7 @@ def _cost(row: Row, price: Price) -> ArmCost:
     per_hour, energy_j = price.per_hour, row["energy_j_per_output_token"]
     windows = [Window(s, n) for s, n in zip(row["durations_s"], row["tokens"], strict=True) if s and n]
     return ArmCost(
-        cell=CellKey(row["workload"], row["pattern"], row["concurrency"]),
+        cell=CellKey.of(row),
         arm=row["arm"],
         is_baseline=bool(row["is_baseline"]),
         hardware=row["hardware"],

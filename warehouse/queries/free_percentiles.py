@@ -1,4 +1,4 @@
-"""Any percentile of the latencies of a run's requests: those that are metrics of a run are not the only ones asked for.
+"""Any percentile of the latencies of a run's requests, besides those that are metrics of a run.
 
 A percentile is named like a metric: `ttft_p97.5_ms`.
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from lab.comparison.matrix import MatrixCell, length_over_prompts
+from lab.comparison.acceptance import MatrixCell, length_over_prompts
 from lab.published.golden import GoldenLength
 from lab.study.workload import NO_TEXT
 from warehouse.queries.comparing.paired_runs import jobs_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -98,15 +98,21 @@ def arm_costs(
     arms = paired_runs.arm_runs(con, jobs, COSTS[metric].rate)
     counting = {run.run_id for arm in arms for run in arm.runs}
     by_run = {row["run_id"]: book.of(row) for row in dicts(con, _RUNS, [list(jobs)]) if row["run_id"] in counting}
-    currencies = sorted({price.currency for price in by_run.values()})
+    formula = COSTS[metric].formula
+    costing = [
+        replace(
+            arm, runs=tuple(replace(run, value=formula(by_run[run.run_id].per_hour, run.value)) for run in arm.runs)
+        )
+        for arm in arms
+    ]
+    return costing, unit_of_cost(metric, by_run.values())
+
+
+def unit_of_cost(metric: str, priced: Iterable[Price]) -> str:
+    """Return the unit of a cost at these prices. Raises QueryError if they are in several currencies."""
+    currencies = sorted({price.currency for price in priced})
     if len(currencies) > 1:
         raise QueryError(
             f"prices in {' and '.join(currencies)} cannot be compared: give one price with --price-per-hour"
         )
-    unit = BY_NAME[metric].unit.replace("currency", "".join(currencies))
-    return [_costing(arm, COSTS[metric], by_run) for arm in arms], unit
-
-
-def _costing(arm: ArmRuns, metric: Cost, by_run: Mapping[str, Price]) -> ArmRuns:
-    runs = (replace(run, value=metric.formula(by_run[run.run_id].per_hour, run.value)) for run in arm.runs)
-    return replace(arm, runs=tuple(runs))
+    return BY_NAME[metric].unit.replace("currency", "".join(currencies))

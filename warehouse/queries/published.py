@@ -7,9 +7,9 @@ import pandas as pd
 
 from lab.errors import QueryError
 from lab.published import book
-from lab.published.replication import Beside, OurRun, side_by_side
+from lab.published.replication import OurRun, PairedFigure, side_by_side
 from warehouse.queries.results import frame
-from warehouse.queries.rows import Row, dicts
+from warehouse.queries.rows import dicts
 
 
 def sources(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
@@ -89,18 +89,17 @@ def repeating_job(con: duckdb.DuckDBPyConnection, study_name: str) -> str | None
 def our_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> list[OurRun]:
     """The job's valid_latest_runs."""
     query = "SELECT * FROM valid_latest_runs WHERE job_id = ? ORDER BY started_at, run_id"
-    return [_our_run(row) for row in dicts(con, query, [job_id])]
+    return [
+        OurRun(
+            **{name: row[name] for name in _SAME},
+            workload=row["workload_label"],
+            output_tokens=row["requested_output_tokens"],
+            metrics={name: tuple(value) if isinstance(value, list) else value for name, value in row.items()},
+        )
+        for row in dicts(con, query, [job_id])
+    ]
 
 
-def beside(con: duckdb.DuckDBPyConnection, source: str, preset: str, job_id: str) -> list[Beside]:
+def paired_figures(con: duckdb.DuckDBPyConnection, source: str, preset: str, job_id: str) -> list[PairedFigure]:
     """The source's figures that the preset repeats, each beside the job's own."""
     return side_by_side(book.repeated_by(source, preset), our_runs(con, job_id))
-
-
-def _our_run(row: Row) -> OurRun:
-    return OurRun(
-        **{name: row[name] for name in _SAME},
-        workload=row["workload_label"],
-        output_tokens=row["requested_output_tokens"],
-        metrics={name: tuple(value) if isinstance(value, list) else value for name, value in row.items()},
-    )

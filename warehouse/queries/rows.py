@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import duckdb
 
 Row = dict[str, Any]
+_Key = TypeVar("_Key", int, str)
 
 
 def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -15,6 +16,12 @@ def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object]
     answer = con.execute(sql, list(parameters))
     names = [column[0] for column in answer.description or ()]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+def parallel(groups: Mapping[_Key, Sequence[str]]) -> list[object]:
+    """Return two parallel lists, as parameters of a query: run ids, and the key of the group that each run is in."""
+    pairs = [(run_id, key) for key, run_ids in groups.items() for run_id in run_ids]
+    return [[run_id for run_id, _ in pairs], [key for _, key in pairs]]
 
 
 def records_of(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> str:

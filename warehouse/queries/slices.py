@@ -238,7 +238,9 @@ def runs(
     if lost := [name for name in numbers if name not in NUMBERS and name not in free]:
         raise QueryError(f"not a number of a run: {', '.join(lost)}")
     costs = [name for name in numbers if name in COSTS]
-    wanted = dict.fromkeys([*(name for name in numbers if name not in (*costs, *free)), *map(_rate, costs)])
+    wanted = dict.fromkeys(
+        [*(name for name in numbers if name not in (*costs, *free)), *(COSTS[name].rate for name in costs)]
+    )
     condition, parameters = where(filters)
     measured = ", ".join(f'{DERIVED.get(name, f"results.{name}")} AS "{name}"' for name in wanted)
     table = frame(
@@ -278,7 +280,7 @@ def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: S
     in a group.
 
     `lab.metrics.histogram.quantile` gives percentiles of it. Runs without requests (published, some imported) are left
-    out. Raises QueryError for a latency that is not of OF_REQUESTS where a dimension of requests is asked for.
+    out. Raises QueryError for a latency that is not of OF_REQUESTS together with a dimension of requests.
     """
     counted, parameters = _counted(filters, latency, by)
     return frame(
@@ -301,9 +303,9 @@ def pooled_runs(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, 
 
 def _counted(filters: Filters, latency: str, by: Sequence[str]) -> tuple[str, list[Any]]:
     """The table `counted`, to stand after WITH, and its parameters: run_id, `by`, bucket, count."""
-    asked = dict.fromkeys((*by, *filters.of_requests))
+    dimensions = dict.fromkeys((*by, *filters.of_requests))
     of_runs, of_requests = (
-        [name for name in asked if (name in REQUEST_DIMENSIONS) == wanted] for wanted in (False, True)
+        [name for name in dimensions if (name in REQUEST_DIMENSIONS) == wanted] for wanted in (False, True)
     )
     condition, parameters = where(_without_requests(filters))
     columns = "".join(f", {selected([name])}" for name in of_runs)
@@ -350,10 +352,6 @@ def _known_latency(latency: str) -> str:
     return latency
 
 
-def _rate(cost: str) -> str:
-    return COSTS[cost].rate
-
-
 def _with_costs(con: duckdb.DuckDBPyConnection, runs: pd.DataFrame, costs: Sequence[str]) -> pd.DataFrame:
     """Add the costs; null if no price of the hardware is recorded for the day."""
     if not costs:
@@ -363,7 +361,7 @@ def _with_costs(con: duckdb.DuckDBPyConnection, runs: pd.DataFrame, costs: Seque
     price_of = {key: _price(book, *key) for key in dict.fromkeys(keys)}
     priced = [price_of[key] for key in keys]
     currencies = [None if price is None else price.currency for price in priced]
-    added = {name: _costs(name, priced, runs[_rate(name)]) for name in costs}
+    added = {name: _costs(name, priced, runs[COSTS[name].rate]) for name in costs}
     return runs.assign(currency=pd.Series(currencies, index=runs.index, dtype=object), **added)
 
 

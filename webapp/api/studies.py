@@ -12,7 +12,7 @@ from jobs import queue
 from jobs.forecast import plan_document, repeat_seconds
 from jobs.submission import Context, problems
 from jobs.table import MAX_PRIORITY
-from lab.advice import advise as recommend
+from lab.advice.advise import advise as recommend
 from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_dict, study_from_toml

@@ -11,8 +11,7 @@ import typer
 from cli.arguments import AsJson, StudyId
 from cli.output import print_json, print_literally, print_table, print_text
 from cli.results import results_of
-from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
-from lab.comparison.matrix import MatrixCell
+from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, MatrixCell, RankCorrelation
 from lab.errors import UserError
 from lab.metrics.number_format import number
 from lab.published.golden import GoldenLength, golden_text

@@ -14,8 +14,8 @@ from cli.arguments import AsJson, StudyId
 from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
-from lab.advice import FIRST_GAMMA, Advice, arm_with_k
-from lab.advice import advise as recommend
+from lab.advice.advise import FIRST_GAMMA, Advice, arm_with_k
+from lab.advice.advise import advise as recommend
 from lab.advice.answer_text import sentences
 from lab.advice.prediction import Prediction, predictions
 from lab.comparison import surface
@@ -55,13 +55,13 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
             asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}
             for suggestion in advice
         ]
-        contexts, foretold = contexts_document(by_context), surface.foretold_sentences(by_context)
+        contexts, foretold = contexts_document(by_context), surface.prediction_sentences(by_context)
         print_json({"answer": answer_document(answer), "by_context": contexts, "foretold": foretold, "advice": cells})
         return
     print_text("\n".join(sentences(answer).lines), end="\n\n")
     for arm, found in by_context.items():
         print_text(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
-    for sentence in surface.foretold_sentences(by_context):
+    for sentence in surface.prediction_sentences(by_context):
         print_text(f"{sentence}\n")
     for suggestion in advice:
         which = f" {arm_with_k(suggestion.arm, suggestion.gamma)}" if suggestion.arm else ""

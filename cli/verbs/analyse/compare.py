@@ -16,8 +16,8 @@ from lab.comparison import breakeven
 from lab.comparison.agreement import Agreement
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
-from lab.comparison.tables import Cell, RatioTable
-from lab.comparison.verdict import READING_WORDS, alone_sentence
+from lab.comparison.tables import RatioTable
+from lab.comparison.verdict import READING_WORDS, Judged
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
 from lab.metrics.number_format import bounds, number, ratio, times
@@ -139,7 +139,7 @@ def _group_row(group: Group) -> tuple[object, ...]:
 def exit_status(comparison: StudyComparison, limit: float) -> int:
     """Return 1 if an arm is certainly slower than the limit, 0 if certainly none is, 3 if that is inconclusive."""
     answer = gate([pair.comparison for pair in comparison.pairs], limit)
-    return {"slower": _SLOWER, "not slower": 0, "undecided": _INCONCLUSIVE}[answer]
+    return {"slower": _SLOWER, "not slower": 0, "inconclusive": _INCONCLUSIVE}[answer]
 
 
 def refuse_empty_baseline(comparison: StudyComparison) -> None:
@@ -172,7 +172,7 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
     print_table(columns, [_row(pair, agreement) for pair, agreement in zip(comparison.pairs, agreed, strict=True)])
     _show_reading(comparison)
     for pair in comparison.pairs:
-        if alone := alone_sentence(pair.comparison, pair.verdict):
+        if alone := pair.alone_sentence:
             print_text(f"{pair.candidate.arm} on {pair.cell.workload}, {pair.cell.pattern}: {alone}")
     for (arm, workload), even in break_evens(comparison).items():
         print_text(f"{arm} on {workload}: {breakeven.sentence(even)}")
@@ -263,7 +263,7 @@ def _last_line(table: RatioTable) -> list[str]:
     return ["geometric mean", *("" if mean is None else times(mean) for mean in means)]
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: Judged | None) -> str:
     if cell is None or cell.ratio is None:
         return ""
     return f"{_times(cell.ratio)} {_MARKS[cell.verdict.word]}{_in_brackets(cell.ratio)}"
@@ -298,7 +298,7 @@ def _table_dict(arm_table: ArmTable) -> dict[str, object]:
     }
 
 
-def _cell_dict(cell: Cell) -> dict[str, object]:
+def _cell_dict(cell: Judged) -> dict[str, object]:
     ratio = None if cell.ratio is None else asdict(cell.ratio)
     return _comparison_dict(cell.comparison) | {"ratio": ratio, "verdict": asdict(cell.verdict)}
 

@@ -13,7 +13,7 @@ import typer
 from cli.arguments import AsJson
 from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
-from lab.comparison.matrix import MatrixCell
+from lab.comparison.acceptance import MatrixCell
 from lab.errors import UserError
 from lab.published.golden import read_golden
 from warehouse.queries import matrix

@@ -16,10 +16,10 @@ from jobs.presets import load_preset
 from jobs.table import ACTIVE
 from lab.metrics.number_format import number, times
 from lab.published.book import preset_of
-from lab.published.replication import Beside
+from lab.published.replication import PairedFigure
 from lab.study import Study
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.published import beside, repeating_job
+from warehouse.queries.published import paired_figures, repeating_job
 
 SourceName = Annotated[str, typer.Argument(help="A source, as `drafthouse published` lists it.")]
 ItsStudy = Annotated[str | None, typer.Option("--study", help="Which of its experiments, if it has several.")]
@@ -73,7 +73,7 @@ def _show_queued(url: str, arguments: str, job_id: str, *, as_json: bool) -> Non
 
 def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json: bool) -> None:
     with open_warehouse(warehouse_file) as con:
-        figures = beside(con, source, name, job_id)
+        figures = paired_figures(con, source, name, job_id)
     if as_json:
         print_json({"job_id": job_id, "figures": [asdict(figure) | {"ratio": figure.ratio} for figure in figures]})
         return
@@ -88,7 +88,7 @@ def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json:
         print_text(f"{missing} of {len(figures)} figures have no counterpart here.")
 
 
-def _row(beside: Beside) -> tuple[Any, ...]:
+def _row(beside: PairedFigure) -> tuple[Any, ...]:
     figure = beside.figure
     drafted = figure.num_speculative_tokens
     method = figure.method if drafted is None else f"{figure.method} k = {drafted}"

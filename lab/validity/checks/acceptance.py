@@ -1,4 +1,4 @@
-"""Whether acceptance adds up, rests on enough rounds, and is that of a real draft."""
+"""Checks that acceptance counters are consistent, rest on enough rounds and come from a real draft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether enough requests were answered, and whether each got the tokens it asked for."""
+"""Checks that enough requests were answered, and that each got the tokens it asked for."""
 
 from __future__ import annotations
 

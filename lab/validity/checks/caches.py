@@ -1,4 +1,4 @@
-"""Whether answers were computed: the server's prefix cache, and gateways that cache answers."""
+"""Checks that answers were computed, not read from a prefix cache or from a gateway that caches answers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,6 @@ def _prefix_cache(evidence: Evidence) -> Answer:
         f"{percent(own)} among themselves: the server had seen them before.",
         "invalid" if rate > own + HITS_INVALID else "warning",
     )
-
-
-def _no_reset(evidence: Evidence) -> Answer:
-    if (problem := evidence.run.reset_problem) is None:
-        return None
-    return Fired(f"The server's prefix cache was not reset before the window: {problem}")
 
 
 def _session_cache(evidence: Evidence) -> Answer:
@@ -130,7 +124,11 @@ CHECKS = (
         "were.",
         advice="See what the server does with POST /reset_prefix_cache, and whether a proxy before it lets that "
         "through; or restart the server between runs.",
-        look=_no_reset,
+        look=lambda evidence: (
+            Fired(f"The server's prefix cache was not reset before the window: {evidence.run.reset_problem}")
+            if evidence.run.reset_problem is not None
+            else None
+        ),
     ),
     Check(
         name="prefix_cache_of_sessions",

@@ -1,15 +1,15 @@
-"""Claims made from a study: that speculation changes no output, and what a token costs."""
+"""Checks of what a study claims: that speculation changes no output, and what a token costs."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lab.validity.check import Fired, Missing, StudyCheck
-from lab.validity.checks.comparability import ids_of, pairs
+from lab.validity.checks.comparability import by_place, ids_of, pairs
 from lab.validity.evidence import StudyRun
 from lab.validity.words import listed, percent
 
@@ -43,7 +43,8 @@ def _outputs(runs: Sequence[StudyRun]) -> Answers:
         by_arm[candidate.run.arm.name].append((baseline, candidate))
     if not by_arm:
         return []
-    own = _agreed(_repeats_of_the_baseline(greedy))
+    baselines = by_place(study_run for study_run in greedy if study_run.run.is_baseline)
+    own = _agreed(pair for cell in baselines for pair in pairwise(sorted(cell, key=lambda each: each.run.repeat)))
     agreement_of = {arm: _agreed(both) for arm, both in by_arm.items()}
     if not any(agreed.compared for agreed in agreement_of.values()):
         return [Missing("the outputs of an arm and of the baseline for the same prompts")]
@@ -54,49 +55,28 @@ def _outputs(runs: Sequence[StudyRun]) -> Answers:
     ]
 
 
-def _repeats_of_the_baseline(runs: Sequence[StudyRun]) -> Iterable[tuple[StudyRun, StudyRun]]:
-    cells: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
-    for study_run in runs:
-        if study_run.run.is_baseline:
-            cells[study_run.run.study_id, study_run.run.workload.name, study_run.run.load.name].append(study_run)
-    return [
-        pair for cell in cells.values() for pair in pairwise(sorted(cell, key=lambda study_run: study_run.run.repeat))
-    ]
-
-
 def _agreed(both: Iterable[tuple[StudyRun, StudyRun]]) -> _Agreed:
-    compared = [_equal(baseline.outputs or {}, candidate.outputs or {}) for baseline, candidate in both]
-    return _Agreed(sum(map(sum, compared)), sum(map(len, compared)))
-
-
-def _equal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[bool]:
-    return [output == theirs[prompt] for prompt, output in ours.items() if prompt in theirs]
+    outputs = [(baseline.outputs or {}, candidate.outputs or {}) for baseline, candidate in both]
+    same = [ours[prompt] == theirs[prompt] for ours, theirs in outputs for prompt in ours.keys() & theirs.keys()]
+    return _Agreed(sum(same), len(same))
 
 
 def _differs(arm: str, agreed: _Agreed, own: _Agreed, runs: Sequence[StudyRun]) -> Fired:
     interval, of_baseline = agreed.interval, own.interval
-    agreement = (
-        ""
-        if interval is None or interval.low is None or interval.high is None
-        else (f" ({percent(interval.value)}; 95 % interval {percent(interval.low)} to {percent(interval.high)})")
-    )
+    agreement, is_low = "", False
+    if interval is not None and interval.low is not None and interval.high is not None:
+        agreement = f" ({percent(interval.value)}; 95 % interval {percent(interval.low)} to {percent(interval.high)})"
+        # beyond chance, and lower than among the baseline's own repeats
+        is_low = interval.high < SAME_SHARE and (
+            of_baseline is None or of_baseline.low is None or interval.high < of_baseline.low
+        )
     beside = "" if of_baseline is None else f"; the baseline's own repeats agree for {percent(of_baseline.value)}"
-    sentence = (
-        f"Arm {arm!r} gave the same output as the baseline for {agreed.same} of {agreed.compared} "
-        f"prompts{agreement}{beside}."
-    )
     return Fired(
-        sentence,
-        "warning" if _certainly_low(interval, of_baseline) else "note",
+        f"Arm {arm!r} gave the same output as the baseline for {agreed.same} of {agreed.compared} "
+        f"prompts{agreement}{beside}.",
+        "warning" if is_low else "note",
         ids_of([study_run.run for study_run in runs]),
     )
-
-
-def _certainly_low(interval: Interval | None, of_baseline: Interval | None) -> bool:
-    """Whether agreement is low beyond chance, and lower than among the baseline's own repeats."""
-    if interval is None or interval.high is None or interval.high >= SAME_SHARE:
-        return False
-    return of_baseline is None or of_baseline.low is None or interval.high < of_baseline.low
 
 
 def _undated_price(runs: Sequence[StudyRun]) -> Answers:

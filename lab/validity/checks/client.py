@@ -1,4 +1,4 @@
-"""Whether the measuring client kept up, and whether other clients used the server."""
+"""Checks that the measuring client kept up, and that no other client used the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the arms of a study are comparable: differences between a run and its baseline besides speculation.
+"""Checks that the arms of a study differ from their baseline in speculation alone.
 
 What is unknown for one of the two runs is not compared.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from lab.metrics.records import RunRecord
 from lab.validity.check import Fired, Missing, StudyCheck
@@ -57,10 +57,8 @@ def changed_settings(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
     expected, actual = baseline.circumstances, other.circumstances
     if expected.engine != actual.engine:
         return
-    for ours, theirs in (
-        (expected.effective_config, actual.effective_config),
-        (expected.environment, actual.environment),
-    ):
+    for name in ("effective_config", "environment"):
+        ours, theirs = getattr(expected, name), getattr(actual, name)
         if ours and theirs:
             yield from _settings(ours, theirs)
 
@@ -104,18 +102,6 @@ def _short(value: str) -> str:
 Answers = Sequence[Fired | Missing]
 
 
-def _other_conditions(runs: Sequence[StudyRun]) -> Answers:
-    return _fired(runs, conditions, "were measured under other conditions")
-
-
-def _other_engine(runs: Sequence[StudyRun]) -> Answers:
-    return _fired(runs, engines, "ran on another engine")
-
-
-def _other_settings(runs: Sequence[StudyRun]) -> Answers:
-    return _fired(runs, changed_settings, "have other settings, besides speculation,")
-
-
 def _fired(
     runs: Sequence[StudyRun], differences: Callable[[RunRecord, RunRecord], Iterator[str]], difference: str
 ) -> Answers:
@@ -134,12 +120,18 @@ def _fired(
     ]
 
 
+def by_place(runs: Iterable[StudyRun]) -> list[list[StudyRun]]:
+    """Group runs by study, workload and load."""
+    places: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
+    for study_run in runs:
+        run = study_run.run
+        places[run.study_id, run.workload.name, run.load.name].append(study_run)
+    return list(places.values())
+
+
 def pairs(runs: Sequence[StudyRun]) -> Iterator[tuple[StudyRun, StudyRun]]:
     """Pair each candidate's run with the baseline's run of the same cell and, if there is one, the same repeat."""
-    cells: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
-    for study_run in runs:
-        cells[(study_run.run.study_id, study_run.run.workload.name, study_run.run.load.name)].append(study_run)
-    for cell in cells.values():
+    for cell in by_place(runs):
         baselines = [study_run for study_run in cell if study_run.run.is_baseline]
         for study_run in cell:
             if baselines and not study_run.run.is_baseline:
@@ -165,7 +157,7 @@ CHECKS = (
         "baseline; what is unknown for one of them is not compared",
         why="Then the ratio mixes two effects, and nobody can tell which part is due to speculation.",
         advice=_SAME,
-        look=_other_conditions,
+        look=lambda runs: _fired(runs, conditions, "were measured under other conditions"),
     ),
     StudyCheck(
         name="baseline_of_other_engine",
@@ -175,7 +167,7 @@ CHECKS = (
         threshold="any difference in engine, its version or the driver's",
         why="The comparison may be meant that way, but then the speed-up is that of engine and speculation together.",
         advice="Add an arm without speculation on the same engine, and make that the baseline.",
-        look=_other_engine,
+        look=lambda runs: _fired(runs, engines, "ran on another engine"),
     ),
     StudyCheck(
         name="settings_differ",
@@ -186,6 +178,6 @@ CHECKS = (
         "observability",
         why="Turning speculation on changes other settings, such as the token budget or which graphs are captured.",
         advice="Set what is named here to the same value for both arms, or state that it is part of the comparison.",
-        look=_other_settings,
+        look=lambda runs: _fired(runs, changed_settings, "have other settings, besides speculation,"),
     ),
 )

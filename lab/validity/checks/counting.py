@@ -1,4 +1,4 @@
-"""Whether tokens were counted correctly: usage against counters, chunks against tokens, parts against sums."""
+"""Checks that tokens were counted correctly: usage against counters, chunks against tokens, parts against sums."""
 
 from __future__ import annotations
 
@@ -23,14 +23,6 @@ AT_ONCE_REQUESTS = 0.1
 STREAMS_SLACK = 0.01
 
 
-def _server_tokens(evidence: Evidence) -> Answer:
-    return _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens")
-
-
-def _server_prompt_tokens(evidence: Evidence) -> Answer:
-    return _apart(evidence, "prompt_tokens", "prompt_tokens", "prompt tokens")
-
-
 def _apart(evidence: Evidence, counter: str, metric: str, tokens: str) -> Answer:
     counted, used = evidence.grown(counter), evidence.number(metric)
     if counted is None:
@@ -46,12 +38,6 @@ def _apart(evidence: Evidence, counter: str, metric: str, tokens: str) -> Answer
         f"The server counted {counted:.0f} {tokens} in the window, the usage of its answers adds up to {used:.0f}: "
         f"{why}."
     )
-
-
-def _counters_unread(evidence: Evidence) -> Answer:
-    if (problem := evidence.run.counters_problem) is None:
-        return None
-    return Fired(f"The server's own counters are unknown: {problem}")
 
 
 def _token_ids(evidence: Evidence) -> Answer:
@@ -158,7 +144,7 @@ CHECKS = (
         why="Both come from the server and must agree, except for the token that ends an answer, which not every "
         "engine counts. If they do not, usage is wrong or somebody else used the server, and throughput with it.",
         advice="Measure on a server that nobody else uses; if nobody did, do not trust the usage of this server.",
-        look=_server_tokens,
+        look=lambda evidence: _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens"),
     ),
     Check(
         name="server_prompt_count",
@@ -169,7 +155,7 @@ CHECKS = (
         why="Prompt tokens that the server worked on and did not bill, or the reverse, mean that prompts were changed "
         "or that somebody else sent some. Output throughput is not affected.",
         advice="Measure on a server that nobody else uses, and check whether it shortens or pads prompts.",
-        look=_server_prompt_tokens,
+        look=lambda evidence: _apart(evidence, "prompt_tokens", "prompt_tokens", "prompt tokens"),
     ),
     Check(
         name="counters_unread",
@@ -181,7 +167,11 @@ CHECKS = (
         why="Without them nobody can tell whether usage is right, whether somebody else used the server, what came "
         "from its prefix cache, and, for some engines, what was accepted.",
         advice="See why the server's page of metrics does not answer while the server does, and repeat the run.",
-        look=_counters_unread,
+        look=lambda evidence: (
+            Fired(f"The server's own counters are unknown: {evidence.run.counters_problem}")
+            if evidence.run.counters_problem is not None
+            else None
+        ),
     ),
     Check(
         name="told_tokens_count",

@@ -1,19 +1,9 @@
-"""Whether a file of another tool is consistent."""
+"""Checks that a file of another tool is consistent."""
 
 from __future__ import annotations
 
-from lab.validity.check import Answer, Check, Fired
-from lab.validity.evidence import Evidence
+from lab.validity.check import Check, Fired
 from lab.validity.words import listed
-
-_SHOWN = 3
-
-
-def _contradicts_itself(evidence: Evidence) -> Answer:
-    if not evidence.doubts:
-        return None
-    return Fired(f"The file contradicts itself: {listed(list(evidence.doubts), _SHOWN)}.")
-
 
 CHECKS = (
     Check(
@@ -27,6 +17,8 @@ CHECKS = (
         "difference means another definition than the name says, or an edited file. The figure computed from the "
         "requests is used.",
         advice="Look up how this version of the tool computes the figure, and compare it only by its requests.",
-        look=_contradicts_itself,
+        look=lambda evidence: (
+            Fired(f"The file contradicts itself: {listed(list(evidence.doubts), 3)}.") if evidence.doubts else None
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Whether the GPU was throttled, slowed down or shared, whether idle engines were idle, and what else ran."""
+"""Checks that no GPU was throttled or shared, that idle engines were idle, and that nothing else ran."""
 
 from __future__ import annotations
 
@@ -135,10 +135,12 @@ def _beside(evidence: Evidence) -> Answer:
         return Missing("what else of Drafthouse ran on the machine")
     jobs = [work for work in evidence.run.beside if work.kind == "job"]
     if jobs:
+        around = evidence.run.circumstances
+        has_no_gpu = bool(around.command) and not around.gpus  # then another engine takes its processors
         return Fired(
             f"Another worker of this machine was busy with {listed([work.what for work in jobs])} for "
             f"{max(work.seconds for work in jobs):.3g} of the {evidence.window_s:.3g} s of the window.",
-            "invalid" if _computes_on_processors(evidence) else "warning",
+            "invalid" if has_no_gpu else "warning",
         )
     if not evidence.run.beside:
         return None
@@ -152,11 +154,6 @@ def _beside(evidence: Evidence) -> Answer:
 
 #: What each kind of work is called.
 _WORK = {"ingest": "the ingestion of {}", "question": "the page's question {!r}", "command": "{!r}"}
-
-
-def _computes_on_processors(evidence: Evidence) -> bool:
-    """Whether an engine that Drafthouse started has no GPU: then another engine takes its processors."""
-    return bool(evidence.run.circumstances.command) and not evidence.run.circumstances.gpus
 
 
 CHECKS = (

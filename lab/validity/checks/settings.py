@@ -1,4 +1,4 @@
-"""Whether the engine ran as intended: sampling, capture sizes, and what else speculation changed."""
+"""Checks that the engine ran as intended: sampling, capture sizes, and what else speculation changed."""
 
 from __future__ import annotations
 
@@ -78,12 +78,6 @@ def _streams(evidence: Evidence) -> int:
     return min(streams, int(match[1])) if match else streams
 
 
-def _config_unknown(evidence: Evidence) -> Answer:
-    if evidence.run.circumstances.effective_config:
-        return None
-    return Fired("The engine's effective configuration is unknown, so what speculation changed besides cannot be seen.")
-
-
 def _changed_by_speculation(evidence: Evidence) -> Answer:
     if evidence.run.arm.speculation is None:
         return None
@@ -106,6 +100,7 @@ def _preemptions(evidence: Evidence) -> Answer:
 
 
 _CONFIG = "circumstances.effective_config"
+_CONFIG_UNKNOWN = "The engine's effective configuration is unknown, so what speculation changed besides cannot be seen."
 CHECKS = (
     Check(
         name="sampling_overridden",
@@ -139,7 +134,7 @@ CHECKS = (
         threshold="no effective configuration was logged",
         why="Flags alone do not show the settings that an engine derived from them.",
         advice="Start the engine through Drafthouse, which reads it from the log.",
-        look=_config_unknown,
+        look=lambda evidence: None if evidence.run.circumstances.effective_config else Fired(_CONFIG_UNKNOWN),
     ),
     Check(
         name="settings_changed_by_speculation",

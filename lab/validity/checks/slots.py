@@ -1,4 +1,4 @@
-"""Whether the slots of a host that shared a study measure the same."""
+"""Checks that the slots of a host that shared a study measure the same."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""What only several runs together show: copies, single points, forced beside real acceptance, order."""
+"""Checks of what only several runs show together: copies, single points, forced beside real acceptance, order."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Sequence
+from itertools import pairwise, product
 
 from lab.metrics.records import RunRecord
 from lab.study.arm import SCHEDULE
 from lab.validity.check import Fired, Missing, StudyCheck
 from lab.validity.checks.acceptance import is_synthetic
-from lab.validity.checks.comparability import arms_of, ids_of
+from lab.validity.checks.comparability import arms_of, by_place, ids_of
 from lab.validity.evidence import StudyRun, number
 from lab.validity.words import listed, percent
 
@@ -116,10 +116,16 @@ def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
 def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
     """Whether all repeats of an arm were measured before the baseline's first or after its last."""
     apart: list[RunRecord] = []
-    for baseline, other in _repeated(runs):
-        times = [sorted(run.started_at for run in arm) for arm in (baseline, other)]
-        if times[0][-1] < times[1][0] or times[1][-1] < times[0][0]:
-            apart += other
+    for place in by_place(runs):
+        arms: dict[str, list[RunRecord]] = defaultdict(list)
+        for run, *_ in place:
+            arms[run.arm.name].append(run)
+        several = [arm for arm in arms.values() if len(arm) >= REPEATS]
+        baselines, others = ([arm for arm in several if arm[0].is_baseline is wanted] for wanted in (True, False))
+        for baseline, other in product(baselines, others):
+            times = [sorted(run.started_at for run in arm) for arm in (baseline, other)]
+            if times[0][-1] < times[1][0] or times[1][-1] < times[0][0]:
+                apart += other
     if not apart:
         return []
     return [
@@ -129,18 +135,6 @@ def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
             run_ids=ids_of(apart),
         )
     ]
-
-
-def _repeated(runs: Sequence[StudyRun]) -> Iterator[tuple[list[RunRecord], list[RunRecord]]]:
-    """Pairs of baseline and candidate of one cell, with their repeats, if both have several."""
-    cells: dict[tuple[str, ...], dict[str, list[RunRecord]]] = defaultdict(lambda: defaultdict(list))
-    for run, *_ in runs:
-        cells[(run.study_id, run.workload.name, run.load.name)][run.arm.name].append(run)
-    for arms in cells.values():
-        for first, second in combinations(arms.values(), 2):
-            baseline, candidate = (first, second) if first[0].is_baseline else (second, first)
-            if baseline[0].is_baseline and not candidate[0].is_baseline and min(len(first), len(second)) >= REPEATS:
-                yield baseline, candidate
 
 
 CHECKS = (

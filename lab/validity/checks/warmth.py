@@ -1,4 +1,4 @@
-"""Whether the engine was warm when the window began: compilation, the first requests, the warm-up."""
+"""Checks that the engine was warm when the window began: compilation, the first requests, the warm-up."""
 
 from __future__ import annotations
 

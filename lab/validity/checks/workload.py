@@ -1,11 +1,10 @@
-"""Whether prompts and outputs are representative: random tokens, categories, loops, truncation."""
+"""Checks that prompts and outputs are representative: random tokens, categories, loops, truncation."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.metrics.record_table import Floats
@@ -60,10 +59,10 @@ def _no_category(evidence: Evidence) -> Answer:
 
 
 def _degenerate(evidence: Evidence) -> Answer:
-    some = np.arange(0, len(evidence.completed), 1 + len(evidence.completed) // MOST_OUTPUTS)
-    judged = degenerate(evidence.completed.texts("output_text").take(pa.array(some)))
+    outputs: list[str] = evidence.completed.texts("output_text").to_pylist()
+    judged = degenerate(outputs[:: 1 + len(outputs) // MOST_OUTPUTS])
     if not judged.size:
-        return Missing("outputs long enough to tell whether they loop") if some.size else None
+        return Missing("outputs long enough to tell whether they loop") if outputs else None
     share = float(judged.mean())
     if share <= DEGENERATE_WARNING:
         return None

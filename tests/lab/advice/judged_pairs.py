@@ -26,5 +26,5 @@ def judged(
     comparison = Comparison(better(metric), 3, None, interval, None, None, "3 repeats")
     strictly = Verdict(strict or word, None, None, None)
     return JudgedPair(
-        workload, load or f"c{concurrency}", concurrency, arm, comparison, Verdict(word, None, None, more), strictly
+        comparison, Verdict(word, None, None, more), workload, load or f"c{concurrency}", concurrency, arm, strictly
     )

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from lab.advice.answer import Answer, JudgedPair, OpenCells, OverAll, answer
 from lab.advice.answer_text import interval, sentences
-from lab.comparison.controls import Control
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import UNKNOWN, Word
+from lab.comparison.verdict import UNKNOWN, Control, Word
 from lab.metrics.catalogue import BY_NAME
 from tests.lab.advice.judged_pairs import judged
 
@@ -65,12 +64,12 @@ FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
         ),
         pytest.param(
             [judged("E", 1, "faster", FAST), judged("D", 1, "not enough data", (2.5, 0.9, 7.0))],
-            "On code: enable E at concurrency 1: 1.42× [1.31, 1.54] (D is still open there).",
+            "On code: enable E at concurrency 1: 1.42× [1.31, 1.54] (D is inconclusive there).",
             id="a greater ratio that is open is no claim",
         ),
         pytest.param(
             [judged("E", 1, "not enough data", (2.0, None, None)), judged("D", 1, "slower", SLOW)],  # type: ignore[arg-type]
-            "On code: undecided at concurrency 1.",
+            "On code: inconclusive at concurrency 1.",
             id="open arms forbid to leave all off",
         ),
         pytest.param(
@@ -95,7 +94,7 @@ def test_imported_prompts_have_no_name() -> None:
     assert said[1] == "Enable E at concurrency 1: 1.42× [1.31, 1.54]."
 
 
-def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_reading() -> None:
+def test_the_headline_has_the_greatest_lower_bound_of_the_strict_reading() -> None:
     lucky = judged("lucky", 1, "faster", (3.0, 1.1, 8.0))
     unsure = judged("unsure", 1, "faster", (1.9, 1.8, 2.0), strict="not enough data")
     answer = of(lucky, judged("E", 1, "faster", FAST), unsure)
@@ -143,13 +142,16 @@ def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> N
 @pytest.mark.parametrize(
     ("needed", "expected"),
     [
-        ([2], "1 of 2 cells is open; 2 more repeats would decide it, about 3 min by the forecast."),
-        ([None], "1 of 2 cells is open: more repeats alone would not decide it; measure more prompts."),
-        ([5, 20], "2 of 3 cells are open; 20 more repeats would decide both, about 30 min by the forecast."),
-        ([1, 2, 40], "3 of 4 cells are open; 2 more repeats would decide most of them, about 3 min by the forecast."),
+        ([2], "1 of 2 cells is inconclusive; 2 more repeats would decide it, about 3 min by the forecast."),
+        ([None], "1 of 2 cells is inconclusive: more repeats alone would not decide it; measure more prompts."),
+        ([5, 20], "2 of 3 cells are inconclusive; 20 more repeats would decide both, about 30 min by the forecast."),
+        (
+            [1, 2, 40],
+            "3 of 4 cells are inconclusive; 2 more repeats would decide most of them, about 3 min by the forecast.",
+        ),
         (
             [2, None, None],
-            "3 of 4 cells are open: more repeats alone would not decide most of them; measure more prompts.",
+            "3 of 4 cells are inconclusive: more repeats alone would not decide most of them; measure more prompts.",
         ),
     ],
 )
@@ -162,10 +164,13 @@ def test_what_is_open_is_told_with_what_it_would_take(needed: list[int | None], 
 
 def test_why_cells_have_no_interval_is_told() -> None:
     alone = judged("E", 1, "not enough data", (1.5, None, None))  # type: ignore[arg-type]
-    assert lines_of(alone)[-1] == "1 of 1 cell is open: too few repeats to show how much runs vary; measure 3 or more."
+    assert (
+        lines_of(alone)[-1]
+        == "1 of 1 cell is inconclusive: too few repeats to show how much runs vary; measure 3 or more."
+    )
     assert of(alone).open == OpenCells(1, 0, 1, None, None)
     unknown = judged("E", 1, "not enough data", None)
-    assert lines_of(unknown)[-1] == "1 of 1 cell is open: there an arm or the baseline has no valid number."
+    assert lines_of(unknown)[-1] == "1 of 1 cell is inconclusive: there an arm or the baseline has no valid number."
 
 
 @st.composite
@@ -237,7 +242,7 @@ def test_no_arm_is_put_before_another_whose_interval_overlaps(pairs: list[Judged
 
 
 @given(tables())
-def test_the_open_cells_are_those_without_a_verdict_and_most_of_them_need_no_more_than_told(
+def test_most_inconclusive_cells_need_no_more_repeats_than_the_answer_says(
     pairs: list[JudgedPair],
 ) -> None:
     open_ = [pair for pair in pairs if pair.verdict.word == "not enough data"]
@@ -292,7 +297,7 @@ def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
 def test_the_time_of_more_repeats_is_told_in_minutes_or_hours(seconds: float, minutes: str) -> None:
     open_ = judged("E", 1, "not enough data", more=1)
     assert lines_of(open_, repeat_s=seconds)[-1] == (
-        f"1 of 1 cell is open; 1 more repeat would decide it, about {minutes} by the forecast."
+        f"1 of 1 cell is inconclusive; 1 more repeat would decide it, about {minutes} by the forecast."
     )
 
 

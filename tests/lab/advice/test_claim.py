@@ -15,9 +15,9 @@ from tests.lab.advice.judged_pairs import judged
         (2.0, "faster", (1.48, 1.36, 1.60), "refuted"),
         (1.5, "faster", (1.48, 1.36, 1.60), "consistent"),
         (1.2, "faster", (1.48, 1.36, 1.60), "exceeded"),
-        (2.0, "not enough data", (1.77, 0.9, 2.4), "not decided"),
+        (2.0, "not enough data", (1.77, 0.9, 2.4), "inconclusive"),
         (2.0, "not enough data", (1.1, 0.9, 1.4), "refuted"),
-        (2.0, "not enough data", None, "not decided"),
+        (2.0, "not enough data", None, "inconclusive"),
         (1.01, "no difference", (1.0, 0.99, 1.02), "consistent"),
     ],
 )
@@ -25,10 +25,10 @@ def test_a_claim_is_refuted_only_by_a_whole_interval(
     claimed: float, word: Word, ratio: tuple[float, float, float] | None, finding: Finding
 ) -> None:
     pair = judged("draft", 1, word, ratio)
-    assert judge(claimed, pair.comparison, pair.verdict) == finding
+    assert judge(claimed, pair) == finding
 
 
 def test_of_a_latency_a_lower_ratio_is_more() -> None:
     pair = judged("draft", 1, "faster", (0.7, 0.65, 0.75), metric="ttft_p50_ms")
-    found = [judge(claimed, pair.comparison, pair.verdict) for claimed in (0.5, 0.7, 0.9)]
+    found = [judge(claimed, pair) for claimed in (0.5, 0.7, 0.9)]
     assert found == ["refuted", "consistent", "exceeded"]

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from lab.advice.gate import gate
-from lab.comparison.compare import Comparison, compare
+from lab.comparison.compare import Comparison
 from lab.comparison.effect import Effect, Interval
 from lab.comparison.samples import RunSample
 from lab.comparison.spread import Spread, student
 from lab.metrics.definition import Better
+from tests.lab.comparison.one_cell import compare
 
 
 def cell(log_ratio: float, error: float, better: Better = "higher", df: float = 20.0) -> Comparison:
@@ -34,11 +35,11 @@ SAME, SLOW, HAZY = cell(0.0, 0.005), cell(-0.2, 0.005), cell(-0.02, 0.05)
     [
         ([SAME, SAME], "not slower"),
         ([SAME, SLOW], "slower"),
-        ([SAME, HAZY], "undecided"),
+        ([SAME, HAZY], "inconclusive"),
         ([HAZY, SLOW], "slower"),
         ([cell(0.2, 0.005, "lower")], "slower"),  # a latency
         ([cell(-0.2, 0.005, "lower")], "not slower"),
-        ([], "undecided"),
+        ([], "inconclusive"),
     ],
 )
 def test_a_gate_has_three_answers(table: list[Comparison], answer: str) -> None:
@@ -50,26 +51,26 @@ def test_slower_by_less_than_the_limit_passes() -> None:
     assert gate([cell(math.log(0.97), 0.002)], 0.01) == "slower"
 
 
-def test_a_cell_without_an_interval_leaves_the_gate_undecided_unless_another_is_slower() -> None:
+def test_without_an_interval_the_gate_is_inconclusive_unless_another_cell_is_slower() -> None:
     alone = compare([RunSample("b", "plain", 0, 100.0)], [RunSample("c", "draft", 0, 150.0)], "higher")
-    assert gate([SAME, alone], 0.05) == "undecided"
+    assert gate([SAME, alone], 0.05) == "inconclusive"
     assert gate([SLOW, alone], 0.05) == "slower"
 
 
-def test_a_study_that_was_looked_at_after_every_repeat_pays_for_that_in_both_answers() -> None:
+def test_a_study_until_decided_pays_for_its_looks_in_both_answers() -> None:
     """At three repeats 5 % cost as much as 0.9 % without looks."""
     error, reached = 0.01, float(student(20.0, 0.97)) * 0.01  # beyond 5 %, short of 0.9 %
     for value, answer in ((-0.2 - reached, "slower"), (reached - 0.2, "not slower")):
         surely = cell(value, error)
         assert gate([surely], 1 - math.exp(-0.2)) == answer
-        assert gate([replace(surely, until_decided=True)], 1 - math.exp(-0.2)) == "undecided"
+        assert gate([replace(surely, until_decided=True)], 1 - math.exp(-0.2)) == "inconclusive"
 
 
-def test_numbers_that_are_the_same_in_every_repeat_pass_at_a_limit_of_nothing() -> None:
+def test_equal_numbers_in_every_repeat_pass_at_a_limit_of_0() -> None:
     assert gate([cell(0.0, 0.0)], 0.0) == "not slower"
 
 
-def test_of_tables_exactly_at_the_limit_at_most_five_in_a_hundred_stop_a_change_and_as_few_let_it_pass() -> None:
+def test_at_the_limit_five_of_a_hundred_tables_give_either_answer() -> None:
     rng, tables, worst = np.random.default_rng(4), 400, math.log(0.95)
     errors = 0.02 * rng.standard_normal((tables, 20))
     spreads = 0.02 * np.sqrt(rng.chisquare(20, (tables, 20)) / 20)

@@ -21,7 +21,7 @@ def open_answer(more: int | None, workload: str = WORKLOAD) -> Answer:
     return answer(pairs, metric="output_tok_per_s", baseline="no draft")
 
 
-def test_only_what_is_open_is_measured_again_with_the_repeats_that_it_needs() -> None:
+def test_only_inconclusive_cells_are_measured_again_with_the_repeats_they_need() -> None:
     proposed = next_study(study(repeats=3), open_answer(4))
     assert proposed is not None
     assert [arm.name for arm in proposed.arms] == ["no draft", "draft"]

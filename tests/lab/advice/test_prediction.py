@@ -30,7 +30,7 @@ def test_the_length_is_predicted_from_the_first_position_alone() -> None:
     assert (predicted.alpha, predicted.predicted_length) == (0.7, prediction.tau(0.7, 3))
 
 
-def test_the_cost_that_an_arm_shows_at_its_least_concurrency_predicts_the_others() -> None:
+def test_the_draft_cost_at_the_least_concurrency_predicts_the_others() -> None:
     busy = replace(RUN, run_id="r2", concurrency=16, speedup=0.9)
     alone, crowded = predictions([RUN, busy])
     assert (alone.predicted_speedup, alone.draft_cost) == (None, None)  # it would be predicted from itself
@@ -48,7 +48,7 @@ def test_a_cost_that_is_told_or_known_counts_for_every_run() -> None:
     assert looked_up.best_gamma is None
 
 
-def test_at_its_cost_a_run_breaks_even_at_some_acceptance_and_some_number_of_tokens_pays_most() -> None:
+def test_a_cost_gives_a_break_even_acceptance_and_a_best_k() -> None:
     (predicted,) = predictions([RUN], draft_cost=0.2)
     assert predicted.break_even_alpha == prediction.break_even_alpha(3, 0.2)
     assert predicted.best_gamma == prediction.best_gamma(0.7, 0.2)[0]
@@ -98,7 +98,7 @@ def test_a_prediction_says_where_its_cost_is_from() -> None:
     assert predictions([replace(RUN, method="ngram")])[0].draft_cost_from == "drafts are looked up"
 
 
-def test_a_run_that_is_faster_than_its_rounds_are_long_has_no_negative_cost() -> None:
+def test_a_run_faster_than_its_rounds_are_long_drafts_for_nothing() -> None:
     """Noise may say so; then drafting counts as free."""
     quick = replace(RUN, speedup=3.0)
     (predicted,) = predictions([quick])

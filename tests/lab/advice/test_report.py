@@ -99,12 +99,12 @@ def test_a_report_is_whole() -> None:
 
 **draft beats no draft on code at concurrency 1: 1.40× [1.30, 1.50] its output throughput.**
 
-- On code: enable draft at concurrency 1: 1.40× [1.30, 1.50] (head is still open there).
-- On prose: undecided at concurrency 4.
+- On code: enable draft at concurrency 1: 1.40× [1.30, 1.50] (head is inconclusive there).
+- On prose: inconclusive at concurrency 4.
 
 How sure: with 95 % confidence no call in the table is false (Holm).
 
-2 of 5 cells are open; 4 more repeats would decide both.
+2 of 5 cells are inconclusive; 4 more repeats would decide both.
 
 ![Ratio to no draft](p.png)
 

@@ -137,7 +137,7 @@ def states(*values: float) -> list[str]:
     return [moment.state for moment in drift_of(*values)]
 
 
-def test_a_fall_beyond_the_scatter_is_a_change_and_begins_a_new_history() -> None:
+def test_a_fall_beyond_the_scatter_begins_a_new_history() -> None:
     level = [2.50, 2.52, 2.48, 2.51, 2.49]
     assert states(*level, 2.0, 2.02, 1.99, 2.01) == ["too little history"] * 3 + ["steady"] * 2 + ["changed"] + [
         "too little history"

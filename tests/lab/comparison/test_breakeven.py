@@ -79,7 +79,7 @@ def test_two_gains_at_one_concurrency_are_refused() -> None:
         break_even([Point(0.0, Interval(1.0, None, None))])
 
 
-def test_the_interval_holds_the_true_crossing_at_least_as_often_as_it_says() -> None:
+def test_the_interval_covers_the_true_crossing_as_often_as_it_says() -> None:
     """True gains fall along a line; every point is measured in 3 repeats with noise of its own and of its block."""
     rng = np.random.default_rng(1)
     truth = np.log(1.4) - 0.2 * np.log(_LEVELS)
@@ -117,7 +117,7 @@ def test_points_may_come_in_any_order_and_the_measured_range_is_told() -> None:
         (Interval(0.8, 0.7, 1.01), False),
     ],
 )
-def test_a_point_is_sure_where_its_interval_lies_on_its_side_of_1(gain: Interval, sure: bool) -> None:  # noqa: FBT001
+def test_a_point_is_sure_with_its_interval_on_one_side_of_1(gain: Interval, sure: bool) -> None:  # noqa: FBT001
     assert break_even([Point(4.0, gain)]).sure is sure
 
 
@@ -147,12 +147,12 @@ def test_numbers_without_a_logarithm_are_refused() -> None:
     [
         ((1.5, 1.2, 1 / 1.2, 0.7), "pays up to concurrency 8.0 [6.6, 9.7]"),
         ((0.7, 1 / 1.2, 1.2, 1.5), "pays from concurrency 8.0 [6.6, 9.7]"),
-        ((1.02, 0.98), "open: crosses 1× near concurrency 2.0"),
-        ((0.8, 1.25, 0.8, 1.25), "open: crosses 1× near concurrency 2.0, 8.0, 32.0"),
+        ((1.02, 0.98), "inconclusive: crosses 1× near concurrency 2.0"),
+        ((0.8, 1.25, 0.8, 1.25), "inconclusive: crosses 1× near concurrency 2.0, 8.0, 32.0"),
         ((1.5, 1.3, 1.2), "pays everywhere measured (1 to 16)"),
         ((0.7,), "pays nowhere measured (1)"),
-        ((1.5, 1.01), "open: better than the baseline everywhere measured (1 to 4), but not decided at each"),
-        ((0.99,), "open: worse than the baseline everywhere measured (1), but not decided at each"),
+        ((1.5, 1.01), "inconclusive: better than the baseline everywhere measured (1 to 4), but not by every interval"),
+        ((0.99,), "inconclusive: worse than the baseline everywhere measured (1), but not by every interval"),
         ((), "not measured"),
     ],
 )

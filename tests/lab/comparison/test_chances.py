@@ -9,8 +9,8 @@ import pytest
 from scipy import special
 
 from lab.comparison import looks
-from lab.comparison.chances import chances, likely
 from lab.comparison.effect import Effect
+from lab.comparison.looks import chances, likely
 from lab.comparison.spread import Spread
 
 LEVEL, NOISE, LIKE = 0.02, 0.03, 12
@@ -33,7 +33,7 @@ def test_so_often_simulated_blocks_show_it(value: float, noise: float) -> None:
         assert expected[more - 1] == pytest.approx((np.abs(mean) > half).mean(), abs=0.01)
 
 
-def test_a_large_effect_is_nearly_certain_and_one_that_only_more_prompts_would_show_is_not_waited_for() -> None:
+def test_large_effects_are_nearly_certain_and_those_of_more_prompts_hopeless() -> None:
     assert chances(effect(0.5, 3), 3, LEVEL, LIKE)[0] > 0.999
     assert chances(effect(0.03, 3, noise=0.001, prompts=0.05**2), 3, LEVEL, LIKE).max() < 0.001
 
@@ -42,7 +42,7 @@ def test_nothing_is_expected_of_a_comparison_whose_scatter_is_unknown() -> None:
     assert not np.any(chances(Effect(0.5, None), 1, LEVEL, LIKE))
 
 
-def test_an_effect_is_likely_by_how_far_it_lies_from_0_in_units_of_its_scatter() -> None:
+def test_an_effect_is_likely_by_its_distance_from_0_in_scatters() -> None:
     """A spike and a slab: odds of the two densities at what was measured."""
     slab, known = 0.2**2 + 0.02**2, 0.02**2
     odds = math.exp(-(0.03**2) / (2 * slab)) / math.sqrt(slab) / (math.exp(-(0.03**2) / (2 * known)) / math.sqrt(known))

@@ -9,9 +9,8 @@ import pytest
 
 from lab.advice.gate import gate
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
-from lab.comparison.controls import control_sentence
 from lab.comparison.samples import Array, RunSample
-from lab.comparison.verdict import verdicts
+from lab.comparison.verdict import Judged, control, verdicts
 
 
 def cell(name: str, log_ratios: Array, *, control: bool = False) -> CellRuns:
@@ -54,7 +53,7 @@ def test_controls_show_the_noise_so_that_single_repeats_decide() -> None:
     assert verdicts([comparison])[0].word == "faster"
 
 
-def test_a_control_tells_more_of_the_noise_than_a_cell_whose_ratio_is_unknown() -> None:
+def test_a_control_says_more_of_the_noise_than_another_cell() -> None:
     rng = np.random.default_rng(3)
     tables = [(cells(rng, 4, 2), cells(rng, 4, 2)) for _ in range(40)]
     compared_cells = [compared(tried, same)[0] for tried, same in tables]
@@ -77,7 +76,7 @@ def mean_df(comparisons: list[Comparison]) -> float:
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_with_controls_at_most_five_in_a_hundred_tables_without_an_effect_hold_a_call(repeats: int) -> None:
+def test_with_controls_tables_without_an_effect_seldom_hold_a_call(repeats: int) -> None:
     rng, tables, false, alarms = np.random.default_rng(4), 150, 0, 0
     for _ in range(tables):
         noise = 0.03 * np.exp(0.3 * rng.standard_normal(12))
@@ -92,8 +91,8 @@ def test_with_controls_at_most_five_in_a_hundred_tables_without_an_effect_hold_a
 
 def sentence(tried: list[Array], same: list[Array]) -> str:
     comparisons = compared(tried, same)
-    judged = verdicts(comparisons)
-    return control_sentence([pair for pair in zip(comparisons, judged, strict=True) if pair[0].control])
+    judged = map(Judged, comparisons, verdicts(comparisons))
+    return control("same", [cell for cell in judged if cell.comparison.control]).sentence
 
 
 def test_a_control_says_how_far_it_differs_and_whether_runs_do_so() -> None:

@@ -9,7 +9,7 @@ from lab.comparison import looks
 from lab.comparison.looks import paid, raised, unpaid
 
 
-def test_a_level_of_five_percent_is_reached_at_about_one_percent_each_look() -> None:
+def test_five_percent_in_all_is_about_one_percent_each_look() -> None:
     """Before the second block nothing is looked at, and after the twelfth the price stays."""
     looks._nominal_levels.cache_clear()
     assert unpaid(0.05, np.array([float(blocks) for blocks in range(1, 14)]), 1) == pytest.approx(
@@ -30,7 +30,7 @@ def test_a_level_of_five_percent_is_reached_at_about_one_percent_each_look() -> 
     )
 
 
-def test_a_p_value_is_paid_for_by_the_look_at_which_it_was_found() -> None:
+def test_a_p_value_pays_for_the_look_that_found_it() -> None:
     paid_p_values = paid(
         np.array([0.0, 1e-9, 0.01, 0.04, 0.5, 1.0]), np.array([2.0, 3.0, 4.0, 12.0, 20.0, 6.0]), [1] * 6
     )
@@ -42,7 +42,7 @@ def test_a_p_value_is_paid_for_by_the_look_at_which_it_was_found() -> None:
         assert paid(unpaid(0.05, blocks, like), blocks, [like] * 3) == pytest.approx([0.05] * 3)
 
 
-def test_one_or_two_claims_pay_in_full_and_more_like_ones_less_but_never_nothing() -> None:
+def test_two_claims_pay_in_full_and_more_like_ones_pay_less() -> None:
     assert [raised(like) for like in (1, 2, 3, 6, 14, 40)] == pytest.approx([1, 1, 1.25, 2, 2.5, 2.5])
     blocks = np.array([2.0, 3.0, 8.0])
     alone, among = unpaid(0.001, blocks, 2), unpaid(0.001, blocks, 14)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lab.comparison.acceptance import length_over_prompts
 from lab.comparison.effect import Interval
-from lab.comparison.matrix import length_over_prompts
 
 
 def test_prompts_weigh_by_their_rounds() -> None:
@@ -23,7 +23,7 @@ def test_a_single_prompt_has_no_interval_and_no_round_no_length() -> None:
     assert length_over_prompts([], []) is None
 
 
-def test_the_interval_holds_the_true_length_in_19_of_20_samples_of_prompts() -> None:
+def test_the_interval_holds_the_true_length_in_19_of_20_samples() -> None:
     """Prompts differ in how predictable they are and in their length, as texts do."""
     rng = np.random.default_rng(7)
     held = 0

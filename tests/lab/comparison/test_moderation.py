@@ -80,7 +80,7 @@ def test_a_variance_is_moderated_by_those_of_the_other_cells(
     ]
 
 
-def test_cells_that_share_a_baseline_or_are_controls_or_lack_a_scatter_have_their_part() -> None:
+def test_shared_baselines_controls_and_cells_without_scatter_have_their_part() -> None:
     """The sixth cell repeats itself, the seventh has one repeat, and two cells measured before tell nothing."""
     scatters = moderated(
         [*FIVE, 0.0, 0.0],

@@ -6,35 +6,35 @@ from dataclasses import replace
 
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import Verdict, alone_sentence, shown_gain, shown_ratio, verdicts
+from lab.comparison.verdict import Judged, Verdict, verdicts
 
 
 def test_without_an_interval_the_ratio_stands_alone() -> None:
     unknown = Comparison("higher", 1, None, Interval(1.4, None, None), None, None, "1 repeat")
     (verdict,) = verdicts([unknown])
-    assert (verdict.interval, shown_ratio(unknown, verdict)) == (None, unknown.ratio)
+    assert (verdict.interval, Judged(unknown, verdict).ratio) == (None, unknown.ratio)
 
 
 def test_a_gain_is_the_ratio_the_better_way_round() -> None:
     comparison = Comparison("lower", 3, None, Interval(0.8, 0.7, 0.9), None, None, "3 repeats")
     verdict = Verdict("faster", 0.01, 1.0, 0, Interval(0.8, 0.64, 1.0))
-    assert shown_gain(comparison, verdict) == Interval(1.25, 1.0, 1 / 0.64)
-    assert shown_ratio(comparison, verdict) == verdict.interval
+    assert Judged(comparison, verdict).gain == Interval(1.25, 1.0, 1 / 0.64)
+    assert Judged(comparison, verdict).ratio == verdict.interval
 
 
 def test_what_only_the_correction_leaves_open_is_said_in_these_words() -> None:
     compared = Comparison("higher", 3, None, Interval(1.42, 1.01, 1.99), None, None, "3 repeats")
     wider = Verdict("not enough data", 0.2, 1.0, 1, Interval(1.42, 0.8, 2.5), claims=12)
-    assert alone_sentence(compared, wider) == (
-        "alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open"
+    assert Judged(compared, wider).alone_sentence == (
+        "alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is inconclusive"
     )
     looked = replace(compared, better="lower", until_decided=True)
-    assert alone_sentence(looked, replace(wider, claims=1)) == (
-        "alone 1.42× [1.01, 1.99] would be slower; paid for its looks after every repeat it is open"
+    assert Judged(looked, replace(wider, claims=1)).alone_sentence == (
+        "alone 1.42× [1.01, 1.99] would be slower; paid for its looks after every repeat it is inconclusive"
     )
-    assert alone_sentence(compared, replace(wider, word="faster")) == ""
-    assert alone_sentence(replace(compared, ratio=Interval(1.42, 0.9, 1.99)), wider) == ""
-    assert alone_sentence(replace(compared, ratio=Interval(1.42, None, None)), wider) == ""
+    assert Judged(compared, replace(wider, word="faster")).alone_sentence == ""
+    assert Judged(replace(compared, ratio=Interval(1.42, 0.9, 1.99)), wider).alone_sentence == ""
+    assert Judged(replace(compared, ratio=Interval(1.42, None, None)), wider).alone_sentence == ""
 
 
 def test_an_empty_table_has_no_intervals() -> None:

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from lab.comparison import influence, spread
-from lab.comparison.compare import compare
 from lab.comparison.effect import request_variance
 from lab.comparison.samples import Array, Requests, RunSample, pair
 from lab.comparison.spread import Spread
+from tests.lab.comparison.one_cell import compare
 
 
 def test_the_interval_at_a_p_value_just_reaches_the_distance() -> None:
@@ -40,13 +40,6 @@ def test_a_p_value_at_the_edges(distance: float, around: Spread, expected: float
     assert spread.p_values(np.array([distance]), spread.together([around])) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("q", [0.5, 0.9, 0.95, 0.99])
-def test_the_number_of_a_percentile_is_numpys_quantile(q: float) -> None:
-    requests = np.random.default_rng(2).lognormal(size=(3, 101, 5))
-    quantile, _ = influence.percentile(q)(requests)
-    assert (quantile == np.quantile(requests, q, axis=-2, keepdims=True)).all()
-
-
 def test_what_requests_add_to_a_block_leaves_out_what_a_prompt_repeats() -> None:
     """Three prompts in two blocks; each has its own effect, and one block's shares differ by 0.2 and -0.2 of it."""
     base = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
@@ -69,7 +62,7 @@ def test_prompts_scatter_by_what_exceeds_the_residual_of_their_mean_square() -> 
     assert crossed.prompts_df == 2
 
 
-def test_repeats_that_agree_more_closely_than_each_is_known_have_an_interval_all_the_same() -> None:
+def test_repeats_that_agree_too_closely_still_have_an_interval() -> None:
     """Three searches that end at the same numbers, each known to 5 %: two degrees of freedom."""
 
     def runs(arm: str, values: list[float], known: float) -> list[RunSample]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.moderation import repetitions
 from lab.comparison.samples import RunSample
-from lab.comparison.starts import repetitions
 
 
 def deviations(rng: np.random.Generator, cells: int, blocks: int, *, start: float, run: float) -> list[np.ndarray]:
@@ -24,7 +24,7 @@ def test_cells_on_starts_of_their_own_and_on_unknown_ones_count_once() -> None:
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 5])
-def test_the_same_noise_in_every_cell_of_a_start_is_found_as_often_as_there_are_cells(blocks: int) -> None:
+def test_the_noise_of_a_start_is_found_once_for_each_cell(blocks: int) -> None:
     rng = np.random.default_rng(blocks)
     steady = deviations(rng, 6, blocks, start=0.03, run=0.0)
     assert repetitions([{"a"}] * 6, steady) == pytest.approx([6.0] * 6)
@@ -45,7 +45,7 @@ def test_what_cells_of_a_start_have_in_common_is_measured(
     assert low <= np.mean(factors) <= high
 
 
-def test_a_cell_that_lacks_a_block_counts_with_the_others_of_its_starts() -> None:
+def test_a_cell_without_a_block_counts_with_others_of_its_starts() -> None:
     full, short = np.array([0.1, -0.1, 0.0]), np.array([0.1, -0.1])
     assert repetitions([{"a", "b", "c"}, {"a", "b", "c"}, {"a", "b"}], [full, full, short]) == pytest.approx([3.0] * 3)
 
@@ -56,7 +56,7 @@ def test_single_blocks_of_controls_have_signs_to_go_by() -> None:
     assert repetitions([{"a"}] * 4, [up, down, up, down]) == [1.0] * 4
 
 
-def test_cells_whose_noise_is_one_start_know_it_less_well_than_independent_ones() -> None:
+def test_cells_of_one_start_know_noise_less_well_than_independent_ones() -> None:
     logs = np.array([0.02, -0.03, 0.01])
 
     def compared(*, shared: bool) -> list[Comparison]:

@@ -7,13 +7,13 @@ import pytest
 
 from lab.comparison.effect import Interval
 from lab.comparison.surface import (
-    Foretold,
+    PredictedSides,
     Surface,
     SurfaceCell,
-    foretold,
-    foretold_sentences,
     needed_length,
     predicted_gain,
+    predicted_sides,
+    prediction_sentences,
     sentence,
     surface,
 )
@@ -43,9 +43,11 @@ def test_the_surface_is_told_in_a_sentence() -> None:
         "up to 512 tokens of context it pays up to 6.6 [5.3, 8.0] requests at once; "
         "up to 4,096 it pays everywhere measured"
     )
-    assert sentence(surface([cell(1, 512, 1.01), cell(4, 512, 1.02)])) == "up to 512 tokens of context it is open"
+    assert (
+        sentence(surface([cell(1, 512, 1.01), cell(4, 512, 1.02)])) == "up to 512 tokens of context it is inconclusive"
+    )
     unsure = surface([cell(1, 512, 1.1, reach=0.5), cell(4, 512, 0.9, reach=0.5)])
-    assert sentence(unsure) == "up to 512 tokens of context it is open, crossing 1× near 1.9 requests at once"
+    assert sentence(unsure) == "up to 512 tokens of context it is inconclusive, crossing 1× near 1.9 requests at once"
     assert sentence(surface([])) == "not measured"
 
 
@@ -70,14 +72,14 @@ def test_a_measured_draft_is_held_against_the_sides_that_anothers_prices_foretel
     """Rounds cost 1.875 and 3.75 plain steps; 2 tokens a round pay at the first place, and only there."""
     known = surface([cell(1, 512, 1.6), cell(16, 512, 0.8), cell(32, 512, 0.5)])
     other = surface([cell(1, 512, 1.1, 2.0), cell(16, 512, 1.02, 2.0), cell(1, 4096, 2.0, 2.0)])
-    assert foretold(known, other) == Foretold(right=1, cells=2, decided_right=1, decided=1)
-    assert foretold(known, other).words == "in 1 of 2 cells, and in 1 of the 1 whose side is certain"
+    assert predicted_sides(known, other) == PredictedSides(right=1, cells=2, decided_right=1, decided=1)
+    assert predicted_sides(known, other).words == "in 1 of 2 cells, and in 1 of the 1 whose side is certain"
     unsure = surface(
         [SurfaceCell(1, 512, Interval(1.1, None, None), 2.0), SurfaceCell(16, 512, Interval(0.5, 0.4, 0.6))]
     )
-    assert foretold(known, unsure) == Foretold(1, 1, 0, 0)
-    assert foretold(known, unsure).words == "in 1 of 1 cells, none of them certain"
-    assert foretold(unsure, known) == Foretold(1, 1, 1, 1)
+    assert predicted_sides(known, unsure) == PredictedSides(1, 1, 0, 0)
+    assert predicted_sides(known, unsure).words == "in 1 of 1 cells, none of them certain"
+    assert predicted_sides(unsure, known) == PredictedSides(1, 1, 1, 1)
 
 
 def test_only_drafts_of_as_many_tokens_are_held_against_each_other() -> None:
@@ -85,11 +87,11 @@ def test_only_drafts_of_as_many_tokens_are_held_against_each_other() -> None:
     others = {"longer": surface([cell(1, 512, 1.2)], 5), "unknown": surface([cell(1, 512, 1.2)])}
     elsewhere = {"elsewhere": surface([cell(1, 4096, 1.2)], 3)}
     certain = "in 1 of 1 cells, and in 1 of the 1 whose side is certain"
-    assert foretold_sentences(arms | others | elsewhere) == [
+    assert prediction_sentences(arms | others | elsewhere) == [
         f"By what a round of small costs, large is on the expected side of 1× {certain}.",
         f"By what a round of large costs, small is on the expected side of 1× {certain}.",
     ]
-    assert foretold_sentences({}) == []
+    assert prediction_sentences({}) == []
 
 
 def test_another_draft_lies_on_the_predicted_side_in_nine_of_ten_cells() -> None:

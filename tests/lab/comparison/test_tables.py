@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lab.comparison.compare import Comparison, compare
+from lab.comparison.compare import Comparison
 from lab.comparison.samples import RunSample
 from lab.comparison.tables import Arms, gmean, ratio_tables, sweep
 from lab.comparison.verdict import verdicts
+from tests.lab.comparison.one_cell import compare
 
 
 def arms(baseline: list[float], candidate: list[float]) -> Arms:
@@ -71,7 +72,7 @@ def test_a_sweep_leaves_out_blocks_that_are_not_whole() -> None:
         sweep([([*baseline, *baseline], candidate)], "higher")
 
 
-def test_the_repeats_of_a_sweep_that_share_an_engine_start_are_one_observation() -> None:
+def test_repeats_of_a_sweep_on_one_start_are_one_observation() -> None:
     def started(arm: str, values: list[float]) -> list[RunSample]:
         return [RunSample(arm, arm, block, value, launch=block // 2) for block, value in enumerate(values)]
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lab.comparison import influence
-from lab.comparison.compare import Comparison, compare
+from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
 from lab.comparison.influence import follows
 from lab.comparison.samples import Requests, RunSample, pair
 from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, two_stages, verdicts
-from lab.metrics.catalogue import better
 from lab.metrics.definition import Better
+from tests.lab.comparison.one_cell import compare
 from tests.lab.comparison.simulations.experiments import World, requests
 
 
@@ -199,7 +199,7 @@ def sampled(arm: str, values: np.ndarray) -> list[RunSample]:
 
 
 @pytest.mark.parametrize("repeats", [1, 2, 3, 5])
-def test_identical_arms_are_called_faster_or_slower_at_most_five_times_in_a_hundred(repeats: int) -> None:
+def test_identical_arms_are_called_at_most_five_times_in_a_hundred(repeats: int) -> None:
     """The whole way from runs and requests to the word, with a history of twenty earlier cells."""
     experiments, world, rng = 200, World(prompt_by_arm=0.0), np.random.default_rng(repeats)
     base, tried = requests(rng, world, (experiments, 30, repeats))
@@ -240,7 +240,7 @@ def test_a_second_stage_corrects_for_what_the_first_left_open() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_two_stages_keep_the_order_and_lie_between_the_p_value_and_one_stage(p_values: list[float]) -> None:
+def test_two_stages_keep_the_order_and_lie_below_one_stage(p_values: list[float]) -> None:
     adjusted = two_stages(p_values, 0.05)
     once = benjamini_hochberg(p_values)
     assert all(p <= twice <= one for p, twice, one in zip(p_values, adjusted, once, strict=True))
@@ -254,7 +254,7 @@ def test_holm_keeps_the_order_and_lies_between_the_p_value_and_bonferronis(p_val
     assert [adjusted[place] for place in np.argsort(p_values, kind="stable")] == sorted(adjusted)
 
 
-def test_a_table_of_identical_arms_has_a_false_claim_at_most_five_times_in_a_hundred() -> None:
+def test_tables_of_identical_arms_seldom_hold_a_false_claim() -> None:
     rng = np.random.default_rng(6)
     tables = np.exp(0.1 * rng.standard_normal((300, 8, 2, 3)))
     claims = [any(verdict.word in {"faster", "slower"} for verdict in verdicts(_cells(table))) for table in tables]
@@ -268,17 +268,6 @@ def _cells(table: np.ndarray) -> list[Comparison]:
 def test_a_cell_that_cannot_be_judged_costs_the_others_nothing() -> None:
     clear, alone = compared([100.0, 101.0, 99.0], [150.0, 149.0, 151.0]), compared([100.0], [150.0])
     assert verdicts([clear, alone])[0].p_differs == verdict(clear).p_differs
-
-
-def test_which_way_is_better_is_declared_with_the_metric() -> None:
-    assert (better("output_tok_per_s"), better("ttft_p50_ms"), better("acceptance_rate")) == (
-        "higher",
-        "lower",
-        "higher",
-    )
-    assert better("cost_per_million_output_tokens") == "lower"
-    with pytest.raises(ValueError, match="no better direction"):
-        better("num_drafts")
 
 
 def test_the_influence_of_a_percentile_averages_out_and_gives_its_variance() -> None:
@@ -307,7 +296,7 @@ def test_repeats_on_one_engine_start_are_one_observation_of_it() -> None:
     assert comparison == compare(runs("plain", plain), runs("draft", draft), "higher")
 
 
-def test_one_engine_start_of_either_arm_is_enough_to_tie_its_repeats_together() -> None:
+def test_one_start_of_either_arm_ties_its_repeats_together() -> None:
     plain, draft = [100.0, 102.0, 98.0], [130.0, 131.0, 129.0]
     assert compare(started("plain", plain, [0] * 3), started("draft", draft, [1, 2, 3]), "higher").blocks == 1
 

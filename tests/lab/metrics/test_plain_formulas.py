@@ -14,7 +14,6 @@ from lab.metrics import latency, slo
 from lab.metrics.measure import histograms, measure, samples_ms, steady_tokens, steady_window
 from lab.metrics.records import RequestRecord
 from lab.metrics.request_table import RequestTable
-from lab.repetition import LEAST_CHARACTERS, distinct_shares
 from lab.study import Slo
 from lab.validity.checks.counting import _run_backwards, came_at_once
 from lab.validity.checks.steadiness import _few_in_flight_s
@@ -254,25 +253,3 @@ def test_the_time_in_which_few_requests_are_in_flight(
         few_s += max(0.0, moment_s - at_s) if in_flight < fewer_than else 0.0
         in_flight, at_s = in_flight + step, max(at_s, moment_s)
     assert _few_in_flight_s(RequestTable.of(sent), fewer_than, window_s) == pytest.approx(few_s)
-
-
-def distinct_share(text: str) -> float | None:
-    grams = [text[start : start + 16] for start in range(len(text) - 15)]
-    return len(set(grams)) / len(grams) if len(text) >= LEAST_CHARACTERS else None
-
-
-_TEXTS = st.text(st.sampled_from("ab é漢"), max_size=150) | st.text(st.characters(codec="utf-8"), max_size=90)
-
-
-@settings(max_examples=40)
-@given(st.lists(_TEXTS, max_size=6))
-def test_the_share_of_distinct_character_grams(texts: list[str]) -> None:
-    wholes, halves = distinct_shares(texts)
-    assert listed(wholes) == [distinct_share(text) for text in texts]
-    assert listed(halves) == [distinct_share(text[len(text) // 2 :]) for text in texts]
-
-
-def test_texts_are_judged_in_blocks_without_touching_each_other() -> None:
-    texts = [chr(97 + place % 26) * 3 + "loop " * (20 + place % 7) for place in range(1500)] + ["word " * 300_000]
-    wholes, _ = distinct_shares(texts)
-    assert listed(wholes) == [distinct_share(text) for text in texts]

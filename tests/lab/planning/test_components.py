@@ -29,14 +29,14 @@ def test_starts_and_runs_are_told_apart_where_a_start_had_several_runs() -> None
     assert np.mean(estimated.gains) == pytest.approx(0.3, abs=0.01)
 
 
-def test_starts_that_do_not_matter_have_a_variance_near_nought_and_never_below() -> None:
+def test_starts_that_do_not_matter_have_a_variance_near_0() -> None:
     estimated = components(measured(200, 3, 4, start_sd=0.0, run_sd=0.02))
     assert estimated is not None
     assert estimated.start is not None
     assert 0 <= estimated.start < 0.004**2
 
 
-def test_with_a_run_a_start_the_two_are_one_and_more_runs_on_a_start_promise_nothing() -> None:
+def test_with_one_run_a_start_more_runs_on_it_promise_nothing() -> None:
     estimated = components(measured(100, 3, 1, start_sd=0.03, run_sd=0.02))
     assert estimated is not None
     assert estimated.start is None
@@ -77,7 +77,7 @@ def test_components_are_those_of_a_nested_analysis_of_variance() -> None:
     assert components(past[4:]) is None  # five cells: fewer degrees of freedom than are wanted
 
 
-def test_without_prompts_what_requests_add_is_unknown_and_a_run_keeps_its_variance() -> None:
+def test_without_prompts_the_share_of_requests_is_unknown() -> None:
     estimated = components([PastRatio(cell, start, 0.1 * start) for cell in range(6) for start in range(2)])
     assert estimated is not None
     assert (estimated.start, estimated.num_prompts) == (None, None)

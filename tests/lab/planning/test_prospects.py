@@ -124,7 +124,7 @@ def test_more_starts_and_less_scatter_decide_more() -> None:
     assert (by_scatter[0] < 0.2, by_scatter[-1]) == (True, 1.0)
 
 
-def test_a_study_of_one_start_decides_nothing_and_one_more_is_told_with_its_time() -> None:
+def test_a_study_of_one_start_decides_nothing() -> None:
     outlook = expected(known(start=0.01, run=0.01, gain=1.3), repeats=1)
     assert (outlook.cells, outlook.as_is.decided, outlook.as_is.seconds) == (6, 0.0, 120.0)
     assert outlook.one_more.seconds == 240.0
@@ -133,7 +133,7 @@ def test_a_study_of_one_start_decides_nothing_and_one_more_is_told_with_its_time
     assert "2 cells measured on this hardware before (ratios of 1.14 to 1.30)" in outlook.basis
 
 
-def test_where_starts_scatter_the_plan_has_more_starts_and_where_runs_do_more_runs_on_each() -> None:
+def test_the_plan_repeats_the_level_that_scatters() -> None:
     starts = expected(known(start=0.04, run=0.001, gain=1.2), start_s=60.0, run_s=1.0).best
     runs = expected(known(start=0.001, run=0.04, gain=1.2), start_s=60.0, run_s=1.0).best
     assert starts is not None
@@ -156,7 +156,7 @@ def test_no_plan_is_advised_where_none_is_good_enough() -> None:
     assert expected(known(start=0.5, run=0.5), repeats=3).best is None
 
 
-def test_nothing_is_foretold_without_a_candidate_or_of_runs_on_a_start_that_were_never_measured() -> None:
+def test_nothing_is_predicted_without_a_candidate_or_a_known_scatter() -> None:
     assert prospects(study(arms=ARMS[:1]), known(start=0.1, run=0.1), lambda _: 1.0) is None
     unknown = known(start=None, run=0.02)
     assert prospects(study(repeats=6, repeats_per_launch=2), unknown, lambda _: 1.0) is None
@@ -196,7 +196,7 @@ def test_prospects_are_told_whole() -> None:
     assert sentences(24.0, 24.0, None)[1] == ""
 
 
-def test_a_cheaper_plan_is_advised_with_its_repeats_on_a_start_and_its_prompts() -> None:
+def test_a_cheaper_plan_is_advised_with_its_repeats_and_prompts() -> None:
     assert sentences(30.0, 30.0, Prospect(Size(2, 3, 2), 25.0, 600.0))[1] == (
         "6 repeats, 3 on each engine start, 2 times the prompts would decide about 25 of 30 in 10 min."
     )

@@ -75,7 +75,7 @@ def test_what_rounding_allows_is_no_finding_and_a_hair_more_is_one() -> None:
     assert doubt.figures == later
 
 
-def test_a_length_without_a_rate_or_a_number_of_tokens_is_not_judged() -> None:
+def test_a_length_without_a_rate_or_k_is_not_judged() -> None:
     length, rate = figure("acceptance_length", "9.0"), figure("acceptance_rate", "50.0")
     assert acceptance_lengths([length]) == []
     assert acceptance_lengths([rate]) == []
@@ -115,7 +115,7 @@ def test_positions_fall_and_add_up_to_the_length(length: str, rates: tuple[str, 
     ]
 
 
-def test_positions_that_rise_are_found_without_a_length_and_a_length_without_positions_is_not_judged() -> None:
+def test_rising_positions_need_no_length_and_a_length_needs_positions() -> None:
     rising = positions("60.0", "70.0")
     (doubt,) = acceptance_positions(rising)
     assert doubt.figures == tuple(rising)
@@ -192,7 +192,7 @@ def test_costs_at_one_price_are_in_the_ratio_of_the_throughputs(cost: str, perce
     assert len(cost_ratios([candidate, stated, baseline])) == len(doubts)
 
 
-def test_every_pair_of_a_baseline_and_a_candidate_is_held_against_every_throughput() -> None:
+def test_each_pair_of_costs_is_compared_with_every_throughput() -> None:
     baseline, candidate, stated = cheaper("1.00", "150.0")
     again = replace(stated, load="16")
     free = replace(candidate, printed="0")
@@ -228,7 +228,7 @@ def test_a_ratio_of_costs_is_as_exact_as_what_was_printed(costs_usd: tuple[str, 
     assert (cost_ratios([replace(baseline, printed=costs_usd[0]), candidate, stated]) == []) is fits
 
 
-def test_costs_are_not_held_against_each_other_at_two_prices_or_on_two_machines() -> None:
+def test_costs_at_two_prices_or_on_two_machines_are_not_compared() -> None:
     assert cost_ratios(cheaper("1.00", "150.0", price_usd_per_hour=7.2)) == []
     assert cost_ratios(cheaper("1.00", "150.0", price_usd_per_hour=None)) == []
     assert cost_ratios(cheaper("1.00", "150.0", hardware="another")) == []

@@ -22,7 +22,7 @@ BARE_HEAD = "def area(r):\n"
         ("", ""),
     ],
 )
-def test_the_code_of_an_answer_is_its_longest_fenced_block_or_all_of_it(answer: str, code: str) -> None:
+def test_the_code_of_an_answer_is_its_longest_block_or_all(answer: str, code: str) -> None:
     assert code_of(answer) == code
 
 

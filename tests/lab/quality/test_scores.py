@@ -48,7 +48,7 @@ def test_every_kind_of_a_workload_has_a_score_and_words() -> None:
             score(kind, "1", "1")
 
 
-def test_what_was_run_after_the_run_is_the_score_of_unit_tests_and_no_code_runs_here() -> None:
+def test_unit_tests_score_what_ran_elsewhere_and_no_code_runs_here() -> None:
     tested = [request(index=place, tests_passed=passed) for place, passed in enumerate((1.0, 0.0, None))]
     table = RequestTable.of([*tested, failed_request(index=3)])
     assert np.array_equal(scores(UNIT_TESTS, table), [1.0, 0.0, np.nan, np.nan], equal_nan=True)

@@ -12,7 +12,7 @@ from tests.lab.study.generated import studies
 
 
 @given(studies)
-def test_every_launch_of_the_plan_is_a_step_and_then_it_is_complete(planned: Study) -> None:
+def test_every_launch_of_the_plan_is_a_step(planned: Study) -> None:
     schedule, launches, outcomes = schedule_of(planned), plan(planned), list[Outcome]()
     for place, launch in enumerate(launches):
         step = schedule.next(outcomes)

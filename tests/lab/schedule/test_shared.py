@@ -62,7 +62,7 @@ def measured_by(slots: int, of: Study, truth: World, paces: tuple[float, ...] = 
         done.outcomes[number] = outcomes_of(schedule.launches(done.contents)[number], truth)
 
 
-def test_a_plan_is_handed_out_block_by_block_and_ends_with_the_last_one() -> None:
+def test_a_plan_is_handed_out_block_by_block() -> None:
     of = study(repeats=5)
     done = measured_by(3, of, world())
     assert done.end == End("complete")
@@ -89,7 +89,7 @@ def test_one_slot_measures_what_a_worker_of_its_own_measures() -> None:
     assert done.end == end
 
 
-def test_a_slot_waits_for_the_first_look_and_where_what_is_under_way_may_be_enough() -> None:
+def test_a_slot_waits_for_the_first_look_and_for_enough_blocks() -> None:
     of, truth = until_decided(arms=("plain", "good", "bad"), budget="10 h"), world(good=1.02, bad=0.98, noise=0.015)
     schedule, contents = shared_schedule(of), list(NO_BLOCKS)
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_the_end_waits_for_what_is_under_way() -> None:
     changes=st.sampled_from([{}, {"order": "side_by_side"}]),
 )
 @pytest.mark.timeout(240)
-def test_no_run_is_handed_out_twice_and_the_budget_holds_whatever_ends_first(
+def test_no_run_is_handed_out_twice_and_the_budget_holds(
     slots: int, minutes: int, noise: float, paces: list[float], changes: dict[str, Any]
 ) -> None:
     of = until_decided(f"{minutes} min", arms=("plain", "good", "same"), **changes)

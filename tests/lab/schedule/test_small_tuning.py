@@ -81,7 +81,7 @@ def racing(decided: int) -> str:
     return f"{decided} of 2 loads have their setting"
 
 
-def test_a_tuning_is_three_blocks_of_the_race_and_then_what_it_found_three_times() -> None:
+def test_a_tuning_is_a_race_and_then_its_result_three_times() -> None:
     """Three tokens are best alone, one token at four requests at once; what was found is measured A B C, C B A."""
     steps, end = followed(tuning(drafted_tokens=[1, 2, 3, 4, 5]), clear)
     assert [(*short(step.launch), step.standing, len(step.later)) for step in steps] == [
@@ -108,7 +108,7 @@ def test_a_tuning_is_three_blocks_of_the_race_and_then_what_it_found_three_times
         (20, "no draft", BOTH, 5, FOUND, 0),
     ]
     assert [step.later_is_certain for step in steps] == [False] * 12 + [True] * 9
-    assert end == End("most repeats", "Some loads are still open after 3 repeats")
+    assert end == End("most repeats", "Some loads are inconclusive after 3 repeats")
 
 
 def test_equal_outcomes_give_equal_steps_whichever_worker_asks() -> None:
@@ -143,7 +143,7 @@ def tied(arm: str, load: int, repeat: int) -> float:
 @pytest.mark.parametrize(
     ("tune", "speed", "expected"),
     [
-        ({}, tied, End("most runs", "Some loads are still open after the 9 runs that a race may take")),
+        ({}, tied, End("most runs", "Some loads are inconclusive after the 9 runs that a race may take")),
         ({}, clear, End("decided", "At no load could another setting be faster by more than 2%")),
         ({"budget_minutes": 7.99}, clear, End("budget spent", "The budget did not allow another round")),
         (
@@ -161,7 +161,7 @@ def test_each_reason_to_end_has_its_sentence(tune: dict[str, Any], speed: Speed,
     ("budget_minutes", "beside", "is_spent"),
     [(8.0, False, False), (7.99, False, True), (10.0, True, False), (9.99, True, True)],
 )
-def test_a_round_is_begun_if_the_budget_also_holds_the_result_after_it(
+def test_a_round_begins_if_the_budget_also_holds_the_result(
     budget_minutes: float,
     beside: bool,  # noqa: FBT001
     is_spent: bool,  # noqa: FBT001
@@ -198,7 +198,7 @@ def choice_of(*ranges: tuple[int, int, int], draft: str | None = "look-up") -> C
     return Choice({1: THREE}, ONE, draft, {1: 3}, ranges)
 
 
-def test_what_is_deployed_is_a_schedule_only_where_loads_differ_and_the_engine_has_one() -> None:
+def test_a_schedule_is_deployed_only_if_loads_differ_and_engines_have_one() -> None:
     schedule, without = Tuning(tuning()), Tuning(tuning(schedule=False))
     assert schedule.deployed(choice_of((1, 4096, 3), draft=None)).name == "no draft"
     assert schedule.deployed(choice_of((1, 4096, 3))).name == "look-up k=3"

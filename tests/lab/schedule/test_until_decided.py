@@ -61,14 +61,14 @@ def repeats_of(steps: list[Step], arm: str) -> int:
     return 1 + max(run.repeat for step in steps for run in step.launch.runs if run.arm.name == arm)
 
 
-def test_clear_effects_are_decided_by_two_or_three_repeats_and_the_study_ends() -> None:
+def test_two_or_three_repeats_decide_clear_effects_and_end_the_study() -> None:
     steps, end = measured(schedule_of(until_decided(arms=("plain", "good", "bad"))), world(good=1.5, bad=0.7))
     assert end == End("decided", "8 of 8 cells decided.")
     assert 2 <= repeats_of(steps, "good") <= 3
     assert steps[-1].launch.index == len(steps) - 1
 
 
-def test_what_is_decided_is_measured_no_more_and_the_baseline_only_where_something_is_open() -> None:
+def test_decided_cells_are_measured_no_more_nor_their_baseline() -> None:
     study = until_decided(arms=("plain", "good", "same"))
     steps, _ = measured(schedule_of(study), world(good=1.5, same=1.02, turned=True))
     assert repeats_of(steps, "good") < repeats_of(steps, "same")
@@ -78,14 +78,14 @@ def test_what_is_decided_is_measured_no_more_and_the_baseline_only_where_somethi
     assert base_places == open_places
 
 
-def test_arms_alternate_a_b_b_a_and_each_run_is_asked_for_once() -> None:
+def test_arms_alternate_a_b_b_a_and_each_run_comes_once() -> None:
     steps, _ = measured(schedule_of(until_decided(arms=("plain", "same"))), world(noise=0.03))
     assert [step.launch.arms[0].name for step in steps[:4]] == ["plain", "same", "same", "plain"]
     runs = [run.place for step in steps for run in step.launch.runs]
     assert len(runs) == len(set(runs))
 
 
-def test_side_by_side_a_launch_holds_the_arms_that_are_still_of_interest() -> None:
+def test_side_by_side_a_launch_holds_the_arms_of_interest() -> None:
     study = until_decided(arms=("plain", "good", "same"), order="side_by_side")
     steps, _ = measured(schedule_of(study), world(good=1.5, turned=True))
     names = [[arm.name for arm in step.launch.arms] for step in steps]
@@ -115,7 +115,7 @@ def _whole_steps(steps: list[Step], runs: int) -> int:
 
 
 @pytest.mark.parametrize(("order", "minutes"), [("interleaved", 6), ("side_by_side", 9)])
-def test_the_budget_is_not_exceeded_and_the_end_says_what_more_would_take(order: str, minutes: int) -> None:
+def test_the_budget_holds_and_the_end_says_what_more_takes(order: str, minutes: int) -> None:
     outcomes: list[Outcome] = []
     study = until_decided(f"{minutes} min", arms=("plain", "same"), order=order)
     steps, end = measured(schedule_of(study), world(same=1.02), outcomes)
@@ -133,13 +133,13 @@ def test_a_budget_that_does_not_hold_two_repeats_ends_after_the_first() -> None:
     assert {outcome.run.repeat for outcome in outcomes} == {0}
 
 
-def test_a_difference_that_no_number_of_repeats_here_would_show_is_given_up() -> None:
+def test_a_difference_that_no_number_of_repeats_shows_is_dropped() -> None:
     steps, end = measured(schedule_of(until_decided(arms=("plain", "same"))), world(noise=0.2))
     assert end.reason == "hopeless"
     assert repeats_of(steps, "same") <= 12
 
 
-def test_time_goes_where_a_verdict_is_likely_and_what_shows_nothing_is_given_up() -> None:
+def test_time_goes_where_a_verdict_is_likely() -> None:
     """One arm is faster by 4 % and the other by nothing; runs differ by 2 %."""
     steps, end = measured(schedule_of(until_decided(arms=("plain", "good", "same"))), world(good=1.04, noise=0.02))
     assert end.reason == "hopeless"
@@ -204,7 +204,7 @@ def test_the_time_spent_counts_each_engine_start_once() -> None:
     assert spent_s(outcomes) == START_S + len(outcomes) * RUN_S
 
 
-def test_an_arm_that_is_identical_to_the_baseline_is_a_control_and_never_open() -> None:
+def test_an_arm_identical_to_the_baseline_is_a_control() -> None:
     arms: list[dict[str, Any]] = [{"name": name, "baseline": name == "plain"} for name in ("plain", "twin")]
     arms.append({"name": "good", "baseline": False, "flags": {"of": "good"}})
     steps, end = measured(schedule_of(study_of(arms)), world(good=1.5))

@@ -53,9 +53,6 @@ def keys(*names: str) -> str:
 #: A study, the field of its problem, and the sentence that the user reads.
 BAD: list[tuple[dict[str, Any], str, str]] = [
     (without("name"), "name", "is required but missing"),
-    (without("target"), "target", "is required but missing"),
-    (without("arms"), "arms", "is required but missing"),
-    (without("workloads"), "workloads", "is required but missing"),
     (without("loads"), "loads", "is required but missing"),
     (study_dict(name=""), "name", "String should have at least 1 character, got ''"),
     (study_dict(name="two\nlines"), "name", ("String should match pattern '^[^\\x00-\\x1f]+$', got 'two\\nlines'")),
@@ -68,7 +65,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (study_dict(arms=[]), "arms", "is empty: at least one is needed"),
     (study_dict(arms="none"), "arms", "should be a valid tuple, got 'none'"),
     (study_dict(loads=[]), "loads", "is empty: at least one is needed"),
-    (study_dict(workloads=[]), "workloads", "is empty: at least one is needed"),
     (study_dict(repeats=0), "repeats", "should be greater than or equal to 1, got 0"),
     (
         study_dict(repeats="many"),
@@ -76,7 +72,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         ("should be a valid integer, unable to parse string as an integer, got 'many'"),
     ),
     (study_dict(endpoint="telepathy"), "endpoint", "should be 'completions' or 'chat', got 'telepathy'"),
-    (study_dict(price_usd_per_hour=-1), "price_usd_per_hour", "should be greater than or equal to 0, got -1"),
     (study_dict(price_usd_per_hour=float("nan")), "price_usd_per_hour", "should be a finite number, got nan"),
     (
         study_dict(arms=[BASELINE, {"name": "b", "baseline": True}]),
@@ -132,11 +127,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "should be a finite number, got inf",
     ),
     (with_draft(method=None), "arms[1].speculation.method", "is required but missing"),
-    (
-        with_draft(num_speculative_tokens=0),
-        "arms[1].speculation.num_speculative_tokens",
-        "should be greater than or equal to 1, got 0",
-    ),
     (with_draft(num_speculative_tokens=None), "arms[1].speculation.num_speculative_tokens", "is required but missing"),
     (
         with_draft(num_speculative_tokens=2.5),
@@ -227,12 +217,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "arms[0].server.baseurl",
         f"is not known here: did you mean base_url? The keys here are {keys(*Server.model_fields)}",
     ),
-    (
-        study_dict(workloads=[{"input_tokens": 0}]),
-        "workloads[0].input_tokens",
-        "should be greater than or equal to 1, got 0",
-    ),
-    (study_dict(hardware=""), "hardware", "String should have at least 1 character, got ''"),
     (with_load(arrivals="constant"), "loads[0]", "constant arrivals need a request_rate_rps: set a rate"),
     (
         with_load(arrivals="ramp", request_rate_rps=1),
@@ -308,27 +292,16 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "loads[0]",
         ("max_concurrency 9 can never be reached with num_prompts 4: ask for at least 9 prompts"),
     ),
-    (with_load(max_concurrency=0), "loads[0].max_concurrency", "should be greater than or equal to 1, got 0"),
-    (with_load(request_rate_rps=0), "loads[0].request_rate_rps", "should be greater than or equal to 0.0001, got 0"),
     (
         with_load(burstiness=0.2),
         "loads[0]",
         ("burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"),
     ),
-    (with_load(request_rate_rps=2, burstiness=0), "loads[0].burstiness", "should be greater than 0, got 0"),
     (
         study_dict(loads=[{"max_concurrency": 1, "num_prompts": 4}] * 2),
         "",
         "loads must differ from each other: 'c1-n4' occurs twice",
     ),
-    (
-        study_dict(workloads=[{"output_tokens": 1}]),
-        "workloads[0].output_tokens",
-        "should be greater than or equal to 2, got 1",
-    ),
-    (study_dict(sampling={"temperature": -1}), "sampling.temperature", "should be greater than or equal to 0, got -1"),
-    (study_dict(sampling={"top_p": 0}), "sampling.top_p", "should be greater than 0, got 0"),
-    (study_dict(slo={"ttft_ms": 0}), "slo.ttft_ms", "should be greater than 0, got 0"),
     (
         study_dict(slo={"ttft": 5}),
         "slo.ttft",
@@ -342,9 +315,7 @@ PARTS = ("valid", "JSON")
 
 
 @pytest.mark.parametrize(("data", "field", "sentence"), BAD, ids=[f"{i:02d}-{bad[1]}" for i, bad in enumerate(BAD)])
-def test_a_bad_study_is_answered_with_its_field_and_what_would_be_right(
-    data: dict[str, Any], field: str, sentence: str
-) -> None:
+def test_a_bad_study_is_refused_with_field_and_remedy(data: dict[str, Any], field: str, sentence: str) -> None:
     with pytest.raises(StudyError) as caught:
         study_from_dict(data)
     of_field = [text for name, text in caught.value.problems if name == field]
@@ -357,23 +328,24 @@ def test_every_problem_is_named_at_once() -> None:
     assert {field for field, _ in caught.value.problems} == {"repeats", "target", "loads"}
 
 
-def test_one_wrong_item_is_not_also_called_an_empty_list() -> None:
+@pytest.mark.parametrize(
+    ("load", "field"),
+    [
+        ({"max_concurrency": 9, "num_prompts": 4}, "loads[0]"),
+        ({"pattern": "rush_hour"}, "loads[0].pattern"),
+    ],
+)
+def test_one_wrong_item_is_not_also_called_an_empty_list(load: dict[str, Any], field: str) -> None:
     with pytest.raises(StudyError) as caught:
-        study_from_dict(with_load(max_concurrency=9))
-    assert [field for field, _ in caught.value.problems] == ["loads[0]"]
+        study_from_dict(study_dict(loads=[load]))
+    assert [where for where, _ in caught.value.problems] == [field]
 
 
-def test_a_mistake_in_a_sweep_is_told_once_and_of_the_load_that_was_written() -> None:
+def test_a_mistake_in_a_sweep_is_named_once_as_written() -> None:
     loads = [{"pattern": "concurrency_sweep", "duration_s": -1}, {"max_concurrency": 0, "num_prompts": 4}]
     with pytest.raises(StudyError) as caught:
         study_from_dict(study_dict(loads=loads))
     assert [field for field, _ in caught.value.problems] == ["loads[0].duration_s", "loads[1].max_concurrency"]
-
-
-def test_an_unknown_pattern_is_not_also_called_an_empty_list() -> None:
-    with pytest.raises(StudyError) as caught:
-        study_from_dict(study_dict(loads=[{"pattern": "rush_hour"}]))
-    assert [field for field, _ in caught.value.problems] == ["loads[0].pattern"]
 
 
 def test_a_long_wrong_value_does_not_flood_the_message() -> None:

@@ -69,7 +69,7 @@ def test_these_make_another_cell(change: str) -> None:
     assert identities(OTHER[change]()).cell_id != identities(study()).cell_id
 
 
-def test_a_flag_is_the_same_in_both_spellings_and_wherever_it_is_set() -> None:
+def test_a_flag_is_the_same_in_both_spellings_and_places() -> None:
     of_arm = study(arms=drafted(flags={"max_model_len": 512}))
     of_study = study(engine_flags={"max-model-len": 512})
     assert identities(of_arm).cell_id == identities(of_study).cell_id
@@ -101,7 +101,7 @@ def test_the_arm_and_the_load_are_told_apart_on_their_own() -> None:
     assert len({cell.cell_id for cell in (first, other_arm, other_load)}) == 3
 
 
-def test_the_key_of_a_server_is_in_no_digest_and_its_address_is() -> None:
+def test_a_servers_address_is_in_the_digest_and_its_key_not() -> None:
     def server(**changes: str) -> Study:
         return study(arms=drafted(engine="endpoint", server={"base_url": "http://a", "api_key": "one"} | changes))
 
@@ -120,7 +120,7 @@ def scheduled(ranges: list[list[int]]) -> dict[str, Any]:
     return DRAFT | {"options": {"num_speculative_tokens_per_batch_size": ranges}}
 
 
-def test_a_schedule_of_draft_tokens_is_part_of_the_cell_in_the_order_of_its_ranges() -> None:
+def test_a_schedule_of_draft_tokens_is_part_of_the_cell() -> None:
     one, same, other = (
         identities(study(arms=drafted(speculation=scheduled(ranges)))).cell_id
         for ranges in ([[1, 4, 3], [5, 512, 0]], [[1, 4, 3], [5, 512, 0]], [[1, 8, 3], [9, 512, 0]])

@@ -9,12 +9,12 @@ from lab.study.parsing import study_from_json, study_from_toml
 
 
 @pytest.mark.parametrize("text", ["repeats = " + "9" * 5_000, "name = " + "[" * 50_000, "name = " + "{a=" * 50_000])
-def test_toml_with_huge_numbers_or_deep_nesting_is_a_problem_of_the_study(text: str) -> None:
+def test_huge_numbers_or_deep_nesting_in_toml_are_a_study_error(text: str) -> None:
     with pytest.raises(StudyError, match="this is not valid TOML"):
         study_from_toml(text)
 
 
 @pytest.mark.parametrize("text", ['{"repeats": ' + "9" * 5_000 + "}", "[" * 90_000])
-def test_json_with_huge_numbers_or_deep_nesting_is_a_problem_of_the_study(text: str) -> None:
+def test_huge_numbers_or_deep_nesting_in_json_are_a_study_error(text: str) -> None:
     with pytest.raises(StudyError, match="this is not valid JSON"):
         study_from_json(text)

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Study, Workload
-from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, blocks, engine_starts, estimate_s, paced_s, plan
-from lab.study.session_length import ASSUMED_TURNS, SessionLength
+from lab.study import Load, Study, Workload
+from lab.study.plan import blocks, engine_starts, plan
 from tests.lab.studies import DRAFT, study
 from tests.lab.study.generated import studies
 
@@ -25,7 +24,7 @@ def test_every_cell_is_run_once_per_repeat(planned: Study) -> None:
     assert len(runs) == len(keys) == cells * planned.repeats
 
 
-def test_side_by_side_all_arms_share_a_launch_for_two_repeats_and_take_turns_in_each_cell() -> None:
+def test_side_by_side_all_arms_share_a_launch_for_two_repeats() -> None:
     planned = study(repeats=3, order="side_by_side")
     first, second = plan(planned)
     assert [launch.arms for launch in (first, second)] == [planned.arms] * 2
@@ -52,7 +51,7 @@ def test_a_launch_that_continues_starts_no_engine() -> None:
 
 
 @given(studies)
-def test_an_engine_starts_once_per_arm_and_repeat_or_once_per_arm_where_that_is_asked(planned: Study) -> None:
+def test_an_engine_starts_once_per_arm_and_repeat_or_per_arm(planned: Study) -> None:
     launches = plan(planned)
     blocks = math.ceil(planned.repeats / min(2, math.ceil(planned.repeats / 2)))
     times = {"interleaved": planned.repeats, "fewest_launches": 1, "side_by_side": blocks}
@@ -86,74 +85,12 @@ def test_a_run_has_another_key_in_another_job() -> None:
     assert run.key("one") != run.key("two")
 
 
-@given(studies)
-def test_the_estimate_is_at_least_the_time_the_arrivals_take(planned: Study) -> None:
-    launches = plan(planned)
-    loads = [run.load for launch in launches for run in launch.runs]
-    assert estimate_s(launches) >= sum(map(arriving_s, loads)) * (1 - 1e-9)
-
-
-def arriving_s(load: Load) -> float:
-    """Until the last request is due, or the duration ends the load before."""
-    mean_rps = load.request_rate_rps or math.inf
-    if load.ramp_to_rps is not None:
-        mean_rps = (mean_rps + load.ramp_to_rps) / 2
-    return min(load.num_prompts / mean_rps, load.duration_s or math.inf)
-
-
-def run_of(load: Load, **workload: Any) -> PlannedRun:
-    return PlannedRun(Arm(name="a"), Workload(**{"output_tokens": 64, **workload}), load, 0)
-
-
-@pytest.mark.parametrize(
-    ("load", "expected_s"),
-    [
-        (Load(max_concurrency=4, num_prompts=8), 2 * 6.4 + 8 * 0.5),  # two waves of answers, eight prompts
-        (Load(max_concurrency=4, num_prompts=9), 3 * 6.4 + 9 * 0.5),
-        (Load(max_concurrency=4, num_prompts=8, duration_s=10), 10 + 6.4),  # what runs at its end is answered
-        (Load(max_concurrency=4, num_prompts=8, duration_s=20), 2 * 6.4 + 8 * 0.5),
-        (Load(max_concurrency=4, num_prompts=8, request_rate_rps=0.4), 20.0),  # the arrivals are slower
-        (Load(max_concurrency=4, num_prompts=8, request_rate_rps=4), 2 * 6.4 + 8 * 0.5),
-        (Load(max_concurrency=4, num_prompts=90, arrivals="ramp", request_rate_rps=0.1, ramp_to_rps=0.3), 450.0),
-        (Load(max_concurrency=4, num_prompts=8, arrivals="trace"), 2 * 6.4 + 8 * 0.5),
-    ],
-)
-def test_a_load_takes_its_waves_or_its_arrivals(load: Load, expected_s: float) -> None:
-    assert paced_s(run_of(load), token_s=0.1, prompt_s=0.5) == pytest.approx(expected_s)
-    assert paced_s(run_of(Load(max_concurrency=1, num_prompts=1)), token_s=0.1) == pytest.approx(6.4)
-
-
-def test_a_session_takes_its_stream_for_all_of_its_turns_and_waits() -> None:
-    run = run_of(Load(max_concurrency=4, num_prompts=9), sessions={"think": "fixed", "think_s": 2.0, "max_turns": 5})
-    five = SessionLength(turns=5, waits_s=8.0)
-    assert paced_s(run, 0.1, 0.5, five) == pytest.approx(3 * (5 * 6.4 + 8.0) + 9 * 5 * 0.5)
-    assert paced_s(run, 0.1) == pytest.approx(3 * (ASSUMED_TURNS * 6.4 + (ASSUMED_TURNS - 1) * 2.0))
-
-
-def test_a_run_is_assumed_to_warm_up_and_to_lose_by_each_further_stream() -> None:
-    alone = run_of(Load(max_concurrency=1, num_prompts=4))
-    assert WITHOUT_GPU.run_s(alone) == pytest.approx(10 * 0.025 + 0.2 + 4 * 64 * 0.025 + 4 * 0.2)
-    many = run_of(Load(max_concurrency=6, num_prompts=6), input_tokens=1000, output_tokens=8, dataset="random")
-    assert WITHOUT_GPU.run_s(many) == pytest.approx(8 * 0.05 + 6 * 1.0 + 8 * 0.05 + 6 * 1.0)
-    assert WITH_GPU.run_s(many) == pytest.approx(2 * (8 * 0.006 * 1.3 + 6 * 0.1))
-
-
-def test_a_study_is_assumed_to_take_its_starts_and_its_runs() -> None:
-    launches = plan(study(repeats=2))
-    assert len(engine_starts(launches)) == 4
-    assert [arm.name for arm in engine_starts([*launches[:1], *launches])] == [
-        launch.arms[0].name for launch in launches
-    ]
-    runs_s = sum(WITHOUT_GPU.run_s(run) for launch in launches for run in launch.runs)
-    assert estimate_s(launches) == pytest.approx(4 * 35 + runs_s)
-
-
 def test_a_runs_key_is_the_same_everywhere() -> None:
     """Bundles of jobs that are under way are found by it."""
     assert plan(study())[0].runs[0].key("job") == "ed88f10a022ed0fd"
 
 
-def test_a_plan_of_a_tuning_has_every_setting_twice_without_what_is_only_measured_at_its_end() -> None:
+def test_a_plan_of_a_tuning_has_every_setting_twice() -> None:
     arms = [{"name": "no draft"}, *({"name": name, "speculation": DRAFT} for name in ("draft k=3", "beside"))]
     planned = plan(study(arms=arms, tune={"drafted_tokens": [1, 4], "beside": ["beside"]}))
     names = ["no draft", "draft k=1", "draft k=4"]
@@ -161,7 +98,7 @@ def test_a_plan_of_a_tuning_has_every_setting_twice_without_what_is_only_measure
     assert [{run.repeat for run in launch.runs} for launch in planned] == [{0}] * 3 + [{1}] * 3
 
 
-def test_each_trial_of_a_search_has_a_name_a_load_and_arrivals_of_its_own() -> None:
+def test_each_trial_of_a_search_has_its_own_name_and_arrivals() -> None:
     search = {"find": "rate", "max_concurrency": 64, "num_prompts": 100, "find_from": 3.0, "label": "search"}
     (launch, *_) = plan(study(loads=[search], seed=5, repeats=2, slo={"ttft_ms": 100.0}))
     assert [run.load.request_rate_rps for run in launch.runs[:3]] == [3.0, 6.0, 12.0]
@@ -207,7 +144,7 @@ def test_side_by_side_all_arms_start_anew_with_one_whose_draft_remembers() -> No
     assert [run.arm.name for run in launches[-2].runs] == ["suffix", "no draft"]
 
 
-def test_what_remembers_is_a_matter_of_the_draft_and_the_study_has_the_last_word() -> None:
+def test_fresh_starts_follow_the_draft_unless_the_study_says_otherwise() -> None:
     def starts(fresh_starts: str = "as_declared", **speculation: Any) -> list[bool]:
         arm = SUFFIX | {"speculation": {"method": "suffix", "num_speculative_tokens": 8} | speculation}
         of = study(arms=[{"name": "no draft"}, arm], fresh_starts=fresh_starts)
@@ -232,7 +169,7 @@ def test_a_block_has_the_repeats_that_all_arms_have_on_one_start(order: str, eac
     assert all(names == arms[0] and len(names) == 2 for names in arms)
 
 
-def test_fewest_launches_are_one_block_and_steps_of_a_tuning_cannot_be_shared() -> None:
+def test_fewest_launches_are_one_block_and_tunings_cannot_be_shared() -> None:
     assert len(blocks(study(repeats=4, order="fewest_launches"))) == 1
     assert study(spread=True, repeats="until decided", budget="10 min").spread
     with pytest.raises(StudyError, match="each step of a tuning follows from the one before it: remove spread"):

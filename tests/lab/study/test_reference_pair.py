@@ -73,7 +73,7 @@ def test_a_draft_model_stays_one_and_what_looks_up_stays_that() -> None:
     assert drafts(scaled) == [("draft_model", "reference-draft", 3), ("ngram", None, 3), ("ngram", None, 5)]
 
 
-def test_arms_that_become_the_same_are_measured_once_and_the_baseline_stays_marked() -> None:
+def test_arms_that_become_equal_are_measured_once() -> None:
     arms = [{"name": "a"}, {"name": "b", "flags": {"enforce-eager": True}, "baseline": True}]
     scaled = small(arms=arms)
     assert [(arm.name, arm.baseline) for arm in scaled.arms] == [("no draft", True)]

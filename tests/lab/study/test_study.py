@@ -40,7 +40,7 @@ def test_a_marked_arm_is_the_baseline_even_if_it_speculates() -> None:
     assert study(arms=arms).baseline.name == "draft"
 
 
-def test_how_many_runs_there_will_be_is_known_unless_the_study_decides_on_its_way() -> None:
+def test_runs_are_planned_unless_the_study_decides_on_its_way() -> None:
     assert study().runs_are_planned
     searching = {"find": "rate", "max_concurrency": 6, "num_prompts": 40}
     assert not study(repeats="until decided", budget="45 min").runs_are_planned
@@ -89,7 +89,7 @@ def test_a_drafts_name_does_not_say_how_many_tokens(name: str) -> None:
     assert [scheduled.speculation.scheduled_tokens(load) for load in (1, 8)] == [3, 0]
 
 
-def test_a_study_of_more_runs_than_anybody_waits_for_is_refused_without_being_planned() -> None:
+def test_a_study_of_too_many_runs_is_refused_unplanned() -> None:
     arms = [{"name": f"arm {number}", "baseline": number == 0} for number in range(50)]
     workloads = [{"category": "code", "output_tokens": 16 + number} for number in range(50)]
     loads = [{"max_concurrency": 1 + number, "num_prompts": 64} for number in range(50)]

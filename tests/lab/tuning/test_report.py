@@ -44,7 +44,7 @@ def tried(*every: Tried) -> list[tuple[object, ...]]:
     return [(setting.arm, setting.load, setting.k, setting.runs, setting.expected, setting.fate) for setting in every]
 
 
-def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_of_it() -> None:
+def test_in_the_race_every_setting_has_its_expectation_and_fate() -> None:
     tuned = reported(FIVE, clear, 6)
     assert (tuned.ended, tuned.runs, tuned.grid_runs, tuned.final) == ("", 6, 12, ())
     assert (tuned.single.name, tuned.deployed.name) == ("look-up k=1", "look-up scheduled")
@@ -57,8 +57,8 @@ def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_o
         ("no draft", 1, 0, 1, 1.0, "slower: 0.50× of the chosen one"),
         ("look-up k=1", 1, 1, 1, 1.5013017758, "slower: 0.75× of the chosen one"),
         ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90× of the chosen one judged by its neighbours"),
-        ("look-up k=3", 1, 3, 0, 1.9399085786, "still open: it may be faster by up to 4%"),
-        ("look-up k=4", 1, 4, 0, 1.9970161550, "still open: it may be faster by up to 5%"),
+        ("look-up k=3", 1, 3, 0, 1.9399085786, "inconclusive: it may be faster by up to 4%"),
+        ("look-up k=4", 1, 4, 0, 1.9970161550, "inconclusive: it may be faster by up to 5%"),
         ("look-up k=5", 1, 5, 1, 1.9997577141, "chosen"),
         ("no draft", 4, 0, 1, 1.0, "slower: 0.73× of the chosen one"),
         ("look-up k=1", 4, 1, 1, 1.3740403148, "chosen"),
@@ -69,7 +69,7 @@ def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_o
     )
 
 
-def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_repeats() -> None:
+def test_at_the_end_the_result_has_all_its_repeats() -> None:
     tuned = reported(FIVE, clear, 100)
     assert (tuned.ended, tuned.runs, tuned.grid_runs) == ("most repeats", 35, 12)
     assert tuned.scheduled == tuned.deployed
@@ -88,7 +88,7 @@ def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_rep
     assert tried(*tuned.tried[:6]) == near(
         ("no draft", 1, 0, 3, 1.0, "slower: 0.45× of the chosen one"),
         ("look-up k=1", 1, 1, 1, 1.6464811063, "slower: 0.75× of the chosen one"),
-        ("look-up k=2", 1, 2, 0, 1.9721167209, "still open: it may be faster by up to 11%"),
+        ("look-up k=2", 1, 2, 0, 1.9721167209, "inconclusive: it may be faster by up to 11%"),
         ("look-up k=3", 1, 3, 2, 2.2016565093, "chosen"),
         ("look-up k=4", 1, 4, 2, 2.1020278546, "slower: 0.95× of the chosen one"),
         ("look-up k=5", 1, 5, 2, 2.0032166933, "slower: 0.91× of the chosen one"),
@@ -102,7 +102,7 @@ def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_rep
     assert tuned.caveats == ""
 
 
-def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_one_says_so() -> None:
+def test_an_unmeasured_setting_may_be_chosen_and_a_failed_one_not() -> None:
     def dying(arm: str, load: int, repeat: int) -> float | None:
         return None if (arm, load) == ("look-up k=3", 4) else clear(arm, load, repeat)
 
@@ -128,7 +128,7 @@ def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_
     )
 
 
-def test_a_load_that_is_not_decided_gets_no_speculation_unless_drafting_was_shown_to_pay() -> None:
+def test_an_inconclusive_load_gets_no_speculation_unless_drafting_pays() -> None:
     """After one run of each, 1.05 times as fast may be noise; 1.8 times is not."""
 
     def unclear(arm: str, load: int, _repeat: int) -> float:
@@ -138,7 +138,7 @@ def test_a_load_that_is_not_decided_gets_no_speculation_unless_drafting_was_show
     assert [(each.load, each.k) for each in found.best] == [(1, 3), (4, 0)]
     assert found.ranges == ((1, 2, 3), (3, 4096, 0))
     assert found.caveats == (
-        "Not decided at 4 requests at once: left off, because drafting was not shown to be faster there than no "
+        "Inconclusive at 4 requests at once: left off, because drafting was not shown to be faster there than no "
         "speculation."
     )
     fates = {each.arm: each.fate for each in found.tried if each.load == 4}

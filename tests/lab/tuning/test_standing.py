@@ -72,7 +72,7 @@ def test_settings_are_compared_with_no_speculation_of_the_same_block() -> None:
     assert ratio.value == pytest.approx(1.5)
 
 
-def test_a_setting_that_only_failed_is_not_chosen_and_a_load_without_baseline_is_unknown() -> None:
+def test_failed_settings_and_loads_without_a_baseline_are_not_chosen() -> None:
     world = World(1, run_sd=0.001, start_sd=0.001)
     first = next_round(SPACE, [], _LIMITS)
     assert first is not None
@@ -86,7 +86,7 @@ def test_a_setting_that_only_failed_is_not_chosen_and_a_load_without_baseline_is
     assert all(broken not in at.settings for at in by_load.values())
 
 
-def test_what_was_not_measured_is_predicted_near_the_truth_where_noise_is_small() -> None:
+def test_unmeasured_settings_are_predicted_near_the_truth_with_little_noise() -> None:
     """Costs in these worlds are no straight line, so some predictions are off by more."""
     errors = []
     for seed in range(5):
@@ -100,7 +100,7 @@ def test_what_was_not_measured_is_predicted_near_the_truth_where_noise_is_small(
     assert np.quantile(errors, 0.9) <= 0.1
 
 
-def test_where_others_could_still_win_a_setting_is_deployed_only_if_drafting_surely_pays() -> None:
+def test_a_setting_is_deployed_early_only_if_drafting_surely_pays() -> None:
     unsure = standing({ONE: 1.2, THREE: 1.21}, sd=0.2)
     assert (unsure.chosen(), unsure.deployable()) == (THREE, NONE)
     paying = standing({ONE: 1.5, THREE: 1.6}, sd=0.05)

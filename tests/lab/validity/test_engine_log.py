@@ -12,7 +12,7 @@ from lab.validity.evidence import window_lines
 from tests.lab.validity.healthy import healthy
 
 
-def test_the_lines_between_two_lengths_of_the_log_are_those_of_the_window() -> None:
+def test_lines_between_two_lengths_of_the_log_are_the_windows() -> None:
     before, inside, after = b"warm-up \xff\xe2\n", b"one\ntwo \xff\n", b"after\n"
     log, begin = before + inside + after, len(before)
     assert window_lines(log, begin, begin + len(inside)) == ("one", "two \ufffd")

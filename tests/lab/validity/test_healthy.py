@@ -34,7 +34,7 @@ def test_a_healthy_run_is_valid_and_every_check_could_look() -> None:
     assert verdict.valid
 
 
-def test_a_healthy_run_with_a_draft_has_only_the_note_that_a_chunk_is_no_token() -> None:
+def test_a_healthy_drafted_run_has_only_the_note_on_chunks() -> None:
     verdict = healthy(drafted=True).judged()
     assert [(finding.check, finding.severity) for finding in verdict.findings] == [("several_tokens_a_chunk", "note")]
     assert "carries 2 tokens on average" in verdict.findings[0].sentence

@@ -405,7 +405,7 @@ def test_blocks_that_share_the_hour_name_no_slot_by_chance(slowness: float, most
     assert least <= named <= most
 
 
-def test_of_two_slots_the_slower_is_named_and_a_slow_kind_of_its_own_is_not() -> None:
+def test_of_two_like_slots_the_slower_is_named() -> None:
     def sentences(runs: list[StudyRun]) -> list[str]:
         return [finding.sentence for finding in judge_study(runs).findings if finding.check == "slot_differs"]
 

@@ -1,4 +1,4 @@
-"""Every threshold of the checks of a run: what a check says just below it and just above it.
+"""Every threshold of the checks of a run: what a check says just below it, just above it, and without what it needs.
 
 The numbers stand here as literals, so that a changed constant in a check is noticed.
 """
@@ -13,7 +13,7 @@ import pytest
 
 from lab.metrics.measure import Value
 from lab.study import Load, Sessions, Workload
-from lab.validity import Finding, Severity, Skipped
+from lab.validity import CHECKS, Finding, Severity, Skipped
 from tests.lab.validity.healthy import STREAMS, Measured
 from tests.lab.validity.one_check import answer, few, samples, severity_of
 from tests.lab.validity.trapped import RATED, beside, disturbed, drafted, plain, scheduled
@@ -180,6 +180,13 @@ def chat_of(tokens: int) -> Measured:
     """Two prompts without a common beginning, in a chat."""
     run = few(2, prompt_tokens=tokens).with_run(endpoint="chat")
     return replace(run, requests=(replace(run.requests[0], prompt="ab"), replace(run.requests[1], prompt="ba")))
+
+
+NO_COUNTERS: dict[str, Any] = {"counters_before": None, "counters_after": None}
+
+
+def without_log(run: Measured) -> Measured:
+    return replace(run, log=None)
 
 
 Case = tuple[str, Said | str, Callable[[], Finding | Skipped | None]]
@@ -431,11 +438,98 @@ CASES: tuple[Case, ...] = (
     case("prompts_without_category", None, lambda: few(2, category=None)),
     case("prompts_without_category", None, lambda: few(2, drafted())),
     case("degenerate_output", "warning", lambda: repeated(1999, LOOP, 200)),
+    case("client_lag", "skipped: the client's own lag", lambda: plain().with_run(client=None)),
+    case("late_sends", "skipped: how late requests were sent", lambda: plain().with_run(client=None)),
+    case("late_sends", "skipped: how late requests were sent", lambda: plain().with_client(late_send_max_ms=None)),
+    case("client_busy", "skipped: the client's own processor time", lambda: plain().with_run(client=None)),
+    case(
+        "client_busy",
+        "skipped: the client's own processor time",
+        lambda: plain().with_run(duration_s=None),
+        duration_s=None,
+    ),
+    case("work_beside", "skipped: what else of Drafthouse ran on the machine", lambda: plain().with_run(beside=None)),
+    case(
+        "server_shared",
+        "skipped: how many requests the engine worked on",
+        lambda: samples((9, {"engine_running": None})),
+    ),
+    case(
+        "sampling_overridden",
+        "skipped: the engine's log, which says whether the model's own sampling parameters apply",
+        lambda: without_log(plain()),
+    ),
+    case(
+        "capture_sizes_too_small",
+        "skipped: the sizes that the engine captured graphs for",
+        lambda: plain().with_circumstances(effective_config={"max_seq_len": "4096"}),
+    ),
+    case("settings_changed_by_speculation", "skipped: the engine's log", lambda: without_log(drafted())),
+    case("preemptions", "skipped: the server's count of preempted requests", lambda: plain().with_run(**NO_COUNTERS)),
+    case(
+        "server_token_count",
+        "skipped: the server's own counter of generated tokens",
+        lambda: plain().with_run(**NO_COUNTERS),
+    ),
+    case(
+        "server_prompt_count",
+        "skipped: the server's own counter of prompt tokens",
+        lambda: plain().with_run(**NO_COUNTERS),
+    ),
+    case("server_prompt_count", "skipped: the prompt tokens of every request", plain, prompt_tokens=None),
+    case("several_tokens_a_chunk", "skipped: the tokens of every request", plain, completion_tokens=None),
+    case(
+        "counter_reset",
+        "skipped: the server's counters before and after the window",
+        lambda: plain().with_run(counters_before=None),
+    ),
+    case(
+        "counter_reset",
+        "skipped: the server's counters before and after the window",
+        lambda: plain().with_run(counters_after=None),
+    ),
+    case(
+        "counter_reset",
+        "skipped: the server's counters before and after the window",
+        lambda: plain().with_run(counters_before={}, counters_after={}),
+    ),
+    case(
+        "figures_contradict",
+        "skipped: how long the window lasted",
+        lambda: few(4).with_run(duration_s=None),
+        duration_s=None,
+    ),
+    case(
+        "gpu_shared",
+        "skipped: the other processes on the GPU",
+        lambda: samples((9, {"gpu_other_processes": None, "gpu_utilisation_percent": None})),
+    ),
+    case("compilation_in_window", "skipped: the engine's log", lambda: without_log(plain())),
+    case(
+        "compilation_in_window", "skipped: the engine's log", lambda: plain().with_run(duration_s=None), duration_s=None
+    ),
+    case(
+        "compilation_in_window",
+        "skipped: where in the engine's log the window lies",
+        lambda: plain().with_run(log_begin_bytes=None),
+    ),
+    case(
+        "request_acceptance_agrees",
+        "skipped: accepted tokens of every request and of the server's counters",
+        lambda: drafted().with_requests(first=1, spec_accepted_tokens=None),
+    ),
+    case(
+        "request_acceptance_agrees",
+        "skipped: accepted tokens of every request and of the server's counters",
+        lambda: drafted().with_run(**NO_COUNTERS),
+    ),
+    case("acceptance_adds_up", "skipped: the server's acceptance per position", drafted, acceptance_length=None),
+    case("slow_first_requests", "skipped: 3 requests after the first 4 to compare them with", lambda: few(6)),
 )
 
 
 @pytest.mark.parametrize(("check", "expected", "look"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)])
-def test_a_check_changes_its_mind_at_its_threshold(
+def test_a_check_changes_at_its_threshold_and_names_what_it_lacks(
     check: str, expected: Said | str, look: Callable[[], Finding | Skipped | None]
 ) -> None:
     finding = look()
@@ -470,8 +564,37 @@ def test_output_that_is_a_twentieth_too_short_is_still_a_warning() -> None:
     )
 
 
-def test_a_workload_of_random_tokens_is_noted_by_its_name_or_its_category() -> None:
+def test_random_tokens_are_noted_by_dataset_or_category() -> None:
     for dataset in ("random", "prefix_repetition", "burstgpt", "burstgpt_sample", "random_s"):
         assert severity_of(answer("synthetic_prompts", plain().with_run(workload=Workload(dataset=dataset)))) == "note"
     assert severity_of(answer("synthetic_prompts", few(2).with_requests(first=1, category="synthetic"))) == "note"
     assert severity_of(answer("synthetic_prompts", few(2))) is None
+
+
+@pytest.mark.parametrize("check", ["settings_changed_by_speculation", "acceptance_adds_up", "few_rounds"])
+def test_a_check_of_a_draft_lacks_nothing_where_nothing_is_drafted(check: str) -> None:
+    assert answer(check, without_log(plain().with_run(**NO_COUNTERS))) is None
+
+
+@pytest.mark.parametrize("check", ["gpu_throttled", "gpu_clock_fell", "gpu_shared"])
+def test_a_check_of_the_gpu_lacks_nothing_on_a_machine_without_one(check: str) -> None:
+    nothing = {"gpu_utilisation_percent": None, "gpu_throttle_reasons": None, "gpu_other_processes": None}
+    blind = samples((9, nothing))
+    assert answer(check, blind.with_circumstances(gpus=())) is None
+    elsewhere = blind.with_circumstances(gpus=(), command=())
+    assert str(severity_of(answer(check, elsewhere))).startswith("skipped")
+
+
+def test_checks_of_what_was_not_recorded_are_skipped() -> None:
+    everything = replace(plain(), unrecorded=frozenset(name for check in CHECKS for name in check.looks_at))
+    verdict = everything.judged()
+    assert {skip.check for skip in verdict.skipped} == {check.name for check in CHECKS}
+    assert all(skip.missing.endswith(": not recorded") for skip in verdict.skipped)
+    assert verdict.findings == ()
+
+
+def test_what_was_not_recorded_hides_its_parts_and_wholes() -> None:
+    for hidden in ("load", "load.max_concurrency"):
+        skipped = {skip.check for skip in replace(plain(), unrecorded=frozenset({hidden})).judged().skipped}
+        assert {"slow_first_requests", "long_tail"} <= skipped
+        assert "requests_failed" not in skipped

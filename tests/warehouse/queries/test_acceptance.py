@@ -108,7 +108,7 @@ def test_without_counters_the_requests_tell_and_positions_are_unknown(settings: 
     assert (acceptance.acceptance.per_position, acceptance.fewer) == (None, {})
 
 
-def test_a_workload_of_one_kind_of_text_is_that_kind_where_requests_tell_nothing(settings: Settings) -> None:
+def test_a_workload_of_one_category_has_it_without_requests(settings: Settings) -> None:
     workload = Workload(dataset="one.jsonl", category="code", output_tokens=TOKENS)
     acceptance = acceptance_of(
         settings, (RunSpec("drafted", 0, rounds=ROUNDS, reports_acceptance=False), {"workload": workload})

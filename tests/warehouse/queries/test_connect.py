@@ -74,7 +74,7 @@ def test_every_table_of_runs_has_only_those_that_had_ended(measured: tuple[Setti
     assert (ended["started_at"] <= BETWEEN).all()
 
 
-def test_before_the_first_run_there_is_none_and_after_the_last_there_are_all(measured: tuple[Settings, str]) -> None:
+def test_a_point_in_time_shows_the_runs_ended_by_then(measured: tuple[Settings, str]) -> None:
     settings, job_id = measured
     with as_of(START - timedelta(seconds=1)), closing(open_warehouse(settings.warehouse_file)) as connection:
         assert queries.jobs_with_results(connection).empty

@@ -140,7 +140,7 @@ def test_answer_tokens_bear_the_cost_of_the_reasoning_before_them(settings: Sett
     assert [found[arm].per_million_answer_tokens for arm in ("silent", "endless", "untold")] == [None] * 3
 
 
-def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_it_is_chosen(
+def test_the_cheapest_arm_within_the_slo_is_chosen(
     settings: Settings,
 ) -> None:
     """The drafted arm is the cheaper one, and each of its requests breaks a bound."""
@@ -171,7 +171,7 @@ def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:
     assert cheapest([arm_cost]) == {arm_cost.cell.workload: None}
 
 
-def test_the_cheapest_of_several_loads_keeps_as_large_a_share_as_is_asked_for() -> None:
+def test_the_cheapest_of_several_loads_keeps_the_wanted_share() -> None:
     slack = replace(COST, cell=CellKey("w", "c8", 8), per_million_output_tokens=2.0, within_slo=0.96)
     assert cheapest([COST, slack], 0.99) == {"w": COST}
     assert cheapest([COST, slack], 0.95) == {"w": slack}

@@ -69,7 +69,7 @@ def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> Non
     assert [run_id for (run_id,) in run_ids] == ["another cell", "another job", "last valid"]
 
 
-def test_of_several_attempts_at_a_cell_one_is_counted_whatever_became_of_them(settings: Settings) -> None:
+def test_of_several_attempts_at_a_cell_one_is_counted(settings: Settings) -> None:
     failed: dict[str, object] = {"status": "failed", "error": "the engine died"}
     attempts: dict[str, list[tuple[str, dict[str, object]]]] = {
         "completed again": [("a0", {}), ("a1", {})],
@@ -91,7 +91,7 @@ def test_of_several_attempts_at_a_cell_one_is_counted_whatever_became_of_them(se
     assert (job["runs_completed"], job["runs_invalid"], job["runs_failed"]) == (4, 1, 1)
 
 
-def test_a_run_is_labelled_by_its_workload_and_says_whether_its_loop_is_closed(settings: Settings) -> None:
+def test_a_run_has_its_workloads_label_and_its_loop(settings: Settings) -> None:
     workload = Workload(category="code", output_tokens=16)
     loads = {
         "a": Load(max_concurrency=1, num_prompts=1),

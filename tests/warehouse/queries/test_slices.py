@@ -176,7 +176,7 @@ def test_what_others_found_is_of_the_methods_asked_for(sliced: duckdb.DuckDBPyCo
     assert slices.speedups_of_others(sliced, ("ngram",)).empty
 
 
-def test_the_filter_to_blame_is_named_with_what_there_would_be_without_it(sliced: duckdb.DuckDBPyConnection) -> None:
+def test_the_filter_that_excludes_everything_is_named(sliced: duckdb.DuckDBPyConnection) -> None:
     filters = Filters(
         (("study", ("small · job-0", "small · job-1")), ("arm", ("n-gram",)), ("k", ("3",))), validity="any"
     )
@@ -184,7 +184,7 @@ def test_the_filter_to_blame_is_named_with_what_there_would_be_without_it(sliced
     assert dict(slices.filters_excluding_everything(sliced, filters)) == {"arm": 4, "k": 3}
 
 
-def test_numbers_of_a_run_follow_from_its_metrics_and_what_is_unknown_is_null(
+def test_derived_numbers_follow_from_metrics_and_the_unknown_is_null(
     sliced: duckdb.DuckDBPyConnection,
 ) -> None:
     names = ["output_tok_per_s", "tpot_p50_ms", *slices.DERIVED, "cost_per_million_output_tokens"]

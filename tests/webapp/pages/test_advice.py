@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from host.settings import Settings
-from lab.advice import advise
+from lab.advice.advise import advise
 from lab.errors import UserError
 from lab.metrics.number_format import times
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
@@ -105,7 +105,7 @@ def test_the_page_shows_verdicts_predictions_and_their_figure(open_page: OpenPag
 
 
 def test_what_is_open_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:
-    assert "2 of 2 cells are open: too few repeats" in words(open_page("advice", job=measured_home.one_repeat))
+    assert "2 of 2 cells are inconclusive: too few repeats" in words(open_page("advice", job=measured_home.one_repeat))
     app = open_page("submit", from_job=measured_home.one_repeat, decide="output_tok_per_s")
     assert next(field.value for field in app.text_input if field.label == "Name") == "one repeat"
     assert next(field.value for field in app.number_input if field.label == "Repeats") == 3

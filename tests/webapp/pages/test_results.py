@@ -94,7 +94,9 @@ def test_a_latency_is_compared_with_its_own_words(open_measured: OpenPage) -> No
 def test_a_claim_in_the_link_is_set_against_what_was_measured(open_measured: OpenPage) -> None:
     """One repeat has no interval, so it decides nothing about a claim."""
     shown = words(open_measured("results", claim="3"))
-    assert re.search(r"3× was claimed; measured 1\.\d\d× \(draft, .+\): the claim is not decided. Of 8 cells: 8", shown)
+    assert re.search(
+        r"3× was claimed; measured 1\.\d\d× \(draft, .+\): the claim is inconclusive. Of 8 cells: 8", shown
+    )
     assert "was claimed" not in words(open_measured("results"))
 
 
@@ -265,10 +267,10 @@ def test_a_control_is_never_the_best_cell() -> None:
         ((1.5, 1.3, 1.2), "pays everywhere measured", "draft, code"),
         (
             (1.5, 1.3, 1.001),
-            "open",
-            "draft, code: better than the baseline everywhere measured \\(1 to 16\\), but not decided at each",
+            "inconclusive",
+            "draft, code: better than the baseline everywhere measured \\(1 to 16\\), but not by every interval",
         ),
-        ((1.001, 0.999), "open", r"draft, code: crosses 1× near concurrency 2\.0"),
+        ((1.001, 0.999), "inconclusive", r"draft, code: crosses 1× near concurrency 2\.0"),
         ((0.9, 0.8, 0.7), "pays nowhere measured", "draft, code"),
     ],
 )

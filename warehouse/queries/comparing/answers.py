@@ -33,12 +33,12 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
     strictly = verdicts([pair.comparison for pair in candidates], strict=True)
     pairs = [
         JudgedPair(
+            pair.comparison,
+            pair.verdict,
             pair.cell.workload,
             pair.cell.pattern,
             pair.cell.concurrency,
             pair.candidate.arm,
-            pair.comparison,
-            pair.verdict,
             strict,
         )
         for pair, strict in zip(candidates, strictly, strict=True)

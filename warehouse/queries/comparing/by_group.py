@@ -16,9 +16,9 @@ from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.effect import Interval
 from lab.comparison.samples import RunSample
 from lab.comparison.surface import Surface, SurfaceCell, surface
-from lab.comparison.verdict import Word, shown_gain, shown_ratio, verdicts
+from lab.comparison.verdict import Judged, Word, verdicts
 from lab.errors import QueryError
-from warehouse.queries.comparing.paired_runs import jobs_of
+from warehouse.queries.comparing.paired_runs import jobs_of, sample
 from warehouse.queries.rows import Row, dicts
 
 Metric = Literal["tpot_mean_ms", "ttft_mean_ms", "e2e_mean_ms"]
@@ -73,11 +73,11 @@ def by_group(
     """
     rows = _rows(con, study, grain, metric)
     name = _baseline(rows, baseline)
-    places = _places(rows, ("workload", "concurrency", "turn", "context_tokens"))
-    compared = _compared(places, name)
+    groups = _grouped(rows, ("workload", "concurrency", "turn", "context_tokens"))
+    compared = _compared(groups, name)
     return [
-        _group(arm, arm_rows, compared.get((place, arm)))
-        for place, arms in places.items()
+        _group(arm, arm_rows, compared.get((key, arm)))
+        for key, arms in groups.items()
         for arm, arm_rows in arms.items()
     ]
 
@@ -88,58 +88,43 @@ def _rows(con: duckdb.DuckDBPyConnection, study: str, grain: str, metric: str) -
     return dicts(con, _ROWS.format(metric=metric), [jobs_of(con, study), grain])
 
 
-Place = tuple[Hashable, ...]
-#: By place and arm the rows of its runs.
-_Places = Mapping[Place, Mapping[str, list[Row]]]
+GroupKey = tuple[Hashable, ...]
+#: By key and arm the rows of its runs.
+_Rows = Mapping[GroupKey, Mapping[str, list[Row]]]
 
 
-def _places(rows: Sequence[Row], keys: Sequence[str]) -> dict[Place, dict[str, list[Row]]]:
-    places: dict[Place, dict[str, list[Row]]] = {}
+def _grouped(rows: Sequence[Row], keys: Sequence[str]) -> dict[GroupKey, dict[str, list[Row]]]:
+    groups: dict[GroupKey, dict[str, list[Row]]] = {}
     for row in rows:
-        places.setdefault(tuple(row[key] for key in keys), {}).setdefault(row["arm"], []).append(row)
-    return places
+        groups.setdefault(tuple(row[key] for key in keys), {}).setdefault(row["arm"], []).append(row)
+    return groups
 
 
 def _baseline(rows: Sequence[Row], requested: str | None) -> str | None:
     return requested or next((str(row["arm"]) for row in rows if row["is_baseline"]), None)
 
 
-def _compared(places: _Places, baseline: str | None) -> dict[tuple[Place, str], tuple[Interval, Interval, Word]]:
-    """By place and candidate: the ratio, the gain (above 1 is better) and the verdict, corrected for all of them."""
+def _compared(groups: _Rows, baseline: str | None) -> dict[tuple[GroupKey, str], Judged]:
+    """Return each comparison with a ratio, by key and candidate; the verdicts are corrected for all of them."""
     both = [
-        (place, arm, arms[baseline], rows)
-        for place, arms in places.items()
+        (key, arm, arms[baseline], rows)
+        for key, arms in groups.items()
         for arm, rows in arms.items()
         if baseline is not None and baseline in arms and arm != baseline
     ]
     cells = [
         CellRuns(_samples(base), _samples(rows), concurrency=float(rows[0]["concurrency"])) for _, _, base, rows in both
     ]
-    comparisons = compare_cells(cells, "lower")
-    found: dict[tuple[Place, str], tuple[Interval, Interval, Word]] = {}
-    for (place, arm, _, _), comparison, verdict in zip(both, comparisons, verdicts(comparisons), strict=True):
-        ratio, gain = shown_ratio(comparison, verdict), shown_gain(comparison, verdict)
-        if ratio is not None and gain is not None:
-            found[place, arm] = ratio, gain, verdict.word
-    return found
+    judged = map(Judged, comparisons := compare_cells(cells, "lower"), verdicts(comparisons))
+    pairs = zip(both, judged, strict=True)
+    return {(key, arm): cell for (key, arm, _, _), cell in pairs if cell.ratio is not None}
 
 
 def _samples(rows: Sequence[Row]) -> list[RunSample]:
-    return [
-        RunSample(
-            row["run_id"],
-            row["arm"],
-            (row["job_id"], row["repeat"], row["workload"]),
-            row["number"],
-            None,
-            None if row["launch_index"] is None else (row["job_id"], row["launch_index"]),
-            row["until_decided"],
-        )
-        for row in rows
-    ]
+    return [sample(row, row["workload"]) for row in rows]
 
 
-def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, Word] | None) -> Group:
+def _group(arm: str, rows: Sequence[Row], compared: Judged | None) -> Group:
     first = rows[0]
     known = [row["number"] for row in rows if row["number"] is not None]
     return Group(
@@ -153,19 +138,19 @@ def _group(arm: str, rows: Sequence[Row], compared: tuple[Interval, Interval, Wo
         runs=len(rows),
         mean_ms=sum(known) / len(known) if known else None,
         length=_length(rows),
-        ratio=None if compared is None else compared[0],
-        word=None if compared is None else compared[2],
+        ratio=None if compared is None else compared.ratio,
+        word=None if compared is None else compared.verdict.word,
     )
 
 
 def _length(rows: Sequence[Row]) -> Interval | None:
     """The pooled acceptance length, with the extremes of its runs as bounds: repeats of a greedy run are no sample."""
-    told = [row for row in rows if row["acceptance_length"] is not None]
-    rounds = sum(row["num_drafts"] for row in told)
+    counted = [row for row in rows if row["acceptance_length"] is not None]
+    rounds = sum(row["num_drafts"] for row in counted)
     if not rounds:
         return None
-    lengths = [row["acceptance_length"] for row in told]
-    return Interval(1 + sum(row["num_accepted_tokens"] for row in told) / rounds, min(lengths), max(lengths))
+    lengths = [row["acceptance_length"] for row in counted]
+    return Interval(1 + sum(row["num_accepted_tokens"] for row in counted) / rounds, min(lengths), max(lengths))
 
 
 def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None = None) -> dict[str, Surface]:
@@ -176,16 +161,20 @@ def surfaces(con: duckdb.DuckDBPyConnection, study: str, *, baseline: str | None
     """
     rows = _rows(con, study, "context", "tpot_mean_ms")
     name = _baseline(rows, baseline)
-    places = _places(rows, ("concurrency", "context_tokens"))
+    groups = _grouped(rows, ("concurrency", "context_tokens"))
     cells: dict[str, list[SurfaceCell]] = {}
     drafted = {str(row["arm"]): row["num_speculative_tokens"] for row in rows}
-    for (place, arm), (_, gain, word) in _compared(places, name).items():
-        concurrency, context = (int(str(part)) for part in place)
-        arm_rows = places[place][arm]
+    for (key, arm), compared in _compared(groups, name).items():
+        if (gain := compared.gain) is None:
+            continue
+        concurrency, context = (int(str(part)) for part in key)
+        arm_rows = groups[key][arm]
         length = _length(arm_rows)
         requests = sum(row["requests"] for row in arm_rows)
         cells.setdefault(arm, []).append(
-            SurfaceCell(concurrency, context, gain, None if length is None else length.value, word, requests)
+            SurfaceCell(
+                concurrency, context, gain, None if length is None else length.value, compared.verdict.word, requests
+            )
         )
     return {arm: surface(of_arm, drafted[arm]) for arm, of_arm in cells.items()}
 

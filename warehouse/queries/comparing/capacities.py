@@ -16,7 +16,7 @@ from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACITY
 from warehouse.queries.comparing import paired_runs
 from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey
-from warehouse.queries.prices import Prices, prices
+from warehouse.queries.prices import Prices, prices, unit_of_cost
 from warehouse.queries.rows import Row, dicts
 
 #: What a search looks for, by the metric that it gives.
@@ -89,21 +89,19 @@ def arm_capacities(
     if metric != COST_AT_CAPACITY.name:
         return _by_arm(rows, [row["capacity"] for row in rows]), BY_NAME[metric].unit
     book = prices(con, price_usd_per_hour)
-    currencies = sorted({book.of(row).currency for row in rows})
-    if len(currencies) > 1:
-        raise QueryError(
-            f"prices in {' and '.join(currencies)} cannot be compared: give one price with --price-per-hour"
-        )
-    unit = COST_AT_CAPACITY.unit.replace("currency", "".join(currencies))
-    return _by_arm(rows, [_cost(row, book) for row in rows]), unit
+    costs = [cost.per_million_tokens(book.of(row).per_hour, row["goodput_tok_per_s"]) for row in rows]
+    return _by_arm(rows, costs), unit_of_cost(metric, map(book.of, rows))
 
 
 def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns]:
     trials_of: dict[tuple[CellKey, str], list[tuple[Row, RunSample]]] = {}
     for row, value in zip(rows, values, strict=True):
         block, launch = (row["job_id"], row["repeat"]), (row["job_id"], row["launch_index"])
-        sample = RunSample(row["run_id"], row["arm"], block, value, launch=launch, log_variance=_log_variance(row))
-        trials_of.setdefault((_cell(row), row["arm"]), []).append((row, sample))
+        # a repeat's 95 % interval is taken as that of a normal distribution of the logarithm, so that repeats that end
+        # at the same number of requests at once do not make a ratio without a width
+        log_variance = (math.log(row["high"] / row["low"]) / 3.92) ** 2 if row["low"] and row["high"] else 0.0
+        sample = RunSample(row["run_id"], row["arm"], block, value, launch=launch, log_variance=log_variance)
+        trials_of.setdefault((CellKey.of(row), row["arm"]), []).append((row, sample))
     return [
         ArmRuns(
             cell=cell,
@@ -118,23 +116,6 @@ def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns
         )
         for (cell, arm), trials in trials_of.items()
     ]
-
-
-def _log_variance(row: Row) -> float:
-    """Of a repeat's capacity: its 95 % interval is taken as that of a normal distribution of its logarithm.
-
-    So repeats that end at the same number of requests at once do not make a ratio without a width.
-    """
-    low, high = row["low"], row["high"]
-    return (math.log(high / low) / 3.92) ** 2 if low and high else 0.0
-
-
-def _cell(row: Row) -> CellKey:
-    return CellKey(row["workload"], row["pattern"], row["concurrency"])
-
-
-def _cost(row: Row, book: Prices) -> float | None:
-    return cost.per_million_tokens(book.of(row).per_hour, row["goodput_tok_per_s"])
 
 
 def study_capacities(
@@ -160,7 +141,7 @@ def _arm_capacity(row: Row, book: Prices) -> ArmCapacity:
     capacity = None if row["capacity"] is None else Interval(row["capacity"], row["low"], row["high"])
     return ArmCapacity(
         job_id=row["job_id"],
-        cell=_cell(row),
+        cell=CellKey.of(row),
         arm=row["arm"],
         is_baseline=row["is_baseline"],
         find=row["find"],

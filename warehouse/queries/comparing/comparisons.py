@@ -11,11 +11,9 @@ import duckdb
 
 from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
-from lab.comparison.compare import CellRuns, Comparison, compare_cells
-from lab.comparison.controls import Control, control
-from lab.comparison.effect import Interval
+from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.influence import follows, mean
-from lab.comparison.verdict import MARGIN, Verdict, shown_gain, shown_ratio, verdicts
+from lab.comparison.verdict import Control, Judged, control, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITIES, CAPACITY, SHORT_NAMES, better
 from warehouse.queries.comparing import capacities, paired_runs
@@ -27,7 +25,7 @@ _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND tempe
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Judged):
     """A candidate against the baseline in one cell; the verdict is adjusted for all pairs of the study.
 
     A candidate that is identical to the baseline is a control: `comparison.control`.
@@ -36,18 +34,6 @@ class Pair:
     cell: CellKey
     baseline: ArmRuns
     candidate: ArmRuns
-    comparison: Comparison
-    verdict: Verdict
-
-    @property
-    def ratio(self) -> Interval | None:
-        """Candidate / baseline, as everything that shows this pair shows it."""
-        return shown_ratio(self.comparison, self.verdict)
-
-    @property
-    def gain(self) -> Interval | None:
-        """The ratio oriented so that above 1 the candidate is better."""
-        return shown_gain(self.comparison, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -68,7 +54,6 @@ def compare_study(
     metric: str = "output_tok_per_s",
     *,
     baseline: str | None = None,
-    margin: float = MARGIN,
     price_usd_per_hour: float | None = None,
     strict: bool = False,
 ) -> StudyComparison:
@@ -79,7 +64,11 @@ def compare_study(
     recorded price.
     """
     jobs = paired_runs.jobs_of(con, study)
-    metric = _capacity_of(con, jobs) if metric == "capacity" else _full_name(metric)
+    if metric == "capacity":
+        metric = next(iter(capacities.searched(con, jobs)), CAPACITY.name)
+    metric, names = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
+    if metric not in names:
+        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *names))}")
     arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
     base = {runs.cell: runs for runs in arms if runs.arm == name}
@@ -88,23 +77,12 @@ def compare_study(
     comparisons = compare_cells(
         [_cell(reference, candidate, metric) for reference, candidate in both], better(metric), history=history
     )
-    judged = verdicts(comparisons, margin, strict=strict)
+    judged = verdicts(comparisons, strict=strict)
     pairs = [
-        Pair(candidate.cell, reference, candidate, comparison, verdict)
+        Pair(comparison, verdict, candidate.cell, reference, candidate)
         for (reference, candidate), comparison, verdict in zip(both, comparisons, judged, strict=True)
     ]
     return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict)
-
-
-def _capacity_of(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> str:
-    return next(iter(capacities.searched(con, jobs)), CAPACITY.name)
-
-
-def _full_name(metric: str) -> str:
-    name, names = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
-    if name not in names:
-        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *names))}")
-    return name
 
 
 def _arms(
@@ -147,11 +125,7 @@ def controls(comparison: StudyComparison) -> dict[str, Control]:
     arms: dict[str, list[Pair]] = {}
     for pair in comparison.pairs:
         arms.setdefault(pair.candidate.arm, []).append(pair)
-    return {
-        arm: control(arm, [(pair.comparison, pair.verdict) for pair in pairs])
-        for arm, pairs in arms.items()
-        if all(pair.comparison.control for pair in pairs)
-    }
+    return {arm: control(arm, pairs) for arm, pairs in arms.items() if all(pair.comparison.control for pair in pairs)}
 
 
 def agreements(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[tuple[Pair, Agreement]]:

@@ -18,6 +18,8 @@ from warehouse.queries.comparing.quality import ArmQuality, sentences_of
 
 #: The pairs of a `Choice`.
 _GROUPS = ("best", "behind", "rejected", "open")
+#: What is said of outputs besides: not the single prompts. Token positions count from 0.
+_OUTPUTS = tuple(field.name for field in fields(Agreement) if field.name not in ("pairs", "same_share"))
 
 
 def study_findings(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[dict[str, str]]:
@@ -50,7 +52,8 @@ def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]
                 "verdict": asdict(pair.verdict),
                 "basis": pair.comparison.basis,
                 "same_output_share": None if agreement.same_share is None else agreement.same_share.__dict__,
-                "outputs": _outputs_dict(agreement),
+                "outputs": {"prompts": len(agreement.pairs), "same": agreement.same}
+                | {name: getattr(agreement, name) for name in _OUTPUTS},
                 "run_ids": [run.run_id for run in (*pair.baseline.runs, *pair.candidate.runs)],
             }
             for pair, agreement in zip(comparison.pairs, agreed, strict=True)
@@ -61,13 +64,6 @@ def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]
             for (arm, workload), even in break_evens(comparison).items()
         ],
     }
-
-
-def _outputs_dict(agreed: Agreement) -> dict[str, object]:
-    """Everything but the single prompts; token positions count from 0."""
-    summary = {field.name: getattr(agreed, field.name) for field in fields(agreed) if field.name != "pairs"}
-    del summary["same_share"]
-    return {"prompts": len(agreed.pairs), "same": agreed.same, **summary}
 
 
 def contexts_document(surfaces: Mapping[str, Surface]) -> dict[str, object]:

@@ -9,8 +9,7 @@ from datetime import datetime
 import duckdb
 
 from lab.comparison.effect import Interval
-from lab.comparison.tables import Cell
-from lab.comparison.verdict import Word
+from lab.comparison.verdict import Judged, Word
 from lab.errors import UserError
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
 from warehouse.queries.comparing.ratio_tables import arm_means
@@ -67,7 +66,7 @@ def _headline(con: duckdb.DuckDBPyConnection, row: Row) -> Headline:
     return Headline(**row, arms=len(means), arm=_arm(con, comparison, means))
 
 
-def _arm(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, means: dict[str, Cell]) -> ArmHeadline | None:
+def _arm(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, means: dict[str, Judged]) -> ArmHeadline | None:
     ratios = {arm: mean.ratio for arm, mean in means.items() if mean.ratio is not None and mean.ratio.low is not None}
     if not ratios:
         return None

@@ -7,7 +7,7 @@ reads no other job, as it does with a subquery.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from lab.comparison.samples import Requests, RunSample
 from lab.errors import QueryError, UnknownStudyError
 from lab.metrics.catalogue import METRICS
 from warehouse.queries.results import COMPARABLE, COMPARED
-from warehouse.queries.rows import Row, dicts, records_of
+from warehouse.queries.rows import Row, dicts, parallel, records_of
 from warehouse.schema import request_columns
 
 _ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", "closed_loop", "arm_id")
@@ -33,6 +33,11 @@ class CellKey:
     workload: str
     pattern: str
     concurrency: int
+
+    @classmethod
+    def of(cls, row: Row) -> CellKey:
+        """The cell of a row that has these columns."""
+        return cls(row["workload"], row["pattern"], row["concurrency"])
 
 
 @dataclass(frozen=True)
@@ -124,25 +129,23 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
     requests = _requests(con, rows, metric)
     rows_of: dict[tuple[CellKey, str], list[Row]] = {}
     for row in rows:
-        rows_of.setdefault((CellKey(row["workload"], row["pattern"], row["concurrency"]), row["arm"]), []).append(row)
-    return [_arm_runs(place, arm_rows, requests) for (place, _), arm_rows in rows_of.items()]
+        rows_of.setdefault((CellKey.of(row), row["arm"]), []).append(row)
+    return [
+        ArmRuns(
+            cell=cell,
+            runs=tuple(sample(row, requests=requests.get(row["run_id"])) for row in arm_rows),
+            **{name: arm_rows[0][name] for name in _ABOUT},
+        )
+        for (cell, _), arm_rows in rows_of.items()
+    ]
 
 
-def _arm_runs(cell: CellKey, rows: Sequence[Row], requests: Mapping[str, Requests]) -> ArmRuns:
-    about = {name: rows[0][name] for name in _ABOUT}
-    return ArmRuns(cell=cell, runs=tuple(_sample(row, requests.get(row["run_id"])) for row in rows), **about)
-
-
-def _sample(row: Row, requests: Requests | None) -> RunSample:
+def sample(row: Row, *parts: object, requests: Requests | None = None) -> RunSample:
+    """Return the run of a row, whose metric is `number`. `parts` tell runs of one repeat apart, which are not pairs."""
     launch = None if row["launch_index"] is None else (row["job_id"], row["launch_index"])
+    block = (row["job_id"], row["repeat"], *parts)
     return RunSample(
-        row["run_id"],
-        row["arm"],
-        (row["job_id"], row["repeat"]),
-        row["number"],
-        requests,
-        launch,
-        bool(row["until_decided"]),
+        row["run_id"], row["arm"], block, row["number"], requests, launch, until_decided=bool(row["until_decided"])
     )
 
 
@@ -161,10 +164,8 @@ def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> li
 
     Token ids are known if the server sent as many as its usage counts.
     """
-    numbered = [(run_id, arm) for arm, run_ids in enumerate(arms) for run_id in run_ids]
-    run_ids = [run_id for run_id, _ in numbered]
-    parameters = [run_ids, [arm for _, arm in numbered]]
-    table = con.execute(_OUTPUTS.format(records=records_of(con, run_ids)), parameters).to_arrow_table()
+    query = _OUTPUTS.format(records=records_of(con, [run_id for run_ids in arms for run_id in run_ids]))
+    table = con.execute(query, parallel(dict(enumerate(arms)))).to_arrow_table()
     columns = [list[Any](table[name].to_pylist()) for name in ("arm", "prompt_id", "text", "count")]
     outputs_of: list[dict[str, Output]] = [{} for _ in arms]
     for arm, prompt_id, text, count, ids in zip(*columns, _token_ids(table["ids"].combine_chunks()), strict=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.quality.distribution import LEAST, Difference, difference
-from lab.quality.non_inferiority import MARGIN, Quality, quality
+from lab.quality.non_inferiority import Quality, quality
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from warehouse.queries.rows import records_of
 
@@ -36,10 +36,10 @@ class ArmQuality:
     distribution: Difference | None
 
 
-def qualities(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, margin: float = MARGIN) -> list[ArmQuality]:
+def qualities(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[ArmQuality]:
     """Judge each candidate under each workload that has scores or repeated samples; the others are left out."""
     pairs = sorted(comparison.pairs, key=_place)
-    found = [_judged(con, *place, list(same), margin) for place, same in itertools.groupby(pairs, key=_place)]
+    found = [_judged(con, *place, list(same)) for place, same in itertools.groupby(pairs, key=_place)]
     return [each for each in found if each.quality is not None or each.distribution is not None]
 
 
@@ -52,27 +52,23 @@ def _place(pair: Pair) -> tuple[str, str]:
     return pair.candidate.arm, pair.cell.workload
 
 
-def _judged(
-    con: duckdb.DuckDBPyConnection, arm: str, workload: str, pairs: Sequence[Pair], margin: float
-) -> ArmQuality:
+def _judged(con: duckdb.DuckDBPyConnection, arm: str, workload: str, pairs: Sequence[Pair]) -> ArmQuality:
     base = [run.run_id for pair in pairs for run in pair.baseline.runs]
     tried = [run.run_id for pair in pairs for run in pair.candidate.runs]
-    ours, theirs = (_scores(con, runs) for runs in (base, tried))
-    return ArmQuality(arm, workload, quality(ours, theirs, margin), _distribution(con, base, tried))
+    ours, theirs = (
+        dict(con.execute(_SCORES.format(records=records_of(con, runs)), [runs]).fetchall()) for runs in (base, tried)
+    )
+    return ArmQuality(arm, workload, quality(ours, theirs), _distribution(con, base, tried))
 
 
 def _distribution(con: duckdb.DuckDBPyConnection, base: Sequence[str], tried: Sequence[str]) -> Difference | None:
     """Of the first run of each: other repeats draw with the same seeds, so they are no more samples."""
     if not base or not tried:
         return None
-    ours, theirs = (_completions(con, runs[0]) for runs in (base, tried))
-    same = ours is not None and theirs is not None and ours[0] == theirs[0]
-    return difference(ours[1], theirs[1]) if same and ours is not None and theirs is not None else None
-
-
-def _scores(con: duckdb.DuckDBPyConnection, runs: list[str]) -> dict[str, float]:
-    return dict(con.execute(_SCORES.format(records=records_of(con, runs)), [runs]).fetchall())
-
-
-def _completions(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[str, list[str]] | None:
-    return con.execute(_COMPLETIONS.format(records=records_of(con, [run_id])), [run_id, LEAST]).fetchone()
+    ours, theirs = (
+        con.execute(_COMPLETIONS.format(records=records_of(con, runs[:1])), [runs[0], LEAST]).fetchone()
+        for runs in (base, tried)
+    )
+    if ours is None or theirs is None or ours[0] != theirs[0]:  # of other prompts
+        return None
+    return difference(ours[1], theirs[1])

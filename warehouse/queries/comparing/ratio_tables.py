@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.comparison.compare import Comparison
-from lab.comparison.tables import Cell, RatioTable, ratio_tables, sweep
-from lab.comparison.verdict import verdicts
+from lab.comparison.tables import RatioTable, ratio_tables, sweep
+from lab.comparison.verdict import Judged, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import better
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
@@ -30,7 +30,7 @@ class ArmTable:
 
     arm: str
     table: RatioTable
-    sweep: Cell
+    sweep: Judged
     sweeps_by_row: Mapping[str, Comparison]
 
 
@@ -56,7 +56,7 @@ def arm_tables(
     return [ArmTable(arm, tables[arm], means[arm], _by_row(arms[arm], tables[arm], comparison)) for arm in arms]
 
 
-def arm_means(comparison: StudyComparison) -> dict[str, Cell]:
+def arm_means(comparison: StudyComparison) -> dict[str, Judged]:
     """Each candidate over all of its cells: the geometric mean of its ratios in each repeat, and the mean of that.
 
     The verdicts are corrected for the number of arms.
@@ -64,7 +64,7 @@ def arm_means(comparison: StudyComparison) -> dict[str, Cell]:
     arms = dict.fromkeys(pair.candidate.arm for pair in comparison.pairs)
     means = {arm: _sweep([pair for pair in comparison.pairs if pair.candidate.arm == arm], comparison) for arm in arms}
     judged = verdicts(list(means.values()), strict=comparison.strict)
-    return {arm: Cell(mean, verdict) for (arm, mean), verdict in zip(means.items(), judged, strict=True)}
+    return {arm: Judged(mean, verdict) for (arm, mean), verdict in zip(means.items(), judged, strict=True)}
 
 
 def _side(pair: Pair, name: str, datasets: Mapping[str, str]) -> str:

@@ -34,12 +34,12 @@ def tuning_report(con: duckdb.DuckDBPyConnection, job_id: str, study: Study) -> 
 
     What was measured at the end is judged as the study's answer judges it.
     """
-    told = _report(con, job_id, study)
-    if told is None or not told.final:
-        return told
-    pairs = _of_arms(compare_study(con, job_id), {cell.arm for cell in told.final}).pairs
+    found = _report(con, job_id, study)
+    if found is None or not found.final:
+        return found
+    pairs = _of_arms(compare_study(con, job_id), {cell.arm for cell in found.final}).pairs
     by_place = {(pair.candidate.arm, pair.cell.concurrency): pair for pair in pairs}
-    return replace(told, final=tuple(_as_judged(cell, by_place.get((cell.arm, cell.load))) for cell in told.final))
+    return replace(found, final=tuple(_as_judged(cell, by_place.get((cell.arm, cell.load))) for cell in found.final))
 
 
 def answered(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> StudyComparison:
@@ -50,10 +50,10 @@ def answered(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> Stu
         return comparison
     (job_id,) = comparison.jobs
     row = con.execute(_TUNED, [job_id]).fetchone()
-    told = None if row is None else _report(con, job_id, Study.model_validate_json(row[0]))
-    if told is None or not told.final:
+    found = None if row is None else _report(con, job_id, Study.model_validate_json(row[0]))
+    if found is None or not found.final:
         return comparison
-    return _of_arms(comparison, {cell.arm for cell in told.final})
+    return _of_arms(comparison, {cell.arm for cell in found.final})
 
 
 def _of_arms(comparison: StudyComparison, arms: set[str]) -> StudyComparison:

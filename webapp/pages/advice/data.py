@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from lab.advice import Advice, Failed, Measured, advise
+from lab.advice.advise import Advice, Failed, Measured, advise
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
 from lab.comparison.surface import Surface
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs

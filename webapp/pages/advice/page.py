@@ -7,7 +7,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from lab.advice import FIRST_GAMMA, Advice, Reason, arm_with_k
+from lab.advice.advise import FIRST_GAMMA, Advice, Reason, arm_with_k
 from lab.comparison import surface
 from lab.metrics.number_format import bounds, times
 from webapp.pages.advice import figures, tables

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lab.advice import Advice, Measured
+from lab.advice.advise import Advice, Measured
 from lab.advice.prediction import Prediction
 from webapp.shared.columns import Column, columns
 

@@ -9,9 +9,8 @@ from typing import Literal
 import duckdb
 import pandas as pd
 
-from lab.comparison.acceptance import Acceptance
+from lab.comparison.acceptance import Acceptance, MatrixCell
 from lab.comparison.agreement import Agreement
-from lab.comparison.matrix import MatrixCell
 from lab.comparison.surface import Surface
 from lab.metrics import catalogue
 from warehouse.queries import cell_queries

@@ -190,7 +190,7 @@ def _show_surface(choice: Choice, view: View) -> None:
         return
     for arm, of_arm in shown.items():
         st.caption(f"**{literal(arm)}**: {surface.sentence(of_arm)}.")
-    for sentence in surface.foretold_sentences(shown):
+    for sentence in surface.prediction_sentences(shown):
         st.caption(literal(sentence))
     cells = tables.surface_table(tables.surface_cells(shown))
     show_table(cells, tables.SURFACE, "Where each arm pays, by context", view, "contexts")

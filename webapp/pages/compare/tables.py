@@ -8,14 +8,12 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from lab.comparison.acceptance import Acceptance
+from lab.comparison.acceptance import Acceptance, MatrixCell
 from lab.comparison.breakeven import BreakEven, sentence
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
-from lab.comparison.matrix import MatrixCell
 from lab.comparison.surface import Surface
-from lab.comparison.tables import Cell
-from lab.comparison.verdict import MARKS
+from lab.comparison.verdict import MARKS, Judged
 from lab.metrics import histogram
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import bounds, ratio
@@ -61,7 +59,7 @@ def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
     return rows
 
 
-def _cell(arm: str, row: str, column: str, cell: Cell) -> dict[str, Any]:
+def _cell(arm: str, row: str, column: str, cell: Judged) -> dict[str, Any]:
     comparison = cell.comparison
     here = {"arm": arm, "row": row, "column": column, "is_mean": False, "verdict": cell.verdict.word}
     return here | _interval(cell.ratio) | {"basis": comparison.basis}

@@ -15,7 +15,7 @@ from interchange.files import ForeignFile
 from interchange.store import Import, import_read
 from jobs.presets import load_preset
 from lab.published import book
-from lab.published.replication import Beside
+from lab.published.replication import PairedFigure
 from warehouse.queries import published as queries
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
@@ -82,19 +82,19 @@ def replications(connection: duckdb.DuckDBPyConnection, source: str, preset: str
     names = [load_preset(preset, reference=reference).name for reference in (False, True)]
     jobs = [(name, queries.repeating_job(connection, name)) for name in names]
     return [
-        _replication(name, job_id, queries.beside(connection, source, preset, job_id))
+        _replication(name, job_id, queries.paired_figures(connection, source, preset, job_id))
         for name, job_id in jobs
         if job_id is not None
     ]
 
 
-def _replication(study_name: str, job_id: str, figures: Sequence[Beside]) -> Replication:
+def _replication(study_name: str, job_id: str, figures: Sequence[PairedFigure]) -> Replication:
     rows = pd.DataFrame([_row(figure) for figure in figures if figure.ours is not None])
     differences = dict.fromkeys(difference for figure in figures for difference in figure.differences)
     return Replication(study_name, job_id, rows, tuple(differences))
 
 
-def _row(beside: Beside) -> dict[str, Any]:
+def _row(beside: PairedFigure) -> dict[str, Any]:
     figure = beside.figure
     return {
         "method": figure.method,

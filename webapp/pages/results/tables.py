@@ -11,7 +11,6 @@ import pandas as pd
 from lab.advice import claim
 from lab.advice.answer_text import interval
 from lab.comparison import breakeven
-from lab.comparison.verdict import alone_sentence
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
 from lab.metrics.number_format import bounds, times
@@ -100,7 +99,7 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
     within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
     where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
     luck = "; the best of many is also the luckiest" if cells > 1 else ""
-    alone = alone_sentence(best.comparison, best.verdict)
+    alone = best.alone_sentence
     luck += f"; {alone}" if alone else ""
     return Card(label, times(ratio.value, ratio.low, ratio.high), f"{SIGNS[best.verdict.word]}{within}: {where}{luck}")
 
@@ -111,7 +110,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     Of several cells it is the one that is kindest to the claim, and the others are counted.
     """
     pairs = [pair for pair in comparison.pairs if not pair.comparison.control]
-    found = [claim.judge(claimed, pair.comparison, pair.verdict) for pair in pairs]
+    found = [claim.judge(claimed, pair) for pair in pairs]
     if not pairs:
         return f"{claimed:g}× was claimed; nothing is measured to set it against."
     kindest = max(found, key=claim.ORDER.index)
@@ -140,8 +139,8 @@ def break_even_card(comparison: StudyComparison) -> Card:
     if even is None:
         return Card(label, "–", f"{where}: several loads have the same concurrency")
     words = breakeven.sentence(even)
-    if words.startswith("open"):
-        return Card(label, "open", f"{where}: {words.removeprefix('open: ')}")
+    if words.startswith("inconclusive"):
+        return Card(label, "inconclusive", f"{where}: {words.removeprefix('inconclusive: ')}")
     return Card(label, words.partition(" (")[0], where)
 
 

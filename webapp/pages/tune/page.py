@@ -94,7 +94,7 @@ def link_tunings(job: Job) -> None:
 
 
 def show_summary(report: Report) -> None:
-    open_loads = {setting.load for setting in report.tried if setting.fate.startswith("still open")}
+    open_loads = {setting.load for setting in report.tried if setting.fate.startswith("inconclusive")}
     decided = len(report.best) - len(open_loads)
     show_cards(
         [

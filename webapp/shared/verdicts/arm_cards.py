@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lab.comparison.tables import Cell
-from lab.comparison.verdict import MARKS
+from lab.comparison.verdict import MARKS, Judged
 from lab.metrics.number_format import bounds, times
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, controls
 from warehouse.queries.comparing.ratio_tables import arm_means
@@ -28,13 +27,13 @@ def controls_last(comparison: StudyComparison, arms: Sequence[str]) -> list[str]
     return sorted(arms, key=controls(comparison).__contains__)
 
 
-def means(comparison: StudyComparison) -> dict[str, Cell]:
+def means(comparison: StudyComparison) -> dict[str, Judged]:
     """The geometric mean of each arm's cells."""
     key = (comparison.jobs, comparison.metric, comparison.baseline, comparison.strict, _cells(comparison))
     return _means(key, comparison)
 
 
-def card(comparison: StudyComparison, arm: str, mean: Cell) -> Card:
+def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
     """`1.42×`, and below it `▲ faster over all cells [1.31, 1.54]. 3 cells: ▲ 2, ? 1`."""
     ratio = mean.ratio
     value = "–" if ratio is None else times(ratio.value, ratio.low, ratio.high)
@@ -64,6 +63,6 @@ def _cells(comparison: StudyComparison) -> tuple[tuple[str, str], ...]:
 
 
 @cached_by_publication()
-def _means(key: object, _compared: StudyComparison) -> dict[str, Cell]:
+def _means(key: object, _compared: StudyComparison) -> dict[str, Judged]:
     del key  # by which the answer is cached
     return arm_means(_compared)

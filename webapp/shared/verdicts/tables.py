@@ -9,7 +9,6 @@ import pandas as pd
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import alone_sentence
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.shared.columns import Column, columns
 from webapp.shared.text import count
@@ -71,7 +70,7 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
         "concurrency": pair.cell.concurrency,
         "decides": f"about {count(more, 'more repeat')}" if more else "",
         **wrote,
-        "alone": alone_sentence(pair.comparison, pair.verdict),
+        "alone": pair.alone_sentence,
         "basis": pair.comparison.basis,
     }
 

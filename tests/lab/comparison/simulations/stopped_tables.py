@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lab.comparison.compare import Comparison
 from lab.comparison.samples import Array
 from lab.schedule import Outcome
-from lab.schedule.look import Cell, compared
+from lab.schedule.interim import Cell, compared
 from lab.schedule.until_decided import UntilDecided
 from lab.study import Study
 from lab.study.parsing import study_from_dict

@@ -11,7 +11,7 @@ import pytest
 
 from lab.comparison.compare import Comparison, compare_cells
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import MARGIN, shown_ratio, verdicts
+from lab.comparison.verdict import MARGIN, Judged, verdicts
 from tests.lab.comparison.simulations.tables_of_cells import cells_of, simulated
 
 _TABLES = 80
@@ -55,7 +55,7 @@ def test_an_interval_excludes_1_exactly_where_the_word_does(*, strict: bool, loo
     assert {"faster", "not enough data"} <= words
 
 
-def test_the_called_ones_hold_the_truth_as_often_as_the_calls_are_true() -> None:
+def test_intervals_of_called_cells_hold_the_truth_as_often_as_calls_do() -> None:
     missed: list[float] = []
     for cells, truth in tables(1.1, 0.03):
         called = [
@@ -67,7 +67,7 @@ def test_the_called_ones_hold_the_truth_as_often_as_the_calls_are_true() -> None
     assert np.mean(missed) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / _TABLES)
 
 
-def test_in_the_strict_reading_all_intervals_of_a_table_hold_their_truth_together() -> None:
+def test_in_the_strict_reading_all_intervals_hold_their_truth_together() -> None:
     missed = []
     for cells, truth in tables(1.1, 0.03):
         judged = zip(verdicts(cells, strict=True), truth, strict=True)
@@ -107,4 +107,4 @@ def test_controls_are_not_corrected() -> None:
     (compared, _) = next(tables(1.1, 0.02))
     control = replace(compared[0], control=True)
     judged = verdicts([control, *compared[1:]])[0]
-    assert shown_ratio(control, judged) == control.ratio
+    assert Judged(control, judged).ratio == control.ratio

@@ -39,7 +39,7 @@ def held(effects: Array, around: Spread, truth: float) -> float:
 
 @pytest.mark.parametrize("blocks", [2, 3, 5])
 @pytest.mark.parametrize("name", _WORLDS)
-def test_the_interval_of_a_mean_holds_the_truth_as_often_as_it_says(name: str, blocks: int) -> None:
+def test_the_interval_of_a_mean_covers_as_often_as_it_says(name: str, blocks: int) -> None:
     world = _WORLDS[name]
     base, tried = requests(np.random.default_rng(blocks), world, (_EXPERIMENTS, 48, blocks), log_ratio=0.3)
     effects, moved = measured(base, tried, influence.mean)
@@ -59,7 +59,7 @@ def test_identical_arms_differ_falsely_at_most_five_times_in_a_hundred(name: str
 
 @pytest.mark.parametrize("blocks", [2, 3, 5])
 @pytest.mark.parametrize("name", _WORLDS)
-def test_the_interval_of_a_median_holds_the_truth_as_often_as_it_says(name: str, blocks: int) -> None:
+def test_the_interval_of_a_median_covers_as_often_as_it_says(name: str, blocks: int) -> None:
     base, tried = requests(np.random.default_rng(blocks), _WORLDS[name], (_EXPERIMENTS, 48, blocks), log_ratio=0.3)
     effects, moved = measured(base, tried, influence.percentile(0.5))
     assert 0.95 - _LUCK <= held(effects, spread.over_blocks_and_prompts(effects, moved), 0.3) <= 0.97
@@ -72,7 +72,7 @@ def test_the_interval_of_a_tail_is_wide_rather_than_narrow(q: float) -> None:
     assert held(effects, spread.over_blocks_and_prompts(effects, moved), 0.0) >= 0.95
 
 
-def test_one_repeat_with_the_noise_of_earlier_cells_holds_the_truth_as_often_as_it_says() -> None:
+def test_one_repeat_with_earlier_noise_covers_as_often_as_it_says() -> None:
     """The truth is that both arms are the same, so what it does not hold is called faster or slower falsely.
 
     Cells differ in how noisy they are, by a factor of about 1.35; the history does not have the one compared.
@@ -89,7 +89,7 @@ def test_one_repeat_with_the_noise_of_earlier_cells_holds_the_truth_as_often_as_
 
 
 @pytest.mark.parametrize("neighbours", [0.0, 0.5])
-def test_one_repeat_of_correlated_requests_holds_the_truth_as_often_as_it_says(neighbours: float) -> None:
+def test_one_repeat_of_correlated_requests_covers_as_often_as_it_says(neighbours: float) -> None:
     world = World(neighbours=neighbours, prompt_by_arm=0.1)
     base, tried = requests(np.random.default_rng(2), world, (_EXPERIMENTS, 100, 1), log_ratio=0.3)
     effects, moved = measured(base, tried, influence.mean)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from lab.comparison.compare import compare
 from lab.comparison.looks import FIRST_LOOK, LAST_LOOK, paid, unpaid
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import verdicts
+from tests.lab.comparison.one_cell import compare
 
 LOOKS = np.arange(FIRST_LOOK, LAST_LOOK + 1, dtype=np.float64)
 
@@ -28,7 +28,7 @@ def test_of_walks_without_a_drift_that_many_ever_reach_the_level(level: float) -
 
 
 @given(st.floats(1e-12, 0.9), st.integers(FIRST_LOOK, LAST_LOOK), st.integers(1, 9))
-def test_a_p_value_is_never_made_smaller_and_the_inverse_gives_it_back(p: float, blocks: int, like: int) -> None:
+def test_no_p_value_is_made_smaller_and_the_inverse_gives_it_back(p: float, blocks: int, like: int) -> None:
     (paid_p,) = paid(np.array([p]), np.array([blocks]), [like])
     assert paid_p >= p * (1 - 1e-9)
     if 1e-11 < paid_p < 0.9:
@@ -42,7 +42,7 @@ def test_the_order_of_p_values_stays(p_values: list[float], blocks: int, like: i
     assert ((paid_p >= 0) & (paid_p <= 1)).all()
 
 
-def test_a_p_value_of_0_stays_0_and_no_p_values_are_none() -> None:
+def test_a_p_value_of_0_stays_0_and_none_gives_none() -> None:
     assert paid(np.array([0.0]), np.array([3]), [1]).tolist() == [0.0]
     assert paid(np.array([]), np.array([]), []).size == 0
 
@@ -52,7 +52,7 @@ def samples(values: list[float], arm: str, *, until_decided: bool) -> list[RunSa
 
 
 @pytest.mark.parametrize("until_decided", [False, True])
-def test_a_comparison_that_was_looked_at_pays_in_its_verdict_and_not_in_its_interval(*, until_decided: bool) -> None:
+def test_looks_are_paid_for_in_the_verdict_and_not_in_the_interval(*, until_decided: bool) -> None:
     base, tried = [100.0, 101.0, 99.0, 100.5], [102.2, 102.4, 102.2, 102.0]
     comparison = compare(
         samples(base, "plain", until_decided=until_decided),

@@ -17,10 +17,9 @@ from scipy import stats
 
 from lab.comparison import spread
 from lab.comparison.compare import CellRuns, compare_cells
-from lab.comparison.moderation import LEAST_CELLS, Scatter, moderated
+from lab.comparison.moderation import LEAST_CELLS, Scatter, moderated, repetitions
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.spread import Spread
-from lab.comparison.starts import repetitions
 from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
 from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, cells_of, simulated
 
@@ -122,7 +121,7 @@ def _faster(called: Sequence[Verdict]) -> set[int]:
     return {place for place, verdict in enumerate(called) if verdict.word == "faster"}
 
 
-def test_a_single_repeat_stands_on_the_scatter_of_its_like_and_on_history() -> None:
+def test_a_single_repeat_uses_the_scatter_of_like_cells_and_history() -> None:
     alone = CellRuns([RunSample("b", "plain", 0, 100.0)], [RunSample("c", "draft", 0, 150.0)])
     rng = np.random.default_rng(1)
     history = np.exp(0.02 * rng.standard_normal((12, 3))).tolist()
@@ -154,7 +153,7 @@ def test_repeats_that_are_all_the_same_keep_their_certainty() -> None:
     assert all(scatters[1:])
 
 
-def test_like_cells_pull_a_variance_towards_theirs_and_a_wild_one_keeps_its_own() -> None:
+def test_like_cells_pull_a_variance_and_a_wild_one_keeps_its_own() -> None:
     usual = [4e-4, 5e-4, 3e-4, 4.5e-4, 3.5e-4, 4e-4, 5e-4, 4e-4]
     scatters = moderated([*usual, 4e-5, 0.5], [2.0] * 10, [1] * 10)
     assert all(scatters)

@@ -60,7 +60,7 @@ def test_effects_are_called_early_and_what_has_none_is_not_called() -> None:
     assert effects.mean() <= 3
 
 
-def test_effects_that_eight_repeats_show_are_called_in_six_tenths_of_their_time() -> None:
+def test_effects_of_eight_repeats_are_called_in_six_tenths_of_the_time() -> None:
     rng = np.random.default_rng(4)
     tables = [simulated(rng, "a third", (12, 12), ratio=1.1, noise=0.02) for _ in range(20)]
     seconds = fixed_seconds(tables[0], 8)

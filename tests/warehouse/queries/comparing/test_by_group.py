@@ -9,7 +9,7 @@ import pytest
 
 from host.settings import Settings
 from lab.comparison.effect import Interval
-from lab.comparison.surface import foretold_sentences, sentence
+from lab.comparison.surface import prediction_sentences, sentence
 from lab.errors import QueryError
 from lab.published.golden import GoldenLength
 from tests.warehouse.queries.comparing.session_study import ingest_sessions
@@ -44,7 +44,7 @@ def test_each_turn_has_its_acceptance_and_its_ratio_to_the_baseline(studied: Set
     assert [g.ratio for g in groups if g.is_baseline] == [None] * 4
 
 
-def test_the_surface_has_a_break_even_for_each_context_and_the_price_of_a_round(studied: Settings) -> None:
+def test_the_surface_has_a_break_even_and_price_for_each_context(studied: Settings) -> None:
     with open_warehouse(studied.warehouse_file) as con:
         found = surfaces(con, "job-1")
     (surface,) = found.values()
@@ -67,7 +67,7 @@ def test_a_draft_is_held_against_what_another_ones_rounds_cost(settings: Setting
         found = surfaces(con, "job-1")
     assert {arm: of_arm.num_speculative_tokens for arm, of_arm in found.items()} == {"draft": 3, "other": 3}
     certain = "in 4 of 4 cells, and in 4 of the 4 whose side is certain"
-    assert foretold_sentences(found) == [
+    assert prediction_sentences(found) == [
         f"By what a round of {known} costs, {other} is on the expected side of 1× {certain}."
         for known, other in (("draft", "other"), ("other", "draft"))
     ]

@@ -48,7 +48,7 @@ def test_the_ratio_of_capacities_has_an_interval_and_a_verdict(searched: Setting
     assert draft.sentence("no draft").startswith(f"{draft.arm.arm} carries {ratio.value:.2f}× [{ratio.low:.2f}, ")
 
 
-def test_the_cost_at_the_capacity_is_that_of_the_tokens_within_the_slo(searched: Settings) -> None:
+def test_the_cost_at_capacity_counts_tokens_within_the_slo(searched: Settings) -> None:
     with open_warehouse(searched.warehouse_file) as con:
         plain, draft = study_capacities(con, "job-search", price_usd_per_hour=3.6)
         ((metric_pair),) = compare_study(
@@ -71,7 +71,7 @@ def test_trials_are_in_no_ordinary_figure(searched: Settings) -> None:
             compare_study(con, "job-search", "throughput")
 
 
-def test_a_study_that_searched_for_a_concurrency_has_no_capacity_in_requests_a_second(searched: Settings) -> None:
+def test_a_search_for_a_concurrency_gives_no_request_rate(searched: Settings) -> None:
     none = pytest.raises(QueryError, match="no search has found capacity_request_per_s")
     with open_warehouse(searched.warehouse_file) as con, none:
         compare_study(con, "job-search", "capacity_request_per_s")

@@ -56,7 +56,7 @@ def test_of_two_attempts_at_a_cell_the_later_counts(settings: Settings) -> None:
     assert cells(settings)["value"].tolist() == [60.0]
 
 
-def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with_its_own(settings: Settings) -> None:
+def test_workloads_of_other_input_lengths_are_compared_apart(settings: Settings) -> None:
     for tokens, rates in ((64, (10, 30)), (1024, (10, 5))):
         workload = Workload(dataset="random", input_tokens=tokens, output_tokens=16)
         for arm, rate in zip(("base", "draft"), rates, strict=True):
@@ -69,7 +69,7 @@ def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with
     ]
 
 
-def test_every_number_of_a_run_has_values_and_nothing_else_is_asked_for(settings: Settings) -> None:
+def test_every_number_of_a_run_has_values_and_nothing_else(settings: Settings) -> None:
     write_at_rate(settings, "base", 0, 40)
     write_at_rate(settings, "draft", 0, 60)
     ingest_all(settings)

@@ -11,9 +11,9 @@ import pytest
 
 from cli.verbs.analyse.compare import _same, exit_status
 from host.settings import Settings
-from lab.advice import advise
+from lab.advice.advise import advise
 from lab.comparison.agreement import Agreement
-from lab.comparison.controls import Control
+from lab.comparison.verdict import Control
 from lab.errors import QueryError
 from lab.metrics.records import Identity
 from lab.study import Sampling
@@ -46,7 +46,7 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def test_an_arm_twice_as_fast_is_faster_and_one_that_is_the_same_is_not(con: duckdb.DuckDBPyConnection) -> None:
+def test_an_arm_twice_as_fast_is_faster_and_an_equal_one_not(con: duckdb.DuckDBPyConnection) -> None:
     comparison = compare_study(con, "job-1")
     verdicts = {pair.candidate.arm: pair for pair in comparison.pairs}
     assert (comparison.baseline, set(verdicts)) == ("plain", {"drafted", "same"})
@@ -85,7 +85,7 @@ def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
     assert exit_status(comparison, 0.05) == 3
 
 
-def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_measured_before(settings: Settings) -> None:
+def test_one_engine_start_decides_only_with_earlier_scatter_of_starts(settings: Settings) -> None:
     for repeat in range(3):
         for arm, place in (("plain", 0), ("drafted", 1)):
             write_arm(settings, arm, repeat, SLOWER[arm][repeat], launch_index=place)
@@ -111,7 +111,7 @@ def identity(arm: str) -> Identity:
     return Identity(cell_id=f"cell of {arm}", arm_id=f"arm {arm}", workload_id="w", load_id="l")
 
 
-def test_an_arm_that_is_the_baseline_again_is_a_control_whatever_its_name(settings: Settings) -> None:
+def test_an_arm_equal_to_the_baseline_is_a_control(settings: Settings) -> None:
     for arm, factors in SLOWER.items():
         for repeat, factor in enumerate(factors):
             write_arm(settings, arm, repeat, factor, identity=identity("plain" if arm == "same" else arm))
@@ -186,7 +186,7 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
     assert "ran draft_model with k = 3" in text
 
 
-def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(settings: Settings) -> None:
+def test_a_failed_arm_is_advised_against_in_the_engines_words(settings: Settings) -> None:
     write_arm(settings, "plain", 0, 1.0)
     for attempt, error in enumerate(("out of memory", "ValueError: no kernel for this GPU")):
         about = {"run_id": f"drafted-0-{attempt}", "attempt": attempt, "status": "failed", "error": error}
@@ -206,7 +206,7 @@ def test_where_an_arm_pays_everywhere_there_is_no_break_even(con: duckdb.DuckDBP
     assert {line[0]: even.answer for line, even in evens.items()}["drafted"] == "pays everywhere measured"
 
 
-def test_what_only_the_runs_together_show_is_found_and_judged_anew_when_there_are_more(settings: Settings) -> None:
+def test_findings_of_the_study_are_judged_anew_with_more_runs(settings: Settings) -> None:
     write_arm(settings, "plain", 0, 1.0)
     write_arm(settings, "drafted", 0, 0.5)
     ingest_all(settings)
@@ -227,7 +227,7 @@ def sentences(settings: Settings) -> str:
     return "\n".join(findings[findings["run_id"].isna()]["sentence"])
 
 
-def test_requests_are_paired_by_prompt_in_the_order_of_sending_with_the_mean_of_one_sent_twice(
+def test_requests_are_paired_by_prompt_in_the_order_of_sending(
     settings: Settings,
 ) -> None:
     base = healthy()
@@ -286,7 +286,7 @@ def test_the_tokens_of_one_arm_alone_are_held_against_nothing(settings: Settings
     assert _same(agreement) == f"75%, else from about token {TOKENS - 2}"
 
 
-def test_an_arm_that_goes_round_in_a_loop_is_told_from_its_baseline(settings: Settings) -> None:
+def test_an_arm_that_loops_is_told_from_its_baseline(settings: Settings) -> None:
     agreement = agreed(settings, "and so on " * 20, every=24)  # more of them would make the run invalid
     assert (agreement.baseline_degenerate_share, agreement.candidate_degenerate_share) == (0.0, 2 / REQUESTS)
     assert agreement.same == REQUESTS - 2

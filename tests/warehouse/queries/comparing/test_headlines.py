@@ -39,7 +39,7 @@ def test_what_others_published_is_no_headline_of_ours(settings: Settings) -> Non
     assert published
 
 
-def test_the_headline_is_the_mean_over_all_cells_with_its_verdict_and_the_best_cell_comes_second(
+def test_the_headline_is_the_mean_over_all_cells(
     settings: Settings,
 ) -> None:
     for repeat in range(3):  # three cells: enough for their variances to moderate each other
@@ -89,7 +89,7 @@ def test_an_arm_that_is_the_baseline_again_is_no_headline(settings: Settings) ->
     assert (headline.arm.arm, headline.arms) == ("drafted", 1)
 
 
-def test_the_newest_study_of_a_target_speaks_whatever_an_older_one_had_found(settings: Settings) -> None:
+def test_the_newest_study_of_a_target_gives_the_headline(settings: Settings) -> None:
     for repeat in range(2):
         pair_of_runs(settings, repeat, pace=0.5)
         newer = {"job_id": "20261122-000000-0000", "started_at": f"2026-11-22T04:0{repeat}:00+00:00"}
@@ -108,7 +108,7 @@ def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: 
     assert ask(settings, "select count(*) from results where target = 'another'") == [(2,)]
 
 
-def test_the_cost_is_that_of_the_cost_page_where_the_price_is_known(settings: Settings) -> None:
+def test_the_cost_is_that_of_the_cost_page(settings: Settings) -> None:
     for repeat in range(2):
         pair_of_runs(settings, repeat)
     (unpriced,) = headlines_of(settings)

@@ -1,4 +1,4 @@
-"""What a study until decided knows so far: the verdicts of the pages, what is open, and what would decide it."""
+"""The interim result of a study until decided: its verdicts, what is inconclusive, and what would decide it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lab.comparison.chances import chances, likely
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.influence import follows, mean
-from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
+from lab.comparison.looks import FIRST_LOOK, LAST_LOOK, chances, likely
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.verdict import Verdict, like_claims, next_level, verdicts
 from lab.schedule.schedule import Outcome
@@ -21,7 +20,7 @@ from lab.study import Load, Study
 
 #: The metric whose verdicts are waited for, and its direction.
 METRIC = "output_tok_per_s"
-#: Engine starts after which a cell without a pair of valid runs is given up.
+#: Engine starts after which a cell without a pair of valid runs is given up: its next runs will not be valid either.
 _TRIES = 3
 
 
@@ -34,8 +33,8 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
-    """What is known so far. `needs`: about how many more blocks would decide an open cell; None: it takes more prompts.
+class Interim:
+    """The result so far. `needs`: about how many more blocks would decide an inconclusive cell; None: more prompts.
 
     `failing` cells have no pair of valid runs; `dominated` arms are slower everywhere than the arm they are named with.
     `noise` is the standard deviation of a run's logarithm in the median cell; 0 if no cell has one.
@@ -43,11 +42,11 @@ class Look:
 
     words: Mapping[Cell, str]
     needs: Mapping[Cell, int | None]
-    likely: Mapping[Cell, float]  # that there is an effect, of each open cell
+    likely: Mapping[Cell, float]  # that there is an effect, of each inconclusive cell
     chances: Mapping[Cell, Array]  # that 1, 2 ... more blocks would show it then
     noise: float
-    failing: frozenset[Cell] = frozenset()
-    dominated: Mapping[str, str] | None = None
+    failing: frozenset[Cell]
+    dominated: Mapping[str, str]
 
     @property
     def decided(self) -> int:
@@ -55,9 +54,8 @@ class Look:
 
     @property
     def waiting(self) -> list[Cell]:
-        """The open cells that are still of interest, the nearest to a verdict first."""
-        aside = self.dominated or {}
-        waiting = [cell for cell in self.needs if cell not in self.failing and cell.arm not in aside]
+        """The inconclusive cells of interest, the nearest to a verdict first."""
+        waiting = [cell for cell in self.needs if cell not in self.failing and cell.arm not in self.dominated]
         return sorted(waiting, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
 
 
@@ -67,52 +65,41 @@ def compared(study: Study, outcomes: Iterable[Outcome]) -> dict[Cell, tuple[Comp
     return _Runs.of(study, outcomes).judged(study.baseline.name, arms)
 
 
-def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
+def interim(study: Study, outcomes: Sequence[Outcome]) -> Interim:
     """Judge what was measured so far."""
     runs, arms = _Runs.of(study, outcomes), [arm.name for arm in study.arms if arm != study.baseline]
     judged = runs.judged(study.baseline.name, arms)
     candidates = {cell: judgement for cell, judgement in judged.items() if cell.arm not in runs.controls}
-    undecided = {cell: pair for cell, pair in candidates.items() if pair[1].word == "not enough data"}
-    needs = {
-        cell: 1 if comparison.blocks < FIRST_LOOK else _more_blocks(comparison, verdict)
-        for cell, (comparison, verdict) in undecided.items()
-    }
     alpha = next_level([verdict for _, verdict in judged.values()])
     like = dict(zip(judged, like_claims([comparison for comparison, _ in judged.values()]), strict=True))
-    return Look(
+    needs: dict[Cell, int | None] = {}
+    likely_effect: dict[Cell, float] = {}
+    chances_of: dict[Cell, Array] = {}
+    for cell, (comparison, verdict) in candidates.items():
+        if verdict.word != "not enough data":
+            continue
+        more, effect = verdict.more_repeats, comparison.effect
+        if comparison.blocks < FIRST_LOOK:  # too young to be judged, so its next block is always worth its time
+            needs[cell], likely_effect[cell], chances_of[cell] = 1, 1.0, np.ones(LAST_LOOK)
+            continue
+        needs[cell] = None if more is None else more // comparison.repeats_a_block
+        likely_effect[cell] = 1.0 if effect is None else likely(effect)
+        chances_of[cell] = (
+            np.zeros(LAST_LOOK) if effect is None else chances(effect, comparison.blocks, alpha, like[cell])
+        )
+    # a block's ratio is of two runs, so it has twice the variance of one
+    scattered = [(c.effect.spread, c.blocks) for c, _ in judged.values() if c.effect and c.effect.spread]
+    noises = [math.sqrt(float(around.blocks) * blocks / 2) for around, blocks in scattered]
+    unpaired = [cell for cell, (comparison, _) in candidates.items() if not comparison.blocks]
+    return Interim(
         words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
         needs=needs,
-        likely={cell: _likely(comparison) for cell, (comparison, _) in undecided.items()},
-        chances={cell: _chances(comparison, alpha, like[cell]) for cell, (comparison, _) in undecided.items()},
-        noise=_noise(comparison for comparison, _ in judged.values()),
-        failing=frozenset(
-            cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
-        ),
+        likely=likely_effect,
+        chances=chances_of,
+        noise=statistics.median(noises) if noises else 0.0,
+        failing=frozenset(cell for cell in unpaired if len({run.launch for run in runs.by_cell[cell]}) >= _TRIES),
         dominated=_dominated(runs, [arm for arm in arms if arm not in runs.controls], {cell.arm for cell in needs}),
     )
-
-
-def _more_blocks(comparison: Comparison, verdict: Verdict) -> int | None:
-    return None if verdict.more_repeats is None else verdict.more_repeats // comparison.repeats_a_block
-
-
-def _likely(comparison: Comparison) -> float:
-    """Of a cell that is too young to be judged nothing is known, so its next block is always worth its time."""
-    return 1.0 if comparison.blocks < FIRST_LOOK or comparison.effect is None else likely(comparison.effect)
-
-
-def _chances(comparison: Comparison, alpha: float, like: int) -> Array:
-    if comparison.blocks < FIRST_LOOK:
-        return np.ones(LAST_LOOK)
-    if comparison.effect is None:
-        return np.zeros(LAST_LOOK)
-    return chances(comparison.effect, comparison.blocks, alpha, like)
-
-
-def _noise(comparisons: Iterable[Comparison]) -> float:
-    """A block's ratio is of two runs, so it has twice the variance of one."""
-    scattered = [(each.effect.spread, each.blocks) for each in comparisons if each.effect and each.effect.spread]
-    return statistics.median(math.sqrt(float(around.blocks) * n / 2) for around, n in scattered) if scattered else 0.0
 
 
 @dataclass(frozen=True)
@@ -136,10 +123,6 @@ class _Runs:
         same = [arm.name for arm in study.arms if arm.model_copy(update=named) == base.model_copy(update=named)]
         return cls(samples, loads, frozenset(same) - {base.name})
 
-    def tried_enough(self, cell: Cell) -> bool:
-        """Whether the cell was measured on so many engine starts that its next runs will not be valid either."""
-        return len({run.launch for run in self.by_cell[cell]}) >= _TRIES
-
     def judged(self, baseline: str, arms: Iterable[str]) -> dict[Cell, tuple[Comparison, Verdict]]:
         """Compare these arms with another one, wherever both were measured."""
         wanted = set(arms)
@@ -149,14 +132,13 @@ class _Runs:
 
     def is_behind(self, arm: str, other: str) -> bool:
         """Whether the arm measured less than the other one in each of its cells: else no verdict will say so of all."""
-        return all(0 < self._mean_ratio(cell, other) < 1 for cell in self.by_cell if cell.arm == arm)
-
-    def _mean_ratio(self, cell: Cell, other: str) -> float:
-        """The mean over the repeats that both have; 0 without any."""
-        theirs = {run.block: run.value for run in self.by_cell.get(cell._replace(arm=other), ())}
-        pairs = [(run.value, theirs.get(run.block)) for run in self.by_cell[cell]]
-        logs = [math.log(mine / yours) for mine, yours in pairs if mine and yours]
-        return math.exp(statistics.fmean(logs)) if logs else 0.0
+        for cell in (cell for cell in self.by_cell if cell.arm == arm):
+            theirs = {run.block: run.value for run in self.by_cell.get(cell._replace(arm=other), ())}
+            pairs = [(run.value, theirs.get(run.block)) for run in self.by_cell[cell]]
+            logs = [math.log(mine / yours) for mine, yours in pairs if mine and yours]
+            if not logs or math.exp(statistics.fmean(logs)) >= 1:
+                return False
+        return True
 
     def _pair(self, cell: Cell, baseline: str) -> CellRuns:
         load = self.loads[cell.load]
@@ -184,7 +166,7 @@ def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
 
 
 def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[str, str]:
-    """The arms with open cells that another candidate certainly beats in each of its cells, and by which one."""
+    """Return the inconclusive arms that another candidate certainly beats in each of their cells, and by which one."""
     beaten_by: dict[str, str] = {}
     everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
     for other in arms:
