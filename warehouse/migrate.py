@@ -16,8 +16,6 @@ from host.private_files import protect_home
 from host.settings import Settings
 from lab.errors import UserError
 
-#: The exact command that errors about a missing or older database name.
-MIGRATE_COMMAND = "drafthouse migrate"
 _LOCK_FILE = "migrate.lock"
 
 

@@ -22,8 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from host.quiet import ask_politely
-from lab.errors import UnknownNameError, UserError
-from warehouse.migrate import MIGRATE_COMMAND
+from lab.errors import MIGRATE_COMMAND, UnknownNameError, UserError
 
 FOLDER, SUFFIX = "snapshots", ".duckdb"
 #: A snapshot that was asked for so recently is in use: a reader asks for its ranges as its queries need them.
