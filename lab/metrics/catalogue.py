@@ -7,10 +7,12 @@ Pages, charts, the command, exports, tables and the data dictionary read labels,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from lab.metrics import latency
 from lab.metrics.definition import Better, Metric
 from lab.metrics.latency import Latency
+from lab.metrics.records import TelemetrySample, record_fields
 
 _END, _PROMPTS, _TOKENS = ("end_s", "error"), ("prompt_tokens",), ("completion_tokens",)
 _COUNTERS = ("counters_before", "counters_after")
@@ -643,26 +645,26 @@ CAPACITIES: tuple[Metric, ...] = (CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACI
 #: The ratio of a candidate to the baseline, of any metric; `Metric.ratio_label` says what it is called.
 RATIO = Metric("ratio", "Speed-up", "×", "candidate / baseline, geometric mean over the repeats")
 
-#: What each second of telemetry shows: fields of TelemetrySample.
+
+def _sampled(name: str, label: str, better: Better | Literal["neither"] = "neither") -> Metric:
+    declared = record_fields(TelemetrySample)[name]
+    return Metric(name, label, declared.unit or "", declared.comment, better=better)
+
+
+#: What each second of telemetry shows: fields of TelemetrySample, which declares their units and meanings.
 SAMPLED: tuple[Metric, ...] = (
-    Metric("requests_in_flight", "Requests in flight", "requests", "requests sent and not answered"),
-    Metric("engine_running", "Running in the engine", "requests", "requests the engine works on"),
-    Metric("engine_waiting", "Waiting in the engine", "requests", "requests in the engine's queue", better="lower"),
-    Metric("kv_cache_usage", "KV cache in use", "fraction", "share of the engine's KV cache in use"),
-    Metric("host_cpu_percent", "Host CPU", "percent", "use of all processors of the client's host"),
-    Metric("loop_lag_ms", "Client loop lag", "ms", "longest lag of the client's event loop", better="lower"),
-    Metric("gpu_utilisation_percent", "GPU utilisation", "percent", "mean over the engine's GPUs"),
-    Metric("gpu_power_w", "GPU power", "W", "sum over the engine's GPUs", better="lower"),
-    Metric("gpu_sm_clock_mhz", "GPU clock", "MHz", "of the slowest of the engine's GPUs"),
-    Metric("gpu_temperature_c", "GPU temperature", "°C", "of the hottest of the engine's GPUs"),
-    Metric("gpu_memory_used_bytes", "GPU memory", "bytes", "sum over the engine's GPUs", better="lower"),
-    Metric(
-        "gpu_other_processes",
-        "Other processes on the GPUs",
-        "processes",
-        "processes that compute on the engine's GPUs and are not the engine's",
-        better="lower",
-    ),
+    _sampled("requests_in_flight", "Requests in flight"),
+    _sampled("engine_running", "Running in the engine"),
+    _sampled("engine_waiting", "Waiting in the engine", "lower"),
+    _sampled("kv_cache_usage", "KV cache in use"),
+    _sampled("host_cpu_percent", "Host CPU"),
+    _sampled("loop_lag_ms", "Client loop lag", "lower"),
+    _sampled("gpu_utilisation_percent", "GPU utilisation"),
+    _sampled("gpu_power_w", "GPU power", "lower"),
+    _sampled("gpu_sm_clock_mhz", "GPU clock"),
+    _sampled("gpu_temperature_c", "GPU temperature"),
+    _sampled("gpu_memory_used_bytes", "GPU memory", "lower"),
+    _sampled("gpu_other_processes", "Other processes on the GPUs", "lower"),
 )
 
 #: Metrics of a run by name, whether stored or derived.

@@ -12,7 +12,6 @@ from lab.metrics import slo
 from lab.metrics.catalogue import LATENCIES, METRICS, STATISTICS
 from lab.metrics.histogram import histogram
 from lab.metrics.latency import Latencies, Samples, ttfa_ms
-from lab.metrics.percentiles import percentiles
 from lab.metrics.record_table import Floats, Mask, Ragged
 from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
 from lab.metrics.request_table import RequestTable
@@ -208,7 +207,7 @@ def _reasoning(completed: RequestTable, duration_s: Value) -> dict[str, Value]:
     answer = max(0, output - reasoning)
     waits_ms = ttfa_ms(completed)
     waits_ms = waits_ms[~np.isnan(waits_ms)]
-    quantiles = percentiles(waits_ms, (50, 95)) if waits_ms.size else (None, None)
+    quantiles = np.percentile(waits_ms, (50, 95)).tolist() if waits_ms.size else (None, None)
     return {
         "reasoning_tokens": reasoning,
         "answer_tokens": answer,
@@ -281,7 +280,7 @@ def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:
     """Return mean and percentiles of a latency; empty without values."""
     if samples is None or not samples.size:
         return {}
-    quantiles = dict(zip(("p50", "p90", "p95", "p99"), percentiles(samples, (50, 90, 95, 99)), strict=True))
+    quantiles = dict(zip(("p50", "p90", "p95", "p99"), np.percentile(samples, (50, 90, 95, 99)).tolist(), strict=True))
     statistics = quantiles | {"mean": float(samples.mean())}
     return {f"{name}_{statistic}_ms": statistics[statistic] for statistic in STATISTICS}
 

@@ -21,14 +21,14 @@ import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from lab.errors import BundleError
-from lab.metrics.record_schema import record_schema
+from lab.metrics.record_columns import record_schema
 from lab.metrics.records import (
     BUNDLE_FORMAT_VERSION,
     EngineLog,
     RequestRecord,
     RunRecord,
     TelemetrySample,
-    field_infos,
+    record_fields,
 )
 from lab.metrics.request_table import RequestTable
 from warehouse.bundles.engine_log import read_engine_log
@@ -44,8 +44,8 @@ _LEFT_BEHIND_S = 24 * 3600.0
 
 def _schema(record: type[RequestRecord | TelemetrySample], version: int) -> pa.Schema:
     """Return the Parquet schema of the records in this version of the format."""
-    infos = field_infos(record)
-    return pa.schema([field for field in record_schema(record) if infos[field.name].since_format <= version])
+    declared = record_fields(record)
+    return pa.schema([field for field in record_schema(record) if declared[field.name].since <= version])
 
 
 _REQUESTS_SCHEMAS = {version: _schema(RequestRecord, version) for version in READABLE_FORMAT_VERSIONS}

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import BundleError
-from lab.metrics.records import EngineLog, RequestRecord, TelemetrySample, field_infos
+from lab.metrics.records import EngineLog, RequestRecord, TelemetrySample, record_fields
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import failed_request, records, request, run_record, write_run
 from warehouse.bundles.run_bundle import (
@@ -153,7 +153,7 @@ def test_the_files_of_a_bundle_have_the_columns_of_its_format(tmp_path: Path) ->
 )
 def test_each_field_names_the_format_that_added_it(record: type[RequestRecord], added: dict[int, str]) -> None:
     since = {line.split(":")[0]: version for version, lines in added.items() for line in lines.split("\n")}
-    assert {name: info.since_format for name, info in field_infos(record).items()} == since
+    assert {name: declared.since for name, declared in record_fields(record).items()} == since
 
 
 def test_any_reader_of_parquet_reads_the_requests(tmp_path: Path) -> None:
