@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from interchange.fields import Taken, latency_columns
 from interchange.json_reader import Document
-from lab.metrics.measure import Value, statistics_ms
+from lab.metrics.measure import Value
+from lab.metrics.run_data import statistics_ms
 from warehouse.bundles.imported_run import (
     ImportedRequests,
     ImportedRun,

@@ -10,8 +10,7 @@ from typing import Literal
 from lab.metrics.number_format import number
 
 Better = Literal["higher", "lower"]
-#: Metrics of a run that are lists of numbers, which no axis and no comparison takes.
-SEVERAL_VALUES = frozenset(("acceptance_per_position", "acceptance_of_drafted_position", "rounds_by_draft_length"))
+Value = float | int | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
@@ -49,19 +48,18 @@ class Metric:
     """A number of a run, of a request, of a second of telemetry or of a comparison.
 
     Pages, charts, the command, exports and the data dictionary take everything they show of it from here. `formula`
-    says in words how to compute it. `needs` names fields of RequestRecord, RunRecord or TelemetrySample: where one of
-    them is unknown, the number is null. `short` is a label for narrow columns and cards, or empty; `spec` is a format
-    other than that of the unit, or empty.
+    says in words how to compute it. `short` is a label for narrow columns and cards, or empty; `spec` is a format
+    other than that of the unit, or empty. `has_several` numbers, which no axis and no comparison takes.
     """
 
     name: str
     label: str
     unit: str
     formula: str
-    needs: tuple[str, ...] = ()
     better: Literal["higher", "lower", "neither"] = "neither"
     short: str = ""
     spec: str = ""
+    has_several: bool = False
 
     @property
     def comment(self) -> str:

@@ -12,10 +12,11 @@ from typing import Literal
 import numpy as np
 
 from lab.metrics.catalogue import LATENCIES
-from lab.metrics.measure import Value, statistics_ms, whole_sum, without_unknown
+from lab.metrics.definition import Value
 from lab.metrics.record_table import Floats, Mask
 from lab.metrics.records import RunRecord
 from lab.metrics.request_table import RequestTable
+from lab.metrics.run_data import statistics_ms, whole_sum, without_unknown
 from lab.study.workload import NO_TEXT
 
 Grain = Literal["turn", "context", "turn and context"]

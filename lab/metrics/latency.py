@@ -16,6 +16,8 @@ from lab.metrics.request_table import RequestTable
 Samples = NDArray[np.float64]
 #: All values of each of LATENCIES; None for one that is unknown.
 Latencies = Mapping[str, Samples | None]
+#: The percentiles of each latency that a run has.
+PERCENTILES = (50, 90, 95, 99)
 Times = TypeVar("Times", float, Floats)
 
 
@@ -24,9 +26,11 @@ class Latency(Metric):
     """A metric of single requests, chunks or tokens: a run has its mean and percentiles.
 
     `each` says what has a value. `compute` returns the values, NaN where one is unknown; None if all are.
+    `counts_tokens` says that a value depends on the number of tokens of its request.
     """
 
     each: str
+    counts_tokens: bool = False
     compute: Callable[[RequestTable], Floats | None]
 
     @property

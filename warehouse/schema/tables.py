@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from lab.metrics import histogram
 from lab.metrics.catalogue import METRICS, STATISTICS
-from lab.metrics.definition import SEVERAL_VALUES, Metric
+from lab.metrics.definition import Metric
 from warehouse.app_db import schema as app_schema
 from warehouse.schema import request_columns
 from warehouse.schema.column import Column, column, from_dicts, table
@@ -42,7 +42,7 @@ def _metric_column(metric: Metric) -> Column:
     """Declare the column of a metric: counts are BIGINT unless they are means, other numbers DOUBLE."""
     counted = metric.unit in ("requests", "tokens", "rounds", "bytes") and "_mean" not in metric.name
     kind = "bigint?" if counted else "double?"
-    kind = "doubles?" if metric.name in SEVERAL_VALUES else kind
+    kind = "doubles?" if metric.has_several else kind
     return column(metric.name, kind, metric.comment, lambda values: values[metric.name])
 
 
