@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import DATABASE_ERRORS, reading, refuse_newer_database
 from warehouse.ingest.master import insert, transaction
-from warehouse.schema.column import Column, from_dicts, rows
+from warehouse.schema.column import Column, rows
 from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS
 
 #: Rows by table. A job's progress and lease are not among the columns, so the rows change rarely.
@@ -118,7 +118,7 @@ def _replicate(
     place = {key: number for number, key in enumerate(stored[names[0]].to_pylist())}
     ordered = sorted(source_rows, key=lambda row: place.get(row[0], len(place)))
     records = [dict(zip(names, row, strict=True)) for row in ordered]
-    wanted = rows(from_dicts(columns), records).select(stored.column_names).cast(stored.schema)
+    wanted = rows(columns, records).select(stored.column_names).cast(stored.schema)
     if wanted.equals(stored):
         return False
     if wanted.slice(0, stored.num_rows).equals(stored):

@@ -17,7 +17,7 @@ from warehouse.ingest.imported_evidence import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.queries.results import COMPARED
 from warehouse.queries.rows import Row, dicts, records_of
-from warehouse.schema.column import from_dicts, rows
+from warehouse.schema.column import rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
 _CHANGED = """
@@ -121,9 +121,9 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen:
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [job_id])
         for table in ("study_verdicts", "study_findings", "capacities"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
-        insert(connection, {"study_verdicts": rows(from_dicts(STUDY_VERDICT_COLUMNS), [judged])})
-        insert(connection, {"study_findings": rows(from_dicts(STUDY_FINDING_COLUMNS), fired)})
-        insert(connection, {"capacities": rows(from_dicts(CAPACITY_COLUMNS), capacities)})
+        insert(connection, {"study_verdicts": rows(STUDY_VERDICT_COLUMNS, [judged])})
+        insert(connection, {"study_findings": rows(STUDY_FINDING_COLUMNS, fired)})
+        insert(connection, {"capacities": rows(CAPACITY_COLUMNS, capacities)})
 
 
 def _capacities(

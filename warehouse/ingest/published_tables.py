@@ -11,15 +11,11 @@ import pyarrow as pa
 from lab.published import book
 from lab.published.figures import PublishedFigure
 from lab.study.cell_ids import digest
-from warehouse.schema.column import from_dicts, rows
+from warehouse.schema.column import rows
 from warehouse.schema.published_columns import DOUBT_COLUMNS, FIGURE_COLUMNS, SOURCE_COLUMNS, PublishedRun, runs
 from warehouse.schema.tables import PUBLISHED_COLUMNS
 
-_OF_FIGURE = (
-    *("source", "study", "hardware", "engine", "engine_version", "target", "method", "draft_model"),
-    *("num_speculative_tokens", "dataset", "access_pattern", "load", "metric", "printed", "value", "unit", "scale"),
-    *("ratio_to_baseline", "price_usd_per_hour", "note"),
-)
+_OF_FIGURE = [column.name for column in FIGURE_COLUMNS if column.name not in {"number", "run_id"}]
 
 
 @functools.cache
@@ -31,12 +27,12 @@ def published_tables() -> dict[str, pa.Table]:
     return {
         "published_sources": rows(SOURCE_COLUMNS, list(book.sources().values())),
         "published_results": rows(
-            from_dicts(FIGURE_COLUMNS),
+            FIGURE_COLUMNS,
             [_figure(figure, numbers[id(figure)], run_ids.get(id(figure))) for figure in figures],
         ),
-        "published_runs": rows(from_dicts(PUBLISHED_COLUMNS), list(map(_run, published_runs))),
+        "published_runs": rows(PUBLISHED_COLUMNS, list(map(_run, published_runs))),
         "published_doubts": rows(
-            from_dicts(DOUBT_COLUMNS),
+            DOUBT_COLUMNS,
             [
                 {
                     "check_name": doubt.check,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 import pyarrow as pa
@@ -103,20 +103,21 @@ def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Colu
 
 
 def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
-    """Return the records as rows for DuckDB. Raises ValueError if a column that is not nullable has a null."""
+    """Return the records as rows for DuckDB; of a dict, each column is the value of its name.
+
+    Raises ValueError if a column that is not nullable has a null.
+    """
     struct = pa.struct([(column.name, column.types[1]) for column in columns])
-    values = [tuple(column.value(record) for column in columns) for record in records]
+    values = [
+        tuple(record[column.name] if isinstance(record, Mapping) else column.value(record) for column in columns)
+        for record in records
+    ]
     structs: Any = pa.array(values, type=struct)
     batch = pa.RecordBatch.from_struct_array(structs)
     for column, array in zip(columns, batch.columns, strict=True):
         if array.null_count and not column.nullable:
             raise ValueError(f"column {column.name} is not nullable, but a record has no value for it")
     return pa.Table.from_batches([batch])
-
-
-def from_dicts(columns: Sequence[Column]) -> list[Column]:
-    """Return the same columns, read from dicts with their names as keys."""
-    return [Column(c.name, c.kind, c.comment, itemgetter(c.name)) for c in columns]
 
 
 def _path(path: str) -> Callable[[Any], Any]:
