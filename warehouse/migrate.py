@@ -1,4 +1,4 @@
-"""The home, the folder of all state: made, and both of its databases brought to the newest revision.
+"""Makes the home, the folder of all state, and brings both of its databases to the newest revision.
 
 Importing this module is cheap: DuckDB, SQLAlchemy, Arrow and Alembic are imported only to migrate, because every verb
 of the command line calls `ensure_migrated` first.

@@ -15,7 +15,7 @@ Value = float | int | tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Unit:
-    """How numbers in a unit are shown: in which unit, times which factor.
+    """Says how to show numbers of a unit: in which unit, and times which factor.
 
     `spec` is a format that Python, D3 and (after a `%`) Streamlit understand alike: of counts, and of what cannot be
     written with three significant digits.
@@ -63,7 +63,7 @@ class Metric:
 
     @property
     def comment(self) -> str:
-        """Formula, unit and direction, as the data dictionary prints them."""
+        """Return formula, unit and direction, as the data dictionary prints them."""
         direction = "" if self.better == "neither" else f"; {self.better} is better"
         return f"{self.formula} [{self.unit}{direction}]"
 
@@ -73,17 +73,17 @@ class Metric:
 
     @property
     def shown_unit(self) -> str:
-        """The unit that people read: per cent for fractions, GiB for bytes."""
+        """Return the unit that people read: per cent for fractions, GiB for bytes."""
         return self._unit.shown
 
     @property
     def factor(self) -> float:
-        """A stored number times this is the number in `shown_unit`."""
+        """Return the factor from the stored unit to `shown_unit`."""
         return self._unit.factor
 
     @property
     def number_format(self) -> str:
-        """The format of numbers in `shown_unit`, for Python and D3; Streamlit wants a `%` before it."""
+        """Return the format of numbers in `shown_unit`, for Python and D3; Streamlit needs a `%` before it."""
         return self.spec or self._unit.spec
 
     @property
@@ -92,18 +92,18 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """The label with its unit, for an axis."""
+        """Return the label with its unit, for an axis."""
         return f"{self.label} ({self.shown_unit})"
 
     @property
     def heading(self) -> str:
-        """The short label with its unit, for a table's column."""
+        """Return the short label with its unit, for a column of a table."""
         counts = self.unit in _COUNTS or self.unit == "tokens/round"
         return self.short_label if counts else f"{self.short_label} ({self.shown_unit})"
 
     @property
     def ratio_label(self) -> str:
-        """What its ratio to the baseline is called: only rates speed up."""
+        """Return the label of its ratio to the baseline: only rates speed up."""
         return "Speed-up" if self.unit.endswith("/s") else "Ratio to the baseline"
 
     def format(self, value: float | Sequence[float] | None) -> str:

@@ -86,7 +86,7 @@ def _numbers(requests: RequestTable) -> Mapping[str, Value]:
 
 
 def _acceptance(requests: RequestTable) -> dict[str, Value]:
-    """Of the requests whose rounds the server reports; rates are unknown where a trace had no text."""
+    """Return the acceptance of requests whose rounds are known; rates are unknown where a trace had no text."""
     told = requests.where(requests.known("spec_drafts") & requests.known("spec_accepted_tokens"))
     rounds, drafted, accepted = (
         whole_sum(told.numbers(name)) for name in ("spec_drafts", "spec_draft_tokens", "spec_accepted_tokens")

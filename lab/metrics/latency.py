@@ -35,7 +35,7 @@ class Latency(Metric):
 
     @property
     def values(self) -> str:
-        """The formula, and what it is computed for."""
+        """Return the formula and what has a value."""
         return f"{self.formula}, one value per {self.each}"
 
 
@@ -44,17 +44,17 @@ def ttft_ms(requests: RequestTable) -> Floats:
 
 
 def time_to_first_token_ms(sent_s: Times, first_token_s: Times) -> Times:
-    """The definition of TTFT: of many requests, or of one while its window runs."""
+    """Define TTFT, for many requests or for one request of a window that is still running."""
     return (first_token_s - sent_s) * 1000.0
 
 
 def ttft_from_intended_ms(requests: RequestTable) -> Floats:
-    """Time to first token including the wait for a free slot, which `ttft_ms` leaves out."""
+    """Return the time to first token with the wait in the client, which `ttft_ms` leaves out."""
     return _between_ms(requests.numbers("intended_send_s"), requests.numbers("first_token_s"))
 
 
 def ttfa_ms(requests: RequestTable) -> Floats:
-    """Time to the first output that is not reasoning."""
+    """Return the time to the first output that is not reasoning."""
     return _between_ms(requests.numbers("sent_s"), requests.numbers("first_answer_s"))
 
 
@@ -63,7 +63,7 @@ def send_delay_ms(requests: RequestTable) -> Floats:
 
 
 def tpot_ms(requests: RequestTable) -> Floats:
-    """Unknown for an output of one token."""
+    """Return the time per output token; unknown for an output of one token."""
     tokens = requests.numbers("completion_tokens")
     generating_ms = _between_ms(requests.numbers("first_token_s"), requests.lists("chunk_s").lasts)
     per_token_ms: Floats = np.divide(generating_ms, tokens - 1, out=np.full(len(requests), np.nan), where=tokens >= 2)
@@ -75,18 +75,18 @@ def e2e_ms(requests: RequestTable) -> Floats:
 
 
 def e2e_from_intended_ms(requests: RequestTable) -> Floats:
-    """End-to-end latency including the wait for a free slot, which `e2e_ms` leaves out."""
+    """Return the end-to-end latency with the wait in the client, which `e2e_ms` leaves out."""
     return _between_ms(requests.numbers("intended_send_s"), requests.numbers("end_s"))
 
 
 def icl_ms(requests: RequestTable) -> Samples:
-    """Every gap between two chunks of a request."""
+    """Return every gap between two chunks of a request."""
     gaps_ms: Samples = requests.lists("chunk_s").gaps * 1000.0
     return gaps_ms
 
 
 def itl_ms(requests: RequestTable) -> Samples | None:
-    """Every gap between two chunks, shared by the tokens of the later one.
+    """Return every gap between two chunks, divided over the tokens of the later chunk.
 
     None if the tokens of one chunk are unknown. The first chunk has no gap before it and gives no value.
     """

@@ -131,10 +131,10 @@ class RequestRecord:
 
 @dataclass(frozen=True)
 class TelemetrySample:
-    """One second of the measured window: the client's own figures, then what the probes saw at its end.
+    """One second of the measured window: figures of the client, then what the probes read at the end of the second.
 
-    None if a probe has nothing to read: no GPU, or an engine that does not report the figure. GPU figures are those of
-    all GPUs that the engine uses, together.
+    None if a probe has nothing to read: no GPU, or an engine that does not report the figure. GPU figures combine all
+    GPUs that the engine uses.
     """
 
     t_s: Annotated[float, RecordField("seconds since the window began", "s")]

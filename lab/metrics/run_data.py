@@ -1,4 +1,4 @@
-"""What the metrics of a run are computed from. `lab.metrics.catalogue` says for each metric how. Unknown is None."""
+"""The data of a run and the functions that compute its metrics, for `lab.metrics.catalogue`. Unknown is None."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunMetric(Metric):
 
 @dataclass(frozen=True)
 class RunData:
-    """The records of one run, what several metrics are computed from, and the metrics, each computed once."""
+    """The records of one run, intermediate results that several metrics use, and the metrics, each computed once."""
 
     metrics: Mapping[str, RunMetric]
     run: RunRecord
@@ -74,14 +74,14 @@ class RunData:
 
     @cached_property
     def statistics(self) -> dict[str, Value]:
-        """The statistics of all latencies, by the names of their columns."""
+        """Return the statistics of all latencies by the names of their columns."""
         return {
             name: value for of, values in self.latencies_ms.items() for name, value in statistics_ms(of, values).items()
         }
 
     @cached_property
     def within_slo(self) -> Mask | None:
-        """Which completed requests are within the SLO; None if that is unknown.
+        """Return which completed requests are within the SLO; None if that is unknown.
 
         In a search for a capacity, the wait in the client counts: the server is to carry the load.
         """
@@ -89,12 +89,12 @@ class RunData:
 
     @cached_property
     def steady(self) -> Window | None:
-        """Only a closed loop has a steady window: arrivals at a rate leave streams empty on purpose."""
+        """Return the steady window. Only a closed loop has one: arrivals at a rate leave streams empty on purpose."""
         return steady_window(self.requests, self.run.load.max_concurrency) if self.run.load.closed_loop else None
 
     @cached_property
     def counted(self) -> dict[str, int]:
-        """How much each counter grew; empty if one shrank: the server restarted, and no difference is valid."""
+        """Return how much each counter grew; empty if one shrank, because the server restarted."""
         before, after = self.run.counters_before, self.run.counters_after
         if before is None or after is None:
             return {}
@@ -108,7 +108,7 @@ class RunData:
 
     @cached_property
     def rounds(self) -> tuple[Floats, Floats] | None:
-        """By the number of tokens, the rounds that drafted so many, and those that had so many or more accepted.
+        """Return, by number of tokens, the rounds that drafted so many and those that had at least so many accepted.
 
         None if the histogram of one request is unknown.
         """
@@ -126,7 +126,7 @@ class RunData:
 
     @cached_property
     def acceptance_lengths(self) -> dict[str, Value]:
-        """Acceptance lengths of the reasoning and of the answer, of all requests together."""
+        """Return the acceptance lengths of the reasoning and of the answer, over all requests."""
         names = ("spec_drafts", "spec_accepted_tokens", "reasoning_rounds", "reasoning_accepted_tokens")
         sums = [whole_sum(self.completed.numbers(name)) for name in names]
         if None in sums or not self.value("reasoning_tokens"):
@@ -137,7 +137,7 @@ class RunData:
 
     @cached_property
     def tokens_per_chunk(self) -> dict[str, Value]:
-        """Tokens per chunk before and after the answer began; the first chunk of a request comes of no round."""
+        """Return the tokens per chunk before and after the answer began, without each request's first chunk."""
         chunks, tokens = self.completed.lists("chunk_s"), self.completed.lists("chunk_tokens")
         is_known = tokens.known.all() and np.array_equal(tokens.bounds, chunks.bounds)
         if not is_known or not self.value("reasoning_tokens"):
@@ -150,7 +150,7 @@ class RunData:
 
     @cached_property
     def known_scores(self) -> Floats | None:
-        """The scores of the answers that have one; None if the workload scores nothing."""
+        """Return the scores of the answers that have one; None if the workload has no scoring."""
         if self.run.workload.score is None:
             return None
         return without_unknown(scores(self.run.workload.score, self.completed))
@@ -234,8 +234,10 @@ def acceptance_per_position(data: RunData) -> tuple[float, ...] | None:
 
 
 def forbidden_draft_tokens(data: RunData) -> int | None:
-    """What engines leave out of their counts: a request's first token comes with its prompt, and every other step of
-    the target makes one token beside those accepted, also if the grammar left nothing of its draft.
+    """Infer the drafted tokens that engines leave out of their counts.
+
+    A request's first token comes with its prompt, and every other step of the target makes one token beside those
+    accepted, even if the grammar left nothing of its draft.
     """
     names = ("server_generation_tokens", "num_accepted_tokens", "num_draft_tokens", "num_drafts", "requests_completed")
     counts = [count for count in map(data.value, names) if isinstance(count, int)]
@@ -270,7 +272,7 @@ def _or_more(counts: Floats) -> Floats:
 
 
 def reasoning_tokens(data: RunData) -> int | None:
-    """Unknown where the length of an output is, because then it cannot be told from the answer."""
+    """Sum the reasoning tokens; unknown if the length of an output is, because the answer cannot be counted then."""
     known_output = data.value("completion_tokens") is not None
     return whole_sum(data.completed.numbers("reasoning_tokens")) if known_output else None
 
@@ -324,7 +326,7 @@ def whole_sum(counts: Floats) -> int | None:
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:
-    """None for a zero or unknown whole, and where the quotient overflows."""
+    """Return the quotient; None for a zero or unknown whole, and where it overflows."""
     if part is None or not whole:
         return None
     ratio = part / whole

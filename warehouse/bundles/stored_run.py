@@ -20,7 +20,7 @@ READABLE_FORMAT_VERSIONS = tuple(range(FIRST_FORMAT_VERSION, BUNDLE_FORMAT_VERSI
 
 
 class _Stored(BaseModel):
-    """Becomes a `record`, whose fields it has."""
+    """The stored form of `record`, with the same fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     record: ClassVar[type[BaseModel]]

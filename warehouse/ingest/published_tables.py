@@ -20,7 +20,7 @@ _OF_FIGURE = [column.name for column in FIGURE_COLUMNS if column.name not in {"n
 
 @functools.cache
 def published_tables() -> dict[str, pa.Table]:
-    """The whole content of each table, by the table's name."""
+    """Return the rows of each table of published figures, by the table's name."""
     figures, published_runs = book.figures(), runs(book.figures())
     numbers = {id(figure): number for number, figure in enumerate(figures, 1)}
     run_ids = {id(figure): run.run_id for run in published_runs for figure in run.figures}
@@ -73,7 +73,7 @@ def _run(run: PublishedRun) -> Mapping[str, Any]:
 
 
 def _arm(figure: PublishedFigure) -> str:
-    """A name that distinguishes it from the other arms of its source."""
+    """Return a name that distinguishes the arm from the others of its source."""
     parts = [figure.engine, "no draft" if figure.method == "none" else figure.draft_model or figure.method]
     parts += [f"k = {figure.num_speculative_tokens}"] if figure.num_speculative_tokens else []
     return ", ".join(parts)

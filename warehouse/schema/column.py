@@ -50,7 +50,7 @@ class Column:
         return is_nullable(self.kind)
 
     def or_null(self) -> Column:
-        """The same column with null allowed."""
+        """Return the column with null allowed."""
         return self if self.nullable else replace(self, kind=f"{self.kind}?")
 
     @property

@@ -53,16 +53,6 @@ PUBLISHED_COLUMNS: tuple[Column, ...] = (
 )
 
 
-def _replica(source: sa.Table) -> tuple[Column, ...]:
-    """Return the columns that the warehouse replicates from a table of the app database: those with a `doc`."""
-    return tuple(_replicated(column, column.doc) for column in source.columns if column.doc is not None)
-
-
-def _replicated(source: sa.Column[Any], comment: str) -> Column:
-    kind = _REPLICA_KINDS[type(source.type)]
-    return column(source.name, f"{kind}?" if source.nullable else kind, comment)
-
-
 _REPLICA_KINDS: dict[type[sa.types.TypeEngine[Any]], str] = {
     sa.Text: "text",
     sa.Integer: "int",
@@ -70,6 +60,17 @@ _REPLICA_KINDS: dict[type[sa.types.TypeEngine[Any]], str] = {
     sa.Date: "date",
     app_schema.UtcDateTime: "moment",
 }
+
+
+def _replica(source: sa.Table) -> tuple[Column, ...]:
+    """Return the columns that the warehouse replicates from a table of the app database: those with a `doc`."""
+    return tuple(
+        column(of_app.name, _REPLICA_KINDS[type(of_app.type)] + "?" * bool(of_app.nullable), of_app.doc)
+        for of_app in source.columns
+        if of_app.doc is not None
+    )
+
+
 STUDY_COLUMNS, JOB_COLUMNS, PRICE_COLUMNS = map(_replica, (app_schema.studies, app_schema.jobs, app_schema.prices))
 VERDICT_COLUMNS: tuple[Column, ...] = (
     column("is_valid", "bool", "false if a check found that the run's figures are wrong", "valid"),
