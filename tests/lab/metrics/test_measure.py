@@ -96,7 +96,7 @@ def test_a_missing_reading_of_the_counters_leaves_acceptance_unknown(readings: d
     assert measured(request(), **readings)["acceptance_rate"] is None
 
 
-def test_the_acceptance_of_a_trace_without_texts_is_unknown_but_its_rounds_are_counted() -> None:
+def test_a_trace_without_texts_has_rounds_but_no_acceptance() -> None:
     after = counters(num_drafts=10.0, num_draft_tokens=30.0, num_accepted_tokens=9.0, generation_tokens=8.0)
     run = run_record(counters_before=counters(), counters_after=after)
     metrics = measure(run, RequestTable.of([request(category=NO_TEXT)]))
@@ -188,7 +188,7 @@ def test_the_ramp_up_is_left_out_too() -> None:
     assert steady(answered(1.0, 3.0), answered(2.0, 3.0), load=Load(max_concurrency=3, num_prompts=3)) == (1.0, 6.0)
 
 
-def test_a_pause_between_two_requests_of_a_stream_is_a_part_of_the_window() -> None:
+def test_a_pause_between_two_requests_belongs_to_the_steady_window() -> None:
     assert steady(answered(0.0, 1.0), answered(1.5, 2.0), load=Load(max_concurrency=1, num_prompts=2)) == (2.0, 4.0)
 
 
@@ -204,7 +204,7 @@ def test_after_the_last_answer_nothing_counts() -> None:
     assert steady(answered(0.0, 1.0), failed_request(sent_s=0.0, end_s=60.0)) == (1.0, 4.0)
 
 
-def test_where_chunks_are_not_counted_a_request_inside_counts_whole_and_one_across_the_border_is_unknown() -> None:
+def test_without_chunk_counts_only_a_request_across_the_border_is_unknown() -> None:
     inside = answered(0.0, 2.0, chunk_tokens=None, completion_tokens=40)
     assert steady(inside, inside) == (2.0, 40.0)
     assert steady(*(answered(0.0, 1.0) for _ in range(3)), answered(0.0, 4.0, chunk_tokens=None), load=FOUR) == (
@@ -284,7 +284,7 @@ def test_energy_is_power_integrated_by_the_trapezoidal_rule_from_the_windows_sta
     assert energy_j(powers((1.0, 100.0), (3.0, 300.0), (3.5, 300.0))) == pytest.approx(100 + 400 + 150)
 
 
-def test_a_window_shorter_than_a_second_has_the_energy_of_its_one_sample() -> None:
+def test_a_window_shorter_than_a_second_has_its_one_samples_energy() -> None:
     assert energy_j(powers((0.5, 200.0))) == pytest.approx(100.0)
 
 
@@ -328,7 +328,7 @@ def test_only_what_holds_clocks_back_counts_as_throttling() -> None:
     assert throttled_share([sample(1.0)]) is None
 
 
-def test_a_host_without_a_gpu_has_null_figures_of_gpus_and_figures_of_its_own() -> None:
+def test_a_host_without_a_gpu_has_only_figures_of_its_own() -> None:
     samples = [sample(1.0, host_cpu_percent=50.0, host_memory_used_bytes=2**30)]
     metrics, without = (measure(run_record(), RequestTable.of([request()]), found) for found in (samples, ()))
     known = {name for name, value in metrics.items() if value is not None and without[name] is None}

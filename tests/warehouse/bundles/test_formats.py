@@ -136,7 +136,7 @@ class _Whole(Frozen):
     parts: tuple[_Part, ...]
 
 
-def test_a_field_marked_with_a_later_format_is_in_that_and_not_before() -> None:
+def test_a_field_of_a_later_format_is_in_no_earlier_one() -> None:
     before, later = stored_form(_Whole, NEWEST), stored_form(_Whole, NEWEST + 1)
     noted = '{"parts": [{"name": "a", "note": "b"}]}'
     assert later.model_validate_json(noted).model_dump() == {"parts": ({"name": "a", "note": "b"},)}

@@ -61,7 +61,7 @@ def test_a_bundle_that_is_there_already_stays_and_the_others_are_written(tmp_pat
     assert (tmp_path / "b" / RUN_FILE).exists()
 
 
-def test_a_run_that_another_worker_finished_a_moment_earlier_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_run_that_another_worker_finished_first_is_left_unchanged(tmp_path: Path) -> None:
     final = tmp_path / "job" / "run"
 
     def overtaken(folder: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_rename_that_fails_is_an_error_and_leaves_nothing(tmp_path: Path, monk
     assert [path.name for path in tmp_path.rglob("*")] == ["job-1"]
 
 
-def test_a_full_disk_leaves_nothing_of_a_bundle_and_with_space_it_is_written_whole(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_nothing_and_space_lets_it_be_written(tmp_path: Path) -> None:
     """A limit on file sizes stands in for the full disk: the kernel refuses the write half way, as it does there."""
     log = tmp_path / "engine.log"
     log.write_bytes(b"x" * 2**18)
@@ -100,7 +100,7 @@ def test_a_full_disk_leaves_nothing_of_a_bundle_and_with_space_it_is_written_who
     assert (folder / LOG_FILE).read_bytes() == log.read_bytes()
 
 
-def test_bundles_are_found_by_job_and_run_and_half_written_ones_are_not(tmp_path: Path) -> None:
+def test_bundles_are_found_in_order_without_half_written_ones(tmp_path: Path) -> None:
     for job_id, run_id in (("b", "1"), ("a", "2"), ("a", "1")):
         write_run(tmp_path, job_id=job_id, run_id=run_id)
     half = tmp_path / "a" / ".writing-3-0badcafe"
@@ -110,7 +110,7 @@ def test_bundles_are_found_by_job_and_run_and_half_written_ones_are_not(tmp_path
     assert list(find_bundles(tmp_path)) == [tmp_path / "a" / "1", tmp_path / "a" / "2", tmp_path / "b" / "1"]
 
 
-def test_what_a_killed_worker_left_a_day_ago_is_removed_and_what_another_writes_now_is_not(tmp_path: Path) -> None:
+def test_only_what_a_worker_left_a_day_ago_is_removed(tmp_path: Path) -> None:
     left, now = tmp_path / "job-1" / ".writing-3-0badcafe", tmp_path / "job-1" / ".writing-4-0badcafe"
     for folder in (left, now):
         folder.mkdir(parents=True)

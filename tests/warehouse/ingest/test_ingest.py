@@ -90,7 +90,7 @@ def test_hostile_texts_are_stored_unchanged(settings: Settings) -> None:
     assert ask(settings, "select prompt, output_text, category from requests") == [(hostile, long, hostile)]
 
 
-def test_of_bundles_that_are_ingested_together_only_those_are_rejected_that_are_at_fault(settings: Settings) -> None:
+def test_of_bundles_ingested_together_only_faulty_ones_are_rejected(settings: Settings) -> None:
     for job_id, run_id in (("a", "one"), ("a", "two"), ("b", "one"), ("b", "broken"), ("c", "three")):
         write_run(settings.bundles, job_id=job_id, run_id=run_id)
     (settings.bundles / "b" / "broken" / REQUESTS_FILE).write_bytes(b"PAR1")

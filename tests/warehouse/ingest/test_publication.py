@@ -54,7 +54,7 @@ def test_copies_that_a_killed_ingester_left_are_removed_and_no_others(settings: 
     assert [path.exists() for path in (*others, *leftovers)] == [True, True, False, False]
 
 
-def test_an_open_reader_keeps_its_file_and_a_new_one_sees_the_new_run(settings: Settings) -> None:
+def test_an_open_reader_keeps_its_file_while_others_see_more(settings: Settings) -> None:
     with open_warehouse(settings.warehouse_file) as old:
         add_run(settings, "run-1")
         assert old.execute("select count(*) from runs").fetchone() == (0,)
@@ -97,7 +97,7 @@ def test_a_copy_that_fails_leaves_the_old_file_and_says_why(
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_large_master_becomes_the_published_file_and_the_former_one_the_next_master(settings: Settings) -> None:
+def test_a_large_master_and_the_published_file_take_turns(settings: Settings) -> None:
     add_run(settings, "run-1")  # the first master is a copy, as there was no former file
     used = {inode(settings.warehouse_file), inode(settings.home / ".warehouse.duckdb.former")}
     for number in (2, 3, 4):
@@ -176,7 +176,7 @@ def test_a_file_with_a_second_name_is_never_written_to(settings: Settings) -> No
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_on_a_file_system_that_others_may_read_too_no_file_is_written_to_again(
+def test_on_a_shared_file_system_no_file_is_written_to_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publication, "_LOCAL_FILE_SYSTEMS", frozenset())
@@ -192,7 +192,7 @@ def test_on_a_file_system_that_others_may_read_too_no_file_is_written_to_again(
         file.close()
 
 
-def test_a_file_is_open_nowhere_once_the_last_who_had_it_open_has_closed_it(tmp_path: Path) -> None:
+def test_a_file_is_open_nowhere_once_its_last_reader_closed_it(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with file.open("rb"), file.open("rb"):
@@ -229,7 +229,7 @@ def test_a_former_file_of_another_history_is_not_used(settings: Settings, change
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_former_file_that_was_written_to_since_its_publication_is_not_used(settings: Settings) -> None:
+def test_a_former_file_written_to_since_publication_is_not_used(settings: Settings) -> None:
     add_run(settings, "run-1")
     with closing(Master(settings.master_file, settings.warehouse_file)) as master:
         master.publish()
@@ -277,7 +277,7 @@ def test_a_change_that_adds_no_run_looks_at_no_table_of_runs(
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_the_rows_that_the_former_file_lacks_are_written_with_those_of_the_next_run(settings: Settings) -> None:
+def test_missing_rows_are_written_with_those_of_the_next_run(settings: Settings) -> None:
     """Each checkpoint writes half a megabyte and more whatever it is for."""
     add_run(settings, "run-1")
     with closing(Master(settings.master_file, settings.warehouse_file)) as master:
@@ -293,7 +293,7 @@ def test_the_rows_that_the_former_file_lacks_are_written_with_those_of_the_next_
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_rebuilt_warehouse_is_not_caught_up_with_by_the_file_before_it(settings: Settings) -> None:
+def test_a_rebuilt_warehouse_does_not_use_the_former_file(settings: Settings) -> None:
     for number in (1, 2):
         add_run(settings, f"run-{number}")
     rebuild(settings)
@@ -301,7 +301,7 @@ def test_a_rebuilt_warehouse_is_not_caught_up_with_by_the_file_before_it(setting
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_an_ingester_killed_at_any_step_of_a_turn_goes_on_from_what_it_left(settings: Settings) -> None:
+def test_an_ingester_killed_at_any_step_of_publication_continues(settings: Settings) -> None:
     add_run(settings, "run-1")
     former = settings.home / ".warehouse.duckdb.former"
     # after the link, before the master was renamed
