@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from interchange.fields import Taken, latency_columns
 from interchange.json_reader import Document
-from lab.metrics.latency import Samples
 from lab.metrics.measure import Value
-from lab.metrics.percentiles import percentiles
+from lab.metrics.run_data import statistics_ms
 from warehouse.bundles.imported_run import (
     ImportedRequests,
     ImportedRun,
@@ -25,7 +24,6 @@ from warehouse.bundles.imported_run import (
 #: Relative difference between a printed figure and the one recomputed from the same file's requests above which it is
 #: doubted. Tools round and interpolate a little differently; percentiles of a dozen values move most.
 TOLERANCE = 0.005
-_QUANTILES = (50, 90, 95, 99)
 #: Latencies between the tokens of an answer.
 _BETWEEN = ("tpot", "icl", "itl")
 _OF_DRAFTED = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
@@ -55,14 +53,6 @@ def of_requests(requests: ImportedRequests) -> dict[str, Value]:
     counts = (_sum(done, f"spec_{name}") for name in ("drafts", "draft_tokens", "accepted_tokens"))
     values |= acceptance(*counts)
     return {name: value for name, value in values.items() if value is not None}
-
-
-def statistics_ms(name: str, values_ms: Samples) -> dict[str, Value]:
-    """Mean and linear percentiles, as lab.metrics.catalogue defines them; empty without values."""
-    if not values_ms.size:
-        return {}
-    quantiles = zip(_QUANTILES, percentiles(values_ms, _QUANTILES), strict=True)
-    return {f"{name}_mean_ms": float(values_ms.mean()), **{f"{name}_p{q}_ms": value for q, value in quantiles}}
 
 
 def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) -> dict[str, Value]:

@@ -23,7 +23,7 @@ from lab.roles import Actor, Change, Role
 from warehouse.app_db import audit
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import app_engine, reading
-from warehouse.bundles.imported_bundle import ImportedBundle, imported_places, record_of, write_imported
+from warehouse.bundles.imported_bundle import ImportedBundle, imported_jobs, record_of, write_imported
 from warehouse.bundles.imported_run import ImportedRun
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 
@@ -146,7 +146,7 @@ def import_read(
         new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.pieces for file in read.files})
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
-    places = imported_places(settings.bundles)
+    places = imported_jobs(settings.bundles)
     jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
     new_ids = tuple(record.run.run_id for record in new)
     _record(settings, actor, ", ".join(jobs), new_ids, size_bytes)

@@ -40,6 +40,10 @@ class EngineError(DrafthouseError):
     """An engine that did not start, or died. It is recorded as a result, with an excerpt of the engine's log."""
 
 
+#: The exact command that errors about a missing or older database name.
+MIGRATE_COMMAND = "drafthouse migrate"
+
+
 class RevisionError(UserError):
     """A database that is older or newer than this Drafthouse; the text names the command to run."""
 

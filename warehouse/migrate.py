@@ -1,4 +1,4 @@
-"""The home, the folder of all state: made, and both of its databases brought to the newest revision.
+"""Makes the home, the folder of all state, and brings both of its databases to the newest revision.
 
 Importing this module is cheap: DuckDB, SQLAlchemy, Arrow and Alembic are imported only to migrate, because every verb
 of the command line calls `ensure_migrated` first.
@@ -16,8 +16,6 @@ from host.private_files import protect_home
 from host.settings import Settings
 from lab.errors import UserError
 
-#: The exact command that errors about a missing or older database name.
-MIGRATE_COMMAND = "drafthouse migrate"
 _LOCK_FILE = "migrate.lock"
 
 

@@ -5,7 +5,7 @@ the SHA-256 of what is in it. While it has that name it cannot become the next m
 the ingester copies instead. So nothing is copied for a lab that nobody asks.
 
 The last ones stay, and any that was asked for within ten minutes. Where that would take too much disk, or making one
-too much of a processor, the newest one there is remains the answer.
+too much of a processor, readers get the newest one that exists.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from host.quiet import ask_politely
-from lab.errors import UnknownNameError, UserError
-from warehouse.migrate import MIGRATE_COMMAND
+from lab.errors import MIGRATE_COMMAND, UnknownNameError, UserError
 
 FOLDER, SUFFIX = "snapshots", ".duckdb"
 #: A snapshot that was asked for so recently is in use: a reader asks for its ranges as its queries need them.
@@ -80,7 +79,7 @@ class Snapshots:
         """Return the snapshot of this digest, which is in use from now on. Raises UnknownNameError."""
         file = self._file(digest)
         is_known = digest in self._states
-        if is_known:  # before the look at the file, which could otherwise be removed after it
+        if is_known:  # before the file is read, or it could be removed in between
             self._asked_s[digest] = time.monotonic()
         status = _status(file) if is_known else None
         if status is None:
@@ -90,7 +89,7 @@ class Snapshots:
         return Snapshot(digest, file, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def _take_over(self) -> None:
-        """Know again what a former process made; its readers may go on."""
+        """Take over the snapshots of an earlier process, so that its readers can continue."""
         for leftover in self._folder.glob(".*"):
             leftover.unlink(missing_ok=True)
         files = [file for file in self._folder.glob(f"*{SUFFIX}") if _NAME.fullmatch(file.stem)]
@@ -135,7 +134,7 @@ class Snapshots:
         return digest
 
     def _remove_unused(self) -> None:
-        """Keep the last ones and those in use, with room for one more."""
+        """Remove all but the last snapshots and those in use, with room for one more."""
         older = list(self._states)[: max(0, len(self._states) - self._kept + 1)]
         for digest in older:
             if time.monotonic() - self._asked_s.get(digest, float("-inf")) > IN_USE_S:

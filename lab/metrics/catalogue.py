@@ -1,156 +1,198 @@
 """Every metric declared once: of a run, of its requests and telemetry, of its cost, and of a comparison.
 
 Pages, charts, the command, exports, tables and the data dictionary read labels, units, directions and formats here.
-`lab.metrics.measure` computes the numbers, `lab.metrics.latency` those of requests. Unknown is None, never 0.
+`compute` says how a number is computed from the data of a run, or of its requests. Unknown is None, never 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
-from lab.metrics import latency
+from lab.metrics import latency, run_data, telemetry
 from lab.metrics.definition import Better, Metric
-from lab.metrics.latency import Latency
+from lab.metrics.latency import PERCENTILES, Latency
+from lab.metrics.records import TelemetrySample, record_fields
+from lab.metrics.run_data import RunMetric, growth_of, mean_of, most_of, of, quotient, statistic, sum_of
 
-_END, _PROMPTS, _TOKENS = ("end_s", "error"), ("prompt_tokens",), ("completion_tokens",)
-_COUNTERS = ("counters_before", "counters_after")
-_ROUNDS = ("rounds_drafted", "rounds_accepted", "rounds_count")
 _RUN_METRICS = (
-    Metric(
-        "requests_completed", "Requests completed", "requests", "requests without an error", _END, short="Completed"
+    RunMetric(
+        "requests_completed",
+        "Requests completed",
+        "requests",
+        "requests without an error",
+        short="Completed",
+        compute=lambda data: len(data.completed),
+        of_failed=True,
     ),
-    Metric(
+    RunMetric(
         "requests_failed",
         "Requests failed",
         "requests",
         "requests with an error, or without an end",
-        _END,
         better="lower",
         short="Failed",
+        compute=lambda data: len(data.requests) - len(data.completed),
+        of_failed=True,
     ),
-    Metric(
-        "duration_s", "Duration", "s", "window start to the end of the last completed request", _END, short="Window"
+    RunMetric(
+        "duration_s",
+        "Duration",
+        "s",
+        "window start to the end of the last completed request",
+        short="Window",
+        compute=run_data.duration_s,
     ),
-    Metric(
-        "prompt_tokens", "Prompt tokens", "tokens", "sum of the server's prompt_tokens of completed requests", _PROMPTS
+    RunMetric(
+        "prompt_tokens",
+        "Prompt tokens",
+        "tokens",
+        "sum of the server's prompt_tokens of completed requests",
+        compute=sum_of("prompt_tokens"),
     ),
-    Metric(
+    RunMetric(
         "completion_tokens",
         "Output tokens",
         "tokens",
         "sum of the server's completion_tokens of completed requests",
-        _TOKENS,
+        compute=sum_of("completion_tokens"),
     ),
-    Metric(
+    RunMetric(
         "output_tok_per_s",
         "Output throughput",
         "tok/s",
         "completion_tokens / duration_s",
-        (*_TOKENS, *_END),
         better="higher",
         short="Output",
+        compute=quotient("completion_tokens", "duration_s"),
     ),
-    Metric(
+    RunMetric(
         "total_tok_per_s",
         "Total throughput",
         "tok/s",
         "(prompt_tokens + completion_tokens) / duration_s",
-        (*_PROMPTS, *_TOKENS, *_END),
         better="higher",
         short="Total",
+        compute=of(
+            lambda prompt, output, seconds: (prompt + output) / seconds,
+            "prompt_tokens",
+            "completion_tokens",
+            "duration_s",
+        ),
     ),
-    Metric(
+    RunMetric(
         "request_per_s",
         "Request throughput",
         "requests/s",
         "requests_completed / duration_s",
-        _END,
         better="higher",
         short="Completed",
+        compute=quotient("requests_completed", "duration_s"),
     ),
-    Metric(
+    RunMetric(
         "goodput_request_per_s",
         "Goodput",
         "requests/s",
         "completed requests that meet every bound of the study's SLO / duration_s; null without an SLO",
-        ("slo", *_END),
         better="higher",
+        compute=quotient("requests_within_slo", "duration_s"),
     ),
-    Metric(
+    RunMetric(
         "requests_within_slo",
         "Requests within the SLO",
         "requests",
         "completed requests that meet every bound of the study's SLO; in a search for a capacity, latencies count from "
         "the intended send; null without an SLO",
-        ("slo", *_END),
         better="higher",
         short="Within SLO",
+        compute=lambda data: None if data.within_slo is None else int(data.within_slo.sum()),
     ),
-    Metric(
+    RunMetric(
         "goodput_tok_per_s",
         "Output throughput within the SLO",
         "tok/s",
         "output tokens of the requests within the SLO / duration_s; null without an SLO",
-        ("slo", *_TOKENS, *_END),
         better="higher",
         short="Output within SLO",
+        compute=run_data.tokens_per_s_within_slo,
     ),
-    Metric(
-        "num_drafts", "Draft rounds", "rounds", "verification rounds in the measured window (after - before)", _COUNTERS
+    RunMetric(
+        "num_drafts",
+        "Draft rounds",
+        "rounds",
+        "verification rounds in the measured window (after - before)",
+        compute=growth_of("num_drafts"),
     ),
-    Metric("num_draft_tokens", "Drafted tokens", "tokens", "tokens drafted in the window (after - before)", _COUNTERS),
-    Metric("num_accepted_tokens", "Accepted tokens", "tokens", "drafted tokens accepted (after - before)", _COUNTERS),
-    Metric(
+    RunMetric(
+        "num_draft_tokens",
+        "Drafted tokens",
+        "tokens",
+        "tokens drafted in the window (after - before)",
+        compute=growth_of("num_draft_tokens"),
+    ),
+    RunMetric(
+        "num_accepted_tokens",
+        "Accepted tokens",
+        "tokens",
+        "drafted tokens accepted (after - before)",
+        compute=growth_of("num_accepted_tokens"),
+    ),
+    RunMetric(
         "acceptance_rate",
         "Acceptance rate",
         "fraction",
         "num_accepted_tokens / num_draft_tokens",
-        _COUNTERS,
         better="higher",
         short="Accepted",
+        compute=quotient("num_accepted_tokens", "num_draft_tokens"),
+        of_text=True,
     ),
-    Metric(
+    RunMetric(
         "acceptance_length",
         "Acceptance length",
         "tokens/round",
         "1 + num_accepted_tokens / num_drafts: the bonus token counts",
-        _COUNTERS,
         better="higher",
         short="Tokens per round",
+        compute=of(lambda accepted, rounds: 1 + accepted / rounds, "num_accepted_tokens", "num_drafts"),
+        of_text=True,
     ),
-    Metric(
+    RunMetric(
         "acceptance_per_position",
         "Acceptance by position",
         "fraction",
         "element i: share of rounds whose first i drafted tokens were all accepted (not conditional on i - 1)",
-        _COUNTERS,
         better="higher",
+        compute=run_data.acceptance_per_position,
+        of_text=True,
+        has_several=True,
     ),
-    Metric(
+    RunMetric(
         "draft_length_mean",
         "Drafted tokens per round",
         "tokens/round",
         "num_draft_tokens / num_drafts: below k where drafts differ in length",
-        _COUNTERS,
         short="Drafted per round",
+        compute=quotient("num_draft_tokens", "num_drafts"),
     ),
-    Metric(
+    RunMetric(
         "num_verified_tokens",
         "Verified tokens",
         "tokens",
         "num_draft_tokens + num_drafts: what the target computed to check the drafts, its own token of each round "
         "included",
-        _COUNTERS,
+        compute=of(lambda drafted, rounds: drafted + rounds, "num_draft_tokens", "num_drafts"),
     ),
-    Metric(
+    RunMetric(
         "num_wasted_tokens",
         "Wasted tokens",
         "tokens",
         "num_draft_tokens - num_accepted_tokens: drafted, verified and thrown away",
-        _COUNTERS,
         better="lower",
+        compute=of(lambda drafted, accepted: drafted - accepted, "num_draft_tokens", "num_accepted_tokens"),
+        of_text=True,
     ),
-    Metric(
+    RunMetric(
         "num_forbidden_draft_tokens",
         "Forbidden draft tokens",
         "tokens",
@@ -158,138 +200,147 @@ _RUN_METRICS = (
         "num_speculative_tokens x steps - num_draft_tokens, where steps = server_generation_tokens - "
         "requests_completed - num_accepted_tokens, or num_drafts if that is more; null without a grammar, where a "
         "request failed, and for methods that do not draft as many tokens at every step",
-        (*_COUNTERS, "workload", "error"),
         better="lower",
+        compute=run_data.forbidden_draft_tokens,
     ),
-    Metric(
+    RunMetric(
         "wasted_share",
         "Wasted share",
         "fraction",
         "num_wasted_tokens / num_draft_tokens",
-        _COUNTERS,
         better="lower",
         short="Wasted",
+        compute=quotient("num_wasted_tokens", "num_draft_tokens"),
+        of_text=True,
     ),
-    Metric(
+    RunMetric(
         "rounds_by_draft_length",
         "Rounds by draft length",
         "fraction",
         "element i: share of the completed requests' rounds that drafted i - 1 tokens",
-        _ROUNDS,
+        compute=run_data.rounds_by_draft_length,
+        has_several=True,
     ),
-    Metric(
+    RunMetric(
         "acceptance_of_drafted_position",
         "Acceptance by position that was drafted",
         "fraction",
         "element i: of the completed requests' rounds that drafted i tokens or more, the share whose first i were all "
         "accepted; unlike acceptance_per_position it does not fall because drafts were shorter",
-        _ROUNDS,
         better="higher",
+        compute=run_data.acceptance_of_drafted_position,
+        of_text=True,
+        has_several=True,
     ),
-    Metric(
+    RunMetric(
         "reasoning_tokens",
         "Reasoning tokens",
         "tokens",
         "sum of the tokens before the answer, over completed requests; null if one cannot be told",
-        ("reasoning_tokens",),
+        compute=run_data.reasoning_tokens,
     ),
-    Metric(
+    RunMetric(
         "answer_tokens",
         "Answer tokens",
         "tokens",
         "completion_tokens - reasoning_tokens",
-        (*_TOKENS, "reasoning_tokens"),
+        compute=of(lambda output, reasoning: max(0, output - reasoning), "completion_tokens", "reasoning_tokens"),
     ),
-    Metric(
+    RunMetric(
         "answer_tok_per_s",
         "Answer throughput",
         "tok/s",
         "answer_tokens / duration_s",
-        (*_TOKENS, "reasoning_tokens", *_END),
         better="higher",
         short="Answer",
+        compute=quotient("answer_tokens", "duration_s"),
     ),
     *(
-        Metric(
+        RunMetric(
             f"{part}_acceptance_length",
             f"Acceptance length of the {part}",
             "tokens/round",
             f"1 + accepted tokens / rounds, of the rounds that began {when} the answer, over completed requests; null "
             "if nothing was reasoned, or the rounds of one request are unknown",
-            ("reasoning_rounds", "reasoning_accepted_tokens", "spec_drafts", "spec_accepted_tokens"),
             better="higher",
+            compute=run_data.acceptance_length_of(part),
+            of_text=True,
         )
         for part, when in (("reasoning", "before"), ("answer", "in"))
     ),
     *(
-        Metric(
+        RunMetric(
             f"{part}_tokens_per_chunk",
             f"Tokens per chunk of the {part}",
             "tokens/round",
             f"tokens of the {part} / chunks that brought them, without each answer's first chunk: where the server "
             "streams every round, the acceptance length there; null if nothing was reasoned",
-            ("reasoning_tokens", "first_answer_s", "chunk_s", "chunk_tokens"),
+            compute=run_data.tokens_per_chunk_of(part),
         )
         for part in ("reasoning", "answer")
     ),
     *(
-        Metric(
+        RunMetric(
             f"ttfa_p{percentile}_ms",
             f"Time to first answer token p{percentile}",
             "ms",
             f"{percentile}th percentile (linear) of the time to the first output that is not reasoning: "
             "first_answer - sent, one value per completed request that came to its answer",
-            ("sent_s", "first_answer_s"),
             better="lower",
             short=f"TTFA p{percentile}",
+            compute=run_data.first_answer_ms(percentile),
         )
         for percentile in (50, 95)
     ),
-    Metric(
-        "requests_scored", "Requests scored", "requests", "completed requests whose answer has a score", ("workload",)
+    RunMetric(
+        "requests_scored",
+        "Requests scored",
+        "requests",
+        "completed requests whose answer has a score",
+        compute=run_data.requests_scored,
     ),
-    Metric(
+    RunMetric(
         "task_score",
         "Task score",
         "fraction",
         "mean score of the answers: 1 right, 0 wrong, by the workload's `score`",
-        ("workload", "output_text", "expected"),
         better="higher",
         short="Score",
+        compute=run_data.task_score,
     ),
-    Metric(
+    RunMetric(
         "prefix_cache_hit_rate",
         "Prefix-cache hits",
         "fraction",
         "prefix-cache hits / queries in the window, in tokens",
-        _COUNTERS,
+        compute=run_data.prefix_cache_hit_rate,
     ),
-    Metric(
+    RunMetric(
         "server_generation_tokens",
         "Output tokens by the server's count",
         "tokens",
         "tokens the server itself counted in the window (after - before)",
-        _COUNTERS,
+        compute=growth_of("generation_tokens"),
     ),
 )
 _BUSY = "at least half of a closed loop's streams had a request on their way"
 _STEADY_METRICS = (
-    Metric(
+    RunMetric(
         "steady_window_s",
         "Steady window",
         "s",
         f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate",
-        ("sent_s", "end_s", "load"),
+        compute=run_data.steady_window_s,
     ),
-    Metric(
+    RunMetric(
         "steady_output_tok_per_s",
         "Steady output throughput",
         "tok/s",
         "tokens of completed requests that arrived within steady_window_s / steady_window_s; null where it is unknown "
         "how many tokens of a request did: it crosses a border and chunk_tokens is null",
-        ("sent_s", "end_s", "load", "chunk_s", "chunk_tokens", "completion_tokens"),
         better="higher",
         short="Steady output",
+        compute=run_data.steady_tokens_per_s,
     ),
 )
 #: Latencies of single requests, chunks or tokens by the beginning of their columns' names.
@@ -301,7 +352,6 @@ LATENCIES: Mapping[str, Latency] = {
             "Time to first token",
             "ms",
             "time to first token: first_token_s - sent_s",
-            ("sent_s", "first_token_s"),
             better="lower",
             short="TTFT",
             each="completed request that gave a token",
@@ -312,18 +362,17 @@ LATENCIES: Mapping[str, Latency] = {
             "Time per output token",
             "ms",
             "time per output token: (last of chunk_s - first_token_s) / (completion_tokens - 1)",
-            ("first_token_s", "chunk_s", "completion_tokens"),
             better="lower",
             short="TPOT",
             each="completed request of at least 2 tokens",
             compute=latency.tpot_ms,
+            counts_tokens=True,
         ),
         Latency(
             "itl",
             "Inter-token latency",
             "ms",
             "inter-token latency: a chunk's gap divided evenly over the tokens of that chunk",
-            ("chunk_s", "chunk_tokens"),
             better="lower",
             short="ITL",
             each="token",
@@ -334,7 +383,6 @@ LATENCIES: Mapping[str, Latency] = {
             "Inter-chunk latency",
             "ms",
             "inter-chunk latency: the gap between two chunks",
-            ("chunk_s",),
             better="lower",
             short="ICL",
             each="gap; a chunk may hold several tokens, so this is no token latency",
@@ -345,7 +393,6 @@ LATENCIES: Mapping[str, Latency] = {
             "Request latency",
             "ms",
             "end-to-end latency: end_s - sent_s",
-            ("sent_s", "end_s"),
             better="lower",
             short="E2E",
             each="completed request",
@@ -354,160 +401,159 @@ LATENCIES: Mapping[str, Latency] = {
     )
 }
 #: The statistics of each latency that a run has, and what they are.
-STATISTICS: Mapping[str, str] = {"mean": "mean", **{f"p{q}": f"{q}th percentile (linear)" for q in (50, 90, 95, 99)}}
+STATISTICS: Mapping[str, str] = {"mean": "mean", **{f"p{q}": f"{q}th percentile (linear)" for q in PERCENTILES}}
 _LATENCY_METRICS = tuple(
-    Metric(
-        f"{of.name}_{statistic}_ms",
-        f"{of.label} {statistic}",
-        of.unit,
-        f"{words} of {of.values}",
-        of.needs,
-        better=of.better,
-        short=f"{of.short} {statistic}",
+    RunMetric(
+        f"{each.name}_{kind}_ms",
+        f"{each.label} {kind}",
+        each.unit,
+        f"{words} of {each.values}",
+        better=each.better,
+        short=f"{each.short} {kind}",
+        compute=statistic(f"{each.name}_{kind}_ms"),
     )
-    for of in LATENCIES.values()
-    for statistic, words in STATISTICS.items()
+    for each in LATENCIES.values()
+    for kind, words in STATISTICS.items()
 )
-_POWER = ("gpu_power_w",)
 _PROBED = "of the engine's GPUs, over the measured window"
 _TELEMETRY_METRICS = (
-    Metric(
+    RunMetric(
         "energy_j",
         "GPU energy",
         "J",
         "gpu_power_w integrated over the measured window by the trapezoidal rule; null where a sample has none",
-        _POWER,
         better="lower",
         short="Energy",
+        compute=lambda data: telemetry.energy_j(data.samples),
     ),
-    Metric(
+    RunMetric(
         "energy_j_per_output_token",
         "Energy per output token",
         "J/token",
         "energy_j / completion_tokens",
-        (*_POWER, "completion_tokens"),
         better="lower",
         short="Energy",
+        compute=quotient("energy_j", "completion_tokens"),
     ),
-    Metric(
+    RunMetric(
         "gpu_power_mean_w",
         "GPU power, mean",
         "W",
         f"mean power {_PROBED}, all together",
-        _POWER,
         better="lower",
         short="GPU power",
+        compute=mean_of("gpu_power_w"),
     ),
-    Metric(
+    RunMetric(
         "gpu_utilisation_mean_percent",
         "GPU utilisation, mean",
         "percent",
         f"mean share of the time that they computed, {_PROBED}",
-        ("gpu_utilisation_percent",),
         short="GPU use",
+        compute=mean_of("gpu_utilisation_percent"),
     ),
-    Metric(
+    RunMetric(
         "gpu_memory_used_max_bytes",
         "GPU memory, peak",
         "bytes",
         f"most memory in use {_PROBED}, all together",
-        ("gpu_memory_used_bytes",),
         better="lower",
         short="GPU memory",
+        compute=most_of("gpu_memory_used_bytes"),
     ),
-    Metric(
+    RunMetric(
         "gpu_sm_clock_mean_mhz",
         "GPU clock, mean",
         "MHz",
         f"mean clock of the slowest {_PROBED}",
-        ("gpu_sm_clock_mhz",),
         short="GPU clock",
+        compute=mean_of("gpu_sm_clock_mhz"),
     ),
-    Metric(
+    RunMetric(
         "gpu_memory_clock_mean_mhz",
         "GPU memory clock, mean",
         "MHz",
         f"mean memory clock of the slowest {_PROBED}",
-        ("gpu_memory_clock_mhz",),
         short="GPU memory clock",
+        compute=mean_of("gpu_memory_clock_mhz"),
     ),
-    Metric(
+    RunMetric(
         "gpu_temperature_mean_c",
         "GPU temperature, mean",
         "°C",
         f"mean of the hottest {_PROBED}",
-        ("gpu_temperature_c",),
         short="GPU, mean",
+        compute=mean_of("gpu_temperature_c"),
     ),
-    Metric(
+    RunMetric(
         "gpu_temperature_max_c",
         "GPU temperature, peak",
         "°C",
         f"most of the hottest {_PROBED}",
-        ("gpu_temperature_c",),
         short="GPU",
+        compute=most_of("gpu_temperature_c"),
     ),
-    Metric(
+    RunMetric(
         "gpu_throttled_share",
         "GPU throttled",
         "fraction",
         f"share of the samples in which power, heat or the board held back the clocks {_PROBED}",
-        ("gpu_throttle_reasons",),
         better="lower",
+        compute=lambda data: telemetry.throttled_share(data.samples),
     ),
-    Metric(
+    RunMetric(
         "kv_cache_usage_max",
         "KV cache in use, peak",
         "fraction",
         "most of the engine's KV cache in use",
-        ("kv_cache_usage",),
         short="KV cache",
+        compute=most_of("kv_cache_usage"),
     ),
-    Metric(
+    RunMetric(
         "engine_running_mean",
         "Requests running, mean",
         "requests",
         "mean requests the engine worked on",
-        ("engine_running",),
         spec=",.1f",
+        compute=mean_of("engine_running"),
     ),
-    Metric(
+    RunMetric(
         "engine_waiting_mean",
         "Requests waiting, mean",
         "requests",
         "mean requests in the engine's queue",
-        ("engine_waiting",),
         better="lower",
         spec=",.1f",
+        compute=mean_of("engine_waiting"),
     ),
-    Metric(
+    RunMetric(
         "engine_waiting_max",
         "Requests waiting, peak",
         "requests",
         "most requests in the engine's queue",
-        ("engine_waiting",),
         better="lower",
+        compute=most_of("engine_waiting"),
     ),
-    Metric(
+    RunMetric(
         "host_cpu_mean_percent",
         "Host CPU, mean",
         "percent",
         "mean use of all processors of the client's host",
-        ("host_cpu_percent",),
         short="Host CPU",
+        compute=mean_of("host_cpu_percent"),
     ),
-    Metric(
+    RunMetric(
         "host_memory_used_max_bytes",
         "Host memory, peak",
         "bytes",
         "most memory in use on the client's host",
-        ("host_memory_used_bytes",),
         short="Host memory",
+        compute=most_of("host_memory_used_bytes"),
     ),
 )
 
 #: Every number of a run that is stored, in the order of the columns.
-METRICS: tuple[Metric, ...] = (*_RUN_METRICS, *_STEADY_METRICS, *_LATENCY_METRICS, *_TELEMETRY_METRICS)
+METRICS: tuple[RunMetric, ...] = (*_RUN_METRICS, *_STEADY_METRICS, *_LATENCY_METRICS, *_TELEMETRY_METRICS)
 
 PER_USER = Metric(
     "tok_per_s_per_user",
@@ -643,26 +689,26 @@ CAPACITIES: tuple[Metric, ...] = (CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACI
 #: The ratio of a candidate to the baseline, of any metric; `Metric.ratio_label` says what it is called.
 RATIO = Metric("ratio", "Speed-up", "×", "candidate / baseline, geometric mean over the repeats")
 
-#: What each second of telemetry shows: fields of TelemetrySample.
+
+def _sampled(name: str, label: str, better: Better | Literal["neither"] = "neither") -> Metric:
+    declared = record_fields(TelemetrySample)[name]
+    return Metric(name, label, declared.unit or "", declared.comment, better=better)
+
+
+#: What each second of telemetry shows: fields of TelemetrySample, which declares their units and meanings.
 SAMPLED: tuple[Metric, ...] = (
-    Metric("requests_in_flight", "Requests in flight", "requests", "requests sent and not answered"),
-    Metric("engine_running", "Running in the engine", "requests", "requests the engine works on"),
-    Metric("engine_waiting", "Waiting in the engine", "requests", "requests in the engine's queue", better="lower"),
-    Metric("kv_cache_usage", "KV cache in use", "fraction", "share of the engine's KV cache in use"),
-    Metric("host_cpu_percent", "Host CPU", "percent", "use of all processors of the client's host"),
-    Metric("loop_lag_ms", "Client loop lag", "ms", "longest lag of the client's event loop", better="lower"),
-    Metric("gpu_utilisation_percent", "GPU utilisation", "percent", "mean over the engine's GPUs"),
-    Metric("gpu_power_w", "GPU power", "W", "sum over the engine's GPUs", better="lower"),
-    Metric("gpu_sm_clock_mhz", "GPU clock", "MHz", "of the slowest of the engine's GPUs"),
-    Metric("gpu_temperature_c", "GPU temperature", "°C", "of the hottest of the engine's GPUs"),
-    Metric("gpu_memory_used_bytes", "GPU memory", "bytes", "sum over the engine's GPUs", better="lower"),
-    Metric(
-        "gpu_other_processes",
-        "Other processes on the GPUs",
-        "processes",
-        "processes that compute on the engine's GPUs and are not the engine's",
-        better="lower",
-    ),
+    _sampled("requests_in_flight", "Requests in flight"),
+    _sampled("engine_running", "Running in the engine"),
+    _sampled("engine_waiting", "Waiting in the engine", "lower"),
+    _sampled("kv_cache_usage", "KV cache in use"),
+    _sampled("host_cpu_percent", "Host CPU"),
+    _sampled("loop_lag_ms", "Client loop lag", "lower"),
+    _sampled("gpu_utilisation_percent", "GPU utilisation"),
+    _sampled("gpu_power_w", "GPU power", "lower"),
+    _sampled("gpu_sm_clock_mhz", "GPU clock"),
+    _sampled("gpu_temperature_c", "GPU temperature"),
+    _sampled("gpu_memory_used_bytes", "GPU memory", "lower"),
+    _sampled("gpu_other_processes", "Other processes on the GPUs", "lower"),
 )
 
 #: Metrics of a run by name, whether stored or derived.

@@ -10,13 +10,12 @@ from typing import Literal
 from lab.metrics.number_format import number
 
 Better = Literal["higher", "lower"]
-#: Metrics of a run that are lists of numbers, which no axis and no comparison takes.
-SEVERAL_VALUES = frozenset(("acceptance_per_position", "acceptance_of_drafted_position", "rounds_by_draft_length"))
+Value = float | int | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
 class Unit:
-    """How numbers in a unit are shown: in which unit, times which factor.
+    """Says how to show numbers of a unit: in which unit, and times which factor.
 
     `spec` is a format that Python, D3 and (after a `%`) Streamlit understand alike: of counts, and of what cannot be
     written with three significant digits.
@@ -49,23 +48,22 @@ class Metric:
     """A number of a run, of a request, of a second of telemetry or of a comparison.
 
     Pages, charts, the command, exports and the data dictionary take everything they show of it from here. `formula`
-    says in words how to compute it. `needs` names fields of RequestRecord, RunRecord or TelemetrySample: where one of
-    them is unknown, the number is null. `short` is a label for narrow columns and cards, or empty; `spec` is a format
-    other than that of the unit, or empty.
+    says in words how to compute it. `short` is a label for narrow columns and cards, or empty; `spec` is a format
+    other than that of the unit, or empty. `has_several` numbers, which no axis and no comparison takes.
     """
 
     name: str
     label: str
     unit: str
     formula: str
-    needs: tuple[str, ...] = ()
     better: Literal["higher", "lower", "neither"] = "neither"
     short: str = ""
     spec: str = ""
+    has_several: bool = False
 
     @property
     def comment(self) -> str:
-        """Formula, unit and direction, as the data dictionary prints them."""
+        """Return formula, unit and direction, as the data dictionary prints them."""
         direction = "" if self.better == "neither" else f"; {self.better} is better"
         return f"{self.formula} [{self.unit}{direction}]"
 
@@ -75,17 +73,17 @@ class Metric:
 
     @property
     def shown_unit(self) -> str:
-        """The unit that people read: per cent for fractions, GiB for bytes."""
+        """Return the unit that people read: per cent for fractions, GiB for bytes."""
         return self._unit.shown
 
     @property
     def factor(self) -> float:
-        """A stored number times this is the number in `shown_unit`."""
+        """Return the factor from the stored unit to `shown_unit`."""
         return self._unit.factor
 
     @property
     def number_format(self) -> str:
-        """The format of numbers in `shown_unit`, for Python and D3; Streamlit wants a `%` before it."""
+        """Return the format of numbers in `shown_unit`, for Python and D3; Streamlit needs a `%` before it."""
         return self.spec or self._unit.spec
 
     @property
@@ -94,18 +92,18 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """The label with its unit, for an axis."""
+        """Return the label with its unit, for an axis."""
         return f"{self.label} ({self.shown_unit})"
 
     @property
     def heading(self) -> str:
-        """The short label with its unit, for a table's column."""
+        """Return the short label with its unit, for a column of a table."""
         counts = self.unit in _COUNTS or self.unit == "tokens/round"
         return self.short_label if counts else f"{self.short_label} ({self.shown_unit})"
 
     @property
     def ratio_label(self) -> str:
-        """What its ratio to the baseline is called: only rates speed up."""
+        """Return the label of its ratio to the baseline: only rates speed up."""
         return "Speed-up" if self.unit.endswith("/s") else "Ratio to the baseline"
 
     def format(self, value: float | Sequence[float] | None) -> str:

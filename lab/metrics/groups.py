@@ -12,10 +12,11 @@ from typing import Literal
 import numpy as np
 
 from lab.metrics.catalogue import LATENCIES
-from lab.metrics.measure import Value, statistics_ms, whole_sum, without_unknown
+from lab.metrics.definition import Value
 from lab.metrics.record_table import Floats, Mask
 from lab.metrics.records import RunRecord
 from lab.metrics.request_table import RequestTable
+from lab.metrics.run_data import statistics_ms, whole_sum, without_unknown
 from lab.study.workload import NO_TEXT
 
 Grain = Literal["turn", "context", "turn and context"]
@@ -85,7 +86,7 @@ def _numbers(requests: RequestTable) -> Mapping[str, Value]:
 
 
 def _acceptance(requests: RequestTable) -> dict[str, Value]:
-    """Of the requests whose rounds the server reports; rates are unknown where a trace had no text."""
+    """Return the acceptance of requests whose rounds are known; rates are unknown where a trace had no text."""
     told = requests.where(requests.known("spec_drafts") & requests.known("spec_accepted_tokens"))
     rounds, drafted, accepted = (
         whole_sum(told.numbers(name)) for name in ("spec_drafts", "spec_draft_tokens", "spec_accepted_tokens")

@@ -16,6 +16,8 @@ from lab.metrics.request_table import RequestTable
 Samples = NDArray[np.float64]
 #: All values of each of LATENCIES; None for one that is unknown.
 Latencies = Mapping[str, Samples | None]
+#: The percentiles of each latency that a run has.
+PERCENTILES = (50, 90, 95, 99)
 Times = TypeVar("Times", float, Floats)
 
 
@@ -24,14 +26,16 @@ class Latency(Metric):
     """A metric of single requests, chunks or tokens: a run has its mean and percentiles.
 
     `each` says what has a value. `compute` returns the values, NaN where one is unknown; None if all are.
+    `counts_tokens` says that a value depends on the number of tokens of its request.
     """
 
     each: str
+    counts_tokens: bool = False
     compute: Callable[[RequestTable], Floats | None]
 
     @property
     def values(self) -> str:
-        """The formula, and what it is computed for."""
+        """Return the formula and what has a value."""
         return f"{self.formula}, one value per {self.each}"
 
 
@@ -40,17 +44,17 @@ def ttft_ms(requests: RequestTable) -> Floats:
 
 
 def time_to_first_token_ms(sent_s: Times, first_token_s: Times) -> Times:
-    """The definition of TTFT: of many requests, or of one while its window runs."""
+    """Define TTFT, for many requests or for one request of a window that is still running."""
     return (first_token_s - sent_s) * 1000.0
 
 
 def ttft_from_intended_ms(requests: RequestTable) -> Floats:
-    """Time to first token including the wait for a free slot, which `ttft_ms` leaves out."""
+    """Return the time to first token with the wait in the client, which `ttft_ms` leaves out."""
     return _between_ms(requests.numbers("intended_send_s"), requests.numbers("first_token_s"))
 
 
 def ttfa_ms(requests: RequestTable) -> Floats:
-    """Time to the first output that is not reasoning."""
+    """Return the time to the first output that is not reasoning."""
     return _between_ms(requests.numbers("sent_s"), requests.numbers("first_answer_s"))
 
 
@@ -59,7 +63,7 @@ def send_delay_ms(requests: RequestTable) -> Floats:
 
 
 def tpot_ms(requests: RequestTable) -> Floats:
-    """Unknown for an output of one token."""
+    """Return the time per output token; unknown for an output of one token."""
     tokens = requests.numbers("completion_tokens")
     generating_ms = _between_ms(requests.numbers("first_token_s"), requests.lists("chunk_s").lasts)
     per_token_ms: Floats = np.divide(generating_ms, tokens - 1, out=np.full(len(requests), np.nan), where=tokens >= 2)
@@ -71,18 +75,18 @@ def e2e_ms(requests: RequestTable) -> Floats:
 
 
 def e2e_from_intended_ms(requests: RequestTable) -> Floats:
-    """End-to-end latency including the wait for a free slot, which `e2e_ms` leaves out."""
+    """Return the end-to-end latency with the wait in the client, which `e2e_ms` leaves out."""
     return _between_ms(requests.numbers("intended_send_s"), requests.numbers("end_s"))
 
 
 def icl_ms(requests: RequestTable) -> Samples:
-    """Every gap between two chunks of a request."""
+    """Return every gap between two chunks of a request."""
     gaps_ms: Samples = requests.lists("chunk_s").gaps * 1000.0
     return gaps_ms
 
 
 def itl_ms(requests: RequestTable) -> Samples | None:
-    """Every gap between two chunks, shared by the tokens of the later one.
+    """Return every gap between two chunks, divided over the tokens of the later chunk.
 
     None if the tokens of one chunk are unknown. The first chunk has no gap before it and gives no value.
     """

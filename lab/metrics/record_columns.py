@@ -1,7 +1,6 @@
-"""Records of one dataclass as an Arrow table, built from buffers.
+"""Records of one dataclass as an Arrow table: the type of each column, and the table built from buffers.
 
-pyarrow's own conversion of Python values takes twice as long, and its first use in a process imports pandas, a third of
-a second that would fall between two measured windows.
+pyarrow's own conversion of Python values cuts 1.5 to 1 for a column of whole numbers. This one refuses it.
 """
 
 from __future__ import annotations
@@ -10,15 +9,40 @@ from array import array
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 
+_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    bool: pa.bool_(),
+    int: pa.int32(),
+    float: pa.float64(),
+    Sequence[float]: pa.list_(pa.float64()),
+    tuple[int, ...]: pa.list_(pa.int32()),
+    tuple[float, ...]: pa.list_(pa.float64()),
+}
 #: The code of an `array.array`, which takes values of its own kind alone and refuses those out of range.
 _CODES: dict[pa.DataType, str] = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
 #: So many records at once: their texts must stay below the 2 GiB that an Arrow array of texts can hold.
 _BLOCK = 16_384
+
+
+def record_schema(record: type[Any]) -> pa.Schema:
+    """Return the columns of a dataclass: its fields in order, each with the type and nullability of its type hint."""
+    return pa.schema([column_field(name, hint) for name, hint in get_type_hints(record).items()])
+
+
+def column_field(name: str, hint: Any) -> pa.Field[Any]:
+    """Return the column of a field. Amounts of bytes and seeds are 64 bits wide, other whole numbers 32."""
+    members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    [type_] = [member for member in members if member is not NoneType]
+    if get_origin(type_) is Literal:
+        type_ = type(get_args(type_)[0])
+    wide = type_ is int and name.endswith(("_bytes", "seed"))
+    return pa.field(name, pa.int64() if wide else _TYPES[type_], nullable=NoneType in members)
 
 
 def records_table(records: Sequence[Any], schema: pa.Schema) -> pa.Table:

@@ -39,32 +39,32 @@ class Ragged:
 
     @cached_property
     def owners(self) -> NDArray[np.int64]:
-        """The number of the list that each value belongs to."""
+        """Return, for each value, the number of its list."""
         return np.repeat(np.arange(self.lengths.size), self.lengths)
 
-    def owners_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the lists that the values at these places belong to."""
-        owners: NDArray[np.int64] = np.searchsorted(self.bounds, places, side="right") - 1
+    def owners_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of the lists that hold the values at these positions."""
+        owners: NDArray[np.int64] = np.searchsorted(self.bounds, positions, side="right") - 1
         return owners
 
     @cached_property
     def firsts(self) -> Floats:
-        """The first value of each list; NaN for an empty one."""
+        """Return the first value of each list; NaN for an empty one."""
         return self._at(self.bounds[:-1])
 
     @cached_property
     def lasts(self) -> Floats:
-        """The last value of each list; NaN for an empty one."""
+        """Return the last value of each list; NaN for an empty one."""
         return self._at(self.bounds[1:] - 1)
 
-    def _at(self, places: NDArray[np.int64]) -> Floats:
+    def _at(self, positions: NDArray[np.int64]) -> Floats:
         chosen = np.full(self.lengths.size, np.nan)
-        chosen[self.lengths > 0] = self.values[places[self.lengths > 0]]
+        chosen[self.lengths > 0] = self.values[positions[self.lengths > 0]]
         return chosen
 
     @cached_property
     def follows(self) -> Mask:
-        """Whether each value but the very first has the one before it in the same list."""
+        """Return, for each value from the second on, whether the previous value is in the same list."""
         follows = np.ones(max(self.values.size - 1, 0), dtype=np.bool_)
         begins = self.bounds[1:-1]
         follows[begins[(begins > 0) & (begins < self.values.size)] - 1] = False
@@ -72,16 +72,16 @@ class Ragged:
 
     @cached_property
     def gaps(self) -> NDArray[Any]:
-        """The differences between neighbours within each list, end to end."""
+        """Return the differences between consecutive values of each list, end to end."""
         return np.diff(self.values)[self.follows]
 
     def where(self, chosen: Mask) -> Ragged:
-        """The same lists with the chosen values alone."""
+        """Return the lists with only the chosen values."""
         counts = self.sums(chosen)
         return Ragged(self.values[chosen], np.concatenate(([0], np.cumsum(counts))).astype(np.int64), self.known)
 
     def sums(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """The sum of whole numbers or truth values, one for each value, over each list."""
+        """Sum whole numbers or truth values, one for each value, over each list."""
         sums = np.zeros(self.lengths.size, dtype=np.int64)
         if values.size:
             filled = self.lengths > 0
@@ -92,14 +92,14 @@ class Ragged:
 class RecordTable:
     """Records of one kind as an Arrow table with the columns of `schema`, in that order.
 
-    A column that the table lacks is unknown: imported files do not have all of them. Of chosen records, only the
-    columns that somebody looks at are copied: most look at few, and texts and chunks are nearly all of the bytes.
+    A column that the table lacks is null: imported files do not have all columns. Columns of chosen records are copied
+    when they are first read, because most callers read few columns, and texts and chunks are nearly all of the bytes.
     """
 
     schema: ClassVar[pa.Schema]
 
-    def __init__(self, table: pa.Table, places: NDArray[np.int64] | None = None) -> None:
-        self._table, self._places = table, places  # of the records in the table; None for all
+    def __init__(self, table: pa.Table, positions: NDArray[np.int64] | None = None) -> None:
+        self._table, self._chosen = table, positions  # of the records in the table; None for all
         self._columns: dict[str, pa.ChunkedArray[Any]] = {}
         self._numbers: dict[str, Floats] = {}
         self._lists: dict[str, Ragged] = {}
@@ -109,7 +109,7 @@ class RecordTable:
         return cls(records_table(records, cls.schema))
 
     def __len__(self) -> int:
-        return self._table.num_rows if self._places is None else self._places.size
+        return self._table.num_rows if self._chosen is None else self._chosen.size
 
     @cached_property
     def arrow(self) -> pa.Table:
@@ -118,41 +118,41 @@ class RecordTable:
     def _column(self, name: str) -> pa.ChunkedArray[Any]:
         if name not in self._columns:
             column = _whole_column(self._table, self.schema.field(name))
-            self._columns[name] = column if self._places is None else column.take(self._places)
+            self._columns[name] = column if self._chosen is None else column.take(self._chosen)
         return self._columns[name]
 
     def numbers(self, name: str) -> Floats:
-        """A column of numbers; NaN where it is null."""
+        """Return a column of numbers; NaN where it is null."""
         if name not in self._numbers:
             self._numbers[name] = self._column(name).to_numpy().astype(np.float64, copy=False)
         return self._numbers[name]
 
     def lists(self, name: str) -> Ragged:
-        """A column of lists of numbers."""
+        """Return a column of lists of numbers."""
         if name not in self._lists:
             self._lists[name] = _ragged(self._column(name))
         return self._lists[name]
 
     def texts(self, name: str) -> Any:
-        """A column of texts, as Arrow has it (a `pa.ChunkedArray` of one chunk)."""
+        """Return a column of texts as a `pa.ChunkedArray` of one chunk."""
         return self._column(name)
 
     def equals(self, name: str, text: str) -> Mask:
-        """Whether a column of texts holds this one; false where it is null."""
+        """Return where a column of texts equals `text`; false where it is null."""
         is_equal: Mask = pc.equal(self._column(name), pa.scalar(text)).fill_null(fill_value=False).to_numpy()
         return is_equal
 
     def known(self, name: str) -> Mask:
-        """Where a column is not null."""
+        """Return where a column is not null."""
         is_known: Mask = pc.is_valid(self._column(name)).to_numpy()
         return is_known
 
     def where(self, chosen: Mask) -> Self:
-        """The chosen records, in the same order."""
+        """Return the chosen records, in the same order."""
         return self if chosen.all() else self.take(np.flatnonzero(chosen))
 
-    def take(self, places: NDArray[np.int64]) -> Self:
-        return type(self)(self._table, places if self._places is None else self._places[places])
+    def take(self, positions: NDArray[np.int64]) -> Self:
+        return type(self)(self._table, positions if self._chosen is None else self._chosen[positions])
 
 
 def _ragged(column: pa.ChunkedArray[Any]) -> Ragged:

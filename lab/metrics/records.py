@@ -2,204 +2,184 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_type_hints
 
 from pydantic import Field, JsonValue
 
 from lab.study import Arm, Frozen, Load, Sampling, Slo, Trial, Workload
+from lab.study.model_base import RecordField
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-#: The first version of the bundle format that is kept, and the one that this Drafthouse writes. A field that a record
-#: here, or a part of a study in RunRecord, gains is marked with the next version, which becomes the written one:
-#: `_info(..., since=14)` in a request or a sample, `Annotated[str | None, Since(14)] = None` in a part of the run.
-FIRST_FORMAT_VERSION = 13
+#: The version of the bundle format that this Drafthouse writes. A field that a record here, or a part of a study in
+#: RunRecord, gains is marked with the next version, which becomes the written one:
+#: `Annotated[str | None, RecordField("what it means", since=14)] = None`.
 BUNDLE_FORMAT_VERSION = 13
 
 
-@dataclass(frozen=True)
-class FieldInfo:
-    """What a field of a record means. The bundle files and the warehouse's columns are generated from these."""
-
-    comment: str
-    unit: str | None
-    since_format: int  # the first version of the bundle format that has the field
-
-
-def _info(comment: str, unit: str | None = None, *, since: int = FIRST_FORMAT_VERSION) -> dict[str, FieldInfo]:
-    """The metadata of a dataclass field, for `field_infos`."""
-    return {"info": FieldInfo(comment, unit, since)}
-
-
-def field_infos(record: type[DataclassInstance]) -> dict[str, FieldInfo]:
-    """Every field of RequestRecord or TelemetrySample by name, in the order of the columns."""
-    return {field.name: field.metadata["info"] for field in fields(record)}
+def record_fields(record: type) -> dict[str, RecordField]:
+    """Return the declaration of every field of a record that has one, by name, in order."""
+    hints = get_type_hints(record, include_extras=True)
+    return {
+        name: mark
+        for name, hint in hints.items()
+        for mark in getattr(hint, "__metadata__", ())
+        if isinstance(mark, RecordField)
+    }
 
 
 @dataclass(frozen=True)
 class RequestRecord:
     """One request of the measured window. None means unknown or never happened; it is never a zero in disguise."""
 
-    index: int = field(metadata=_info("position in the order of sending, from 0"))
-    prompt_id: str = field(metadata=_info("identifies the prompt: the same prompt has the same id in every arm"))
-    category: str | None = field(metadata=_info("category of the prompt, as its dataset names it"))
-    prompt: str = field(metadata=_info("the prompt that was sent"))
-    requested_output_tokens: int = field(metadata=_info("most tokens that the server may generate", "tokens"))
-    intended_send_s: float = field(
-        metadata=_info("when the load wanted it sent; like all times here, seconds since the window began", "s")
+    index: Annotated[int, RecordField("position in the order of sending, from 0")]
+    prompt_id: Annotated[str, RecordField("identifies the prompt: the same prompt has the same id in every arm")]
+    category: Annotated[str | None, RecordField("category of the prompt, as its dataset names it")]
+    prompt: Annotated[str, RecordField("the prompt that was sent")]
+    requested_output_tokens: Annotated[int, RecordField("most tokens that the server may generate", "tokens")]
+    intended_send_s: Annotated[
+        float, RecordField("when the load wanted it sent; like all times here, seconds since the window began", "s")
+    ]
+    sent_s: Annotated[float | None, RecordField("when it left the client", "s")]
+    first_token_s: Annotated[float | None, RecordField("when the first output arrived", "s")]
+    end_s: Annotated[float | None, RecordField("when the last byte arrived, or the request failed", "s")]
+    chunk_s: Annotated[tuple[float, ...], RecordField("when each streamed chunk with output arrived", "s")]
+    chunk_tokens: Annotated[
+        tuple[int, ...] | None,
+        RecordField("tokens in each of those chunks; null if the server does not count them", "tokens"),
+    ]
+    prompt_tokens: Annotated[int | None, RecordField("length of the prompt in the server's usage", "tokens")]
+    completion_tokens: Annotated[int | None, RecordField("length of the output in the server's usage", "tokens")]
+    finish_reason: Annotated[str | None, RecordField("why the output ended, as the server reports it")]
+    error: Annotated[str | None, RecordField("why the request failed; null if it succeeded")]
+    output_text: Annotated[str, RecordField("the text that came back")]
+    spec_drafts: Annotated[
+        int | None, RecordField("verification rounds of this request, as the server reports them", "rounds")
+    ] = None
+    spec_draft_tokens: Annotated[int | None, RecordField("tokens drafted for this request", "tokens")] = None
+    spec_accepted_tokens: Annotated[int | None, RecordField("drafted tokens accepted for this request", "tokens")] = (
+        None
     )
-    sent_s: float | None = field(metadata=_info("when it left the client", "s"))
-    first_token_s: float | None = field(metadata=_info("when the first output arrived", "s"))
-    end_s: float | None = field(metadata=_info("when the last byte arrived, or the request failed", "s"))
-    chunk_s: tuple[float, ...] = field(metadata=_info("when each streamed chunk with output arrived", "s"))
-    chunk_tokens: tuple[int, ...] | None = field(
-        metadata=_info("tokens in each of those chunks; null if the server does not count them", "tokens")
-    )
-    prompt_tokens: int | None = field(metadata=_info("length of the prompt in the server's usage", "tokens"))
-    completion_tokens: int | None = field(metadata=_info("length of the output in the server's usage", "tokens"))
-    finish_reason: str | None = field(metadata=_info("why the output ended, as the server reports it"))
-    error: str | None = field(metadata=_info("why the request failed; null if it succeeded"))
-    output_text: str = field(metadata=_info("the text that came back"))
-    spec_drafts: int | None = field(
-        default=None, metadata=_info("verification rounds of this request, as the server reports them", "rounds")
-    )
-    spec_draft_tokens: int | None = field(default=None, metadata=_info("tokens drafted for this request", "tokens"))
-    spec_accepted_tokens: int | None = field(
-        default=None, metadata=_info("drafted tokens accepted for this request", "tokens")
-    )
-    sent_prompt_tokens: int | None = field(
-        default=None,
-        metadata=_info(
+    sent_prompt_tokens: Annotated[
+        int | None,
+        RecordField(
             "length of the prompt as sent, counted by the client; a smaller prompt_tokens means that the server "
             "truncated the prompt, null that the client could not count",
             "tokens",
         ),
-    )
-    output_token_ids: tuple[int, ...] | None = field(
-        default=None,
-        metadata=_info(
+    ] = None
+    output_token_ids: Annotated[
+        tuple[int, ...] | None,
+        RecordField(
             "the output as token ids of the target's tokenizer; null if it was not greedy or the engine does not "
-            "report them",
+            "report them"
         ),
-    )
-    session_id: str | None = field(
-        default=None,
-        metadata=_info(
+    ] = None
+    session_id: Annotated[
+        str | None,
+        RecordField(
             "identifies the session (conversation): the same session has the same id in every arm; null if the prompts "
-            "were not replayed as sessions",
+            "were not replayed as sessions"
         ),
+    ] = None
+    turn: Annotated[int | None, RecordField("number of the turn within its session, from 1; null without sessions")] = (
+        None
     )
-    turn: int | None = field(
-        default=None, metadata=_info("number of the turn within its session, from 1; null without sessions")
-    )
-    rounds_drafted: tuple[int, ...] | None = field(
-        default=None,
-        metadata=_info(
+    rounds_drafted: Annotated[
+        tuple[int, ...] | None,
+        RecordField(
             "the request's verification rounds as a histogram, with rounds_accepted and rounds_count: entry i of the "
             "three says that so many rounds (rounds_count) drafted so many tokens (this) and had so many accepted",
             "tokens",
         ),
-    )
-    rounds_accepted: tuple[int, ...] | None = field(
-        default=None, metadata=_info("tokens accepted in each of the rounds of that entry", "tokens")
-    )
-    rounds_count: tuple[int, ...] | None = field(
-        default=None, metadata=_info("rounds that drafted and accepted so many tokens", "rounds")
-    )
-    reasoning_tokens: int | None = field(
-        default=None,
-        metadata=_info(
-            "tokens of the output before the answer; 0 if the model did not think, null if it cannot be told",
-            "tokens",
+    ] = None
+    rounds_accepted: Annotated[
+        tuple[int, ...] | None, RecordField("tokens accepted in each of the rounds of that entry", "tokens")
+    ] = None
+    rounds_count: Annotated[
+        tuple[int, ...] | None, RecordField("rounds that drafted and accepted so many tokens", "rounds")
+    ] = None
+    reasoning_tokens: Annotated[
+        int | None,
+        RecordField(
+            "tokens of the output before the answer; 0 if the model did not think, null if it cannot be told", "tokens"
         ),
+    ] = None
+    reasoning_chars: Annotated[int | None, RecordField("characters of output_text before the answer")] = None
+    first_answer_s: Annotated[float | None, RecordField("when the first output that is not reasoning arrived", "s")] = (
+        None
     )
-    reasoning_chars: int | None = field(default=None, metadata=_info("characters of output_text before the answer"))
-    first_answer_s: float | None = field(
-        default=None, metadata=_info("when the first output that is not reasoning arrived", "s")
-    )
-    expected: str | None = field(
-        default=None, metadata=_info("the answer that the dataset expects, to score the output with")
-    )
-    tests_passed: float | None = field(
-        default=None,
-        metadata=_info(
+    expected: Annotated[str | None, RecordField("the answer that the dataset expects, to score the output with")] = None
+    tests_passed: Annotated[
+        float | None,
+        RecordField(
             "1 if the code in the answer passed the expected tests after the run, 0 if not; null if they were not run "
-            "or it cannot be told",
+            "or it cannot be told"
         ),
-    )
-    reasoning_rounds: int | None = field(
-        default=None,
-        metadata=_info(
+    ] = None
+    reasoning_rounds: Annotated[
+        int | None,
+        RecordField(
             "verification rounds that began before the answer; 0 if the model did not think, null if the server does "
             "not list the rounds, or tokens came from steps that are in no round",
             "rounds",
         ),
-    )
-    reasoning_accepted_tokens: int | None = field(
-        default=None, metadata=_info("drafted tokens accepted in those rounds", "tokens")
-    )
+    ] = None
+    reasoning_accepted_tokens: Annotated[
+        int | None, RecordField("drafted tokens accepted in those rounds", "tokens")
+    ] = None
 
 
 @dataclass(frozen=True)
 class TelemetrySample:
-    """One second of the measured window: the client's own figures, then what the probes saw at its end.
+    """One second of the measured window: figures of the client, then what the probes read at the end of the second.
 
-    None if a probe has nothing to read: no GPU, or an engine that does not report the figure. GPU figures are those of
-    all GPUs that the engine uses, together.
+    None if a probe has nothing to read: no GPU, or an engine that does not report the figure. GPU figures combine all
+    GPUs that the engine uses.
     """
 
-    t_s: float = field(metadata=_info("seconds since the window began", "s"))
-    loop_lag_ms: float = field(metadata=_info("worst lag of the client's event loop in this second", "ms"))
-    requests_in_flight: int = field(metadata=_info("requests sent and not yet fully answered", "requests"))
-    requests_done: int = field(metadata=_info("requests ended since the window began", "requests"))
-    chunks_received: int = field(metadata=_info("streamed chunks received since the window began", "chunks"))
-    engine_running: int | None = field(
-        default=None, metadata=_info("requests the engine worked on, as it reports itself", "requests")
+    t_s: Annotated[float, RecordField("seconds since the window began", "s")]
+    loop_lag_ms: Annotated[float, RecordField("worst lag of the client's event loop in this second", "ms")]
+    requests_in_flight: Annotated[int, RecordField("requests sent and not yet fully answered", "requests")]
+    requests_done: Annotated[int, RecordField("requests ended since the window began", "requests")]
+    chunks_received: Annotated[int, RecordField("streamed chunks received since the window began", "chunks")]
+    engine_running: Annotated[
+        int | None, RecordField("requests the engine worked on, as it reports itself", "requests")
+    ] = None
+    engine_waiting: Annotated[int | None, RecordField("requests in the engine's own queue", "requests")] = None
+    kv_cache_usage: Annotated[
+        float | None, RecordField("share of the engine's KV cache in use, 0 to 1", "fraction")
+    ] = None
+    host_cpu_percent: Annotated[
+        float | None, RecordField("use of all processors of the client's host since the previous sample", "percent")
+    ] = None
+    host_memory_used_bytes: Annotated[
+        int | None, RecordField("memory of the client's host that is in use", "bytes")
+    ] = None
+    gpu_utilisation_percent: Annotated[
+        float | None, RecordField("share of the time in which the GPUs computed, mean of the engine's GPUs", "percent")
+    ] = None
+    gpu_memory_used_bytes: Annotated[int | None, RecordField("memory in use, sum of the engine's GPUs", "bytes")] = None
+    gpu_power_w: Annotated[float | None, RecordField("power drawn, sum of the engine's GPUs", "W")] = None
+    gpu_sm_clock_mhz: Annotated[
+        float | None, RecordField("multiprocessor clock of the slowest of the engine's GPUs", "MHz")
+    ] = None
+    gpu_memory_clock_mhz: Annotated[
+        float | None, RecordField("memory clock of the slowest of the engine's GPUs", "MHz")
+    ] = None
+    gpu_temperature_c: Annotated[float | None, RecordField("temperature of the hottest of the engine's GPUs", "°C")] = (
+        None
     )
-    engine_waiting: int | None = field(default=None, metadata=_info("requests in the engine's own queue", "requests"))
-    kv_cache_usage: float | None = field(
-        default=None, metadata=_info("share of the engine's KV cache in use, 0 to 1", "fraction")
-    )
-    host_cpu_percent: float | None = field(
-        default=None,
-        metadata=_info("use of all processors of the client's host since the previous sample", "percent"),
-    )
-    host_memory_used_bytes: int | None = field(
-        default=None, metadata=_info("memory of the client's host that is in use", "bytes")
-    )
-    gpu_utilisation_percent: float | None = field(
-        default=None,
-        metadata=_info("share of the time in which the GPUs computed, mean of the engine's GPUs", "percent"),
-    )
-    gpu_memory_used_bytes: int | None = field(
-        default=None, metadata=_info("memory in use, sum of the engine's GPUs", "bytes")
-    )
-    gpu_power_w: float | None = field(default=None, metadata=_info("power drawn, sum of the engine's GPUs", "W"))
-    gpu_sm_clock_mhz: float | None = field(
-        default=None, metadata=_info("multiprocessor clock of the slowest of the engine's GPUs", "MHz")
-    )
-    gpu_memory_clock_mhz: float | None = field(
-        default=None, metadata=_info("memory clock of the slowest of the engine's GPUs", "MHz")
-    )
-    gpu_temperature_c: float | None = field(
-        default=None, metadata=_info("temperature of the hottest of the engine's GPUs", "°C")
-    )
-    gpu_throttle_reasons: str | None = field(
-        default=None,
-        metadata=_info(
+    gpu_throttle_reasons: Annotated[
+        str | None,
+        RecordField(
             "NVML's reasons for which the clocks of any of the engine's GPUs are held back, joined by commas; empty "
-            "if there are none",
+            "if there are none"
         ),
-    )
-    gpu_other_processes: int | None = field(
-        default=None,
-        metadata=_info(
-            "processes other than the engine's that computed on its GPUs; null if unknown",
-            "processes",
-        ),
-    )
+    ] = None
+    gpu_other_processes: Annotated[
+        int | None,
+        RecordField("processes other than the engine's that computed on its GPUs; null if unknown", "processes"),
+    ] = None
 
 
 #: The line that replaces what was left out of a stored log.
@@ -232,39 +212,62 @@ class ServerCounters(Frozen):
 class Circumstances(Frozen):
     """Everything about the environment of a run that could have changed its numbers."""
 
-    hardware: str  # the accelerator, or the processor if there is none
-    host: str
-    cpu_count: int
-    memory_bytes: int
-    os: str
-    python_version: str
-    drafthouse_revision: str | None
-    engine: str
-    engine_version: str | None
-    command: tuple[str, ...]
-    environment: dict[str, str] = Field(default_factory=dict)  # only the variables that the engine's profile set
-    effective_config: dict[str, str] = Field(default_factory=dict)  # as the engine logged it
-    target_path: str
-    target_digest: str | None = None  # SHA-256 of the weights, if the target is a folder
-    target_revision: str | None = None  # the hub's commit, if it is a hub name and the cache records it
-    draft_path: str | None = None
-    draft_digest: str | None = None  # the same for the draft model
-    draft_revision: str | None = None
-    driver_version: str | None = None  # of the NVIDIA driver
+    hardware: Annotated[str, RecordField("the accelerator, or the processor if there is none")]
+    host: Annotated[str, RecordField("name of the machine")]
+    cpu_count: Annotated[int, RecordField("number of processor cores of the machine")]
+    memory_bytes: Annotated[int, RecordField("memory of the machine")]
+    os: Annotated[str, RecordField("operating system")]
+    python_version: Annotated[str, RecordField("Python version of the measuring client")]
+    drafthouse_revision: Annotated[str | None, RecordField("revision of the Drafthouse that measured the run")]
+    engine: Annotated[str, RecordField("the engine that served")]
+    engine_version: Annotated[str | None, RecordField("version that the engine itself reports")]
+    command: Annotated[tuple[str, ...], RecordField("command that started the engine, as JSON", column="command_json")]
+    environment: Annotated[
+        dict[str, str], RecordField("environment variables set for the engine, as JSON", column="environment_json")
+    ] = Field(default_factory=dict)
+    effective_config: Annotated[
+        dict[str, str],
+        RecordField("the engine's effective settings according to its log, as JSON", column="effective_config_json"),
+    ] = Field(default_factory=dict)
+    target_path: Annotated[str, RecordField("where the target was loaded from")]
+    target_digest: Annotated[str | None, RecordField("SHA-256 of the target's weights, if it is a folder")] = None
+    target_revision: Annotated[
+        str | None, RecordField("the hub's commit of the target, if it is a hub name and the cache records the commit")
+    ] = None
+    draft_path: Annotated[str | None, RecordField("where the draft model was loaded from")] = None
+    draft_digest: Annotated[str | None, RecordField("SHA-256 of the draft model's weights, if it is a folder")] = None
+    draft_revision: Annotated[
+        str | None,
+        RecordField("the hub's commit of the draft model, if it is a hub name and the cache records the commit"),
+    ] = None
+    driver_version: Annotated[str | None, RecordField("version of the NVIDIA driver")] = None
     gpus: tuple[str, ...] = ()  # those the engine used, each `name (uuid)`
-    gpus_found_by: str | None = None  # how the engine's GPUs were determined
+    gpus_found_by: Annotated[str | None, RecordField("how the engine's GPUs were determined")] = None
     settings: dict[str, JsonValue] = Field(default_factory=dict)  # of the worker, without addresses and secrets
-    slot: int | None = None  # of the host, from 1; None if the worker did not share the host
-    start_s: float | None = None  # from exec to the first answered request; divided by engines that started together
+    slot: Annotated[
+        int | None, RecordField("the slot of that machine, from 1; null if one worker had the whole machine")
+    ] = None
+    start_s: Annotated[
+        float | None,
+        RecordField(
+            "seconds from the start of the engine to the first answered request; its share if engines started together",
+            column="engine_start_s",
+        ),
+    ] = None
 
 
 class ClientHealth(Frozen):
     """Whether the measuring client kept up with the load."""
 
-    loop_lag_p99_ms: float
-    loop_lag_max_ms: float
-    late_send_max_ms: float | None  # actual minus intended, requests that waited for a free slot excluded
-    cpu_s: float
+    loop_lag_p99_ms: Annotated[float, RecordField("99th percentile of the lag of the client's event loop")]
+    loop_lag_max_ms: Annotated[float, RecordField("worst lag of the client's event loop")]
+    late_send_max_ms: Annotated[
+        float | None,
+        RecordField("largest delay between intended and actual sending, without requests that waited for a free slot"),
+    ]
+    cpu_s: Annotated[
+        float, RecordField("processor time used by the measuring client, in seconds", column="client_cpu_s")
+    ]
 
 
 class IdleEngine(Frozen):
@@ -289,53 +292,90 @@ class WorkBeside(Frozen):
 class Identity(Frozen):
     """Digests of what was measured (lab.study.cell_ids): equal in runs of any study that measured the same."""
 
-    cell_id: str
-    arm_id: str
-    workload_id: str
-    load_id: str
-    dataset_digest: str | None = None  # SHA-256 of the dataset's file; None for a synthetic one
+    cell_id: Annotated[
+        str, RecordField("SHA-256 of what was measured: equal in runs of any study that measured the same")
+    ]
+    arm_id: Annotated[str, RecordField("SHA-256 of the arm without its name")]
+    workload_id: Annotated[str, RecordField("SHA-256 of the workload, its dataset and its seed")]
+    load_id: Annotated[str, RecordField("SHA-256 of the load without its name")]
+    dataset_digest: Annotated[
+        str | None, RecordField("SHA-256 of the dataset's file; null if the dataset is not a file")
+    ] = None
 
 
 class RunRecord(Frozen):
-    """`run.json`: one execution of a cell and its environment. The requests are in a file beside it."""
+    """`run.json`: one execution of a cell and its environment. The requests are in a file beside it.
 
-    format_version: int = BUNDLE_FORMAT_VERSION
-    run_id: str
-    cell_key: str
-    job_id: str
-    study_id: str  # digest of the study's content
-    study_name: str
-    target: str
+    The fields of it and its parts that have a RecordField are columns of `runs`.
+    """
+
+    format_version: Annotated[int, RecordField("version of the bundle format")] = BUNDLE_FORMAT_VERSION
+    run_id: Annotated[str, RecordField("identifies the run: one execution of a cell")]
+    cell_key: Annotated[
+        str,
+        RecordField(
+            "identifies the cell (arm, workload, load, repeat) within its job; all attempts at a cell share it"
+        ),
+    ]
+    job_id: Annotated[str, RecordField("the job that ran it")]
+    study_id: Annotated[str, RecordField("SHA-256 of the study's content")]
+    study_name: Annotated[str, RecordField("the study's name")]
+    target: Annotated[str, RecordField("the model that was served")]
     arm: Arm
-    is_baseline: bool
+    is_baseline: Annotated[bool, RecordField("whether the other arms of the job are compared with this one")]
     workload: Workload
     load: Load
     sampling: Sampling
-    slo: Slo
-    endpoint: Literal["completions", "chat"]
+    slo: Annotated[Slo, RecordField("the SLO: bounds that a good request meets, as JSON", column="slo_json")]
+    endpoint: Annotated[Literal["completions", "chat"], RecordField("completions or chat")]
     trial: Trial | None = None  # of a search for a capacity; None for an ordinary run
-    repeat: int
-    order: str | None = None  # of the study's runs: `lab.study.Study.order`
-    until_decided: bool = False  # the study looks at its verdicts after every repeat
-    launch_index: int
-    attempt: int
-    status: Literal["completed", "failed"]
-    error: str | None = None
-    ended_early: str | None = None  # why a trial was ended before its last answer; an early end is not a failure
-    started_at: str  # UTC, ISO 8601
-    duration_s: float | None = None  # of the measured window; None if there was none
-    warmup_requests: int = 0  # answered before the window
-    warmup_s: float | None = None
-    idle_before_s: float | None = None  # from the end of the previous cell on this launch
-    counters_before: ServerCounters | None = None
-    counters_after: ServerCounters | None = None
+    repeat: Annotated[int, RecordField("number of the repeat, from 0")]
+    order: Annotated[
+        str | None, RecordField("interleaved (A B B A), fewest_launches, or side_by_side", column="arm_order")
+    ] = None
+    until_decided: Annotated[
+        bool, RecordField("whether the study looked at its verdicts after every repeat, to stop when they are decided")
+    ] = False
+    launch_index: Annotated[int, RecordField("number of the engine start within the job, from 0")]
+    attempt: Annotated[int, RecordField("number of earlier attempts at this cell")]
+    status: Annotated[Literal["completed", "failed"], RecordField("completed or failed")]
+    error: Annotated[str | None, RecordField("why it failed")] = None
+    ended_early: Annotated[
+        str | None, RecordField("why a trial was ended before its last answer, which is no failure")
+    ] = None
+    started_at: str  # when the measured window began: UTC, ISO 8601
+    duration_s: Annotated[
+        float | None, RecordField("length of the measured window on the client's clock, in seconds", column="window_s")
+    ] = None
+    warmup_requests: Annotated[
+        int, RecordField("warm-up requests answered before the window; excluded from every metric")
+    ] = 0
+    warmup_s: Annotated[float | None, RecordField("duration of the warm-up, in seconds")] = None
+    idle_before_s: Annotated[
+        float | None,
+        RecordField("seconds between the end of the previous run of the same engine start and this warm-up"),
+    ] = None
+    counters_before: Annotated[
+        ServerCounters | None,
+        RecordField("the server's counters before the window, as JSON", column="counters_before_json"),
+    ] = None
+    counters_after: Annotated[
+        ServerCounters | None,
+        RecordField("the server's counters after the window, as JSON", column="counters_after_json"),
+    ] = None
     counters_problem: str | None = None  # why they cannot be read; None too if the server need not publish any
     reset_problem: str | None = None  # why the prefix cache was not reset before the window
     client: ClientHealth | None = None
     idle_engines: tuple[IdleEngine, ...] = ()
     beside: tuple[WorkBeside, ...] | None = None  # longest first
-    log_begin_bytes: int | None = None  # where in the bundle's copy of the engine's log the measured window began
-    log_end_bytes: int | None = None  # and where it ended
-    prompts_seed: int | None = None  # the study's seed, for prompts, their order and their arrival times
+    log_begin_bytes: Annotated[
+        int | None, RecordField("where in the bundle's engine.log the measured window began")
+    ] = None
+    log_end_bytes: Annotated[int | None, RecordField("where in the bundle's engine.log the measured window ended")] = (
+        None
+    )
+    prompts_seed: Annotated[
+        int | None, RecordField("the study's seed, which determines the prompts, their order and their arrival times")
+    ] = None
     identity: Identity | None = None
     circumstances: Circumstances

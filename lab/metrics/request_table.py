@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from lab.metrics.record_schema import record_schema
+from lab.metrics.record_columns import record_schema
 from lab.metrics.record_table import Mask, RecordTable
 from lab.metrics.records import RequestRecord
 

@@ -11,21 +11,21 @@ from lab.study import Slo
 
 
 def requests_within(completed: RequestTable, slo: Slo, *, from_intended: bool = False) -> Mask | None:
-    """Return which of them meet the SLO; None if it has no bounds, or if that is unknown of one of them."""
+    """Return which requests meet the SLO; None if it has no bounds, or if one request cannot be judged."""
     if slo == Slo() or unknown(completed, slo).any():
         return None
     return meets(completed, slo, from_intended=from_intended)
 
 
 def unknown(requests: RequestTable, slo: Slo) -> Mask:
-    """Of which requests it is unknown whether they meet the SLO: a bound on TPOT needs the number of tokens."""
+    """Return which requests cannot be judged: a bound on TPOT needs the number of tokens."""
     if slo.tpot_ms is None:
         return np.zeros(len(requests), dtype=np.bool_)
     return ~requests.known("completion_tokens")
 
 
 def meets(requests: RequestTable, slo: Slo, *, from_intended: bool = False) -> Mask:
-    """Which requests meet every bound that is set, apart from those of which it is unknown.
+    """Return which requests meet every bound that is set, leaving aside the `unknown` ones.
 
     A latency that was not measured meets no bound; a single token has no TPOT to exceed. With `from_intended`,
     latencies include the wait in the client.

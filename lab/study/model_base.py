@@ -19,14 +19,23 @@ FlagValue = bool | int | float | str
 MOST_PRICE = 1e9
 
 
-@dataclass(frozen=True)
-class Since:
-    """Marks a field that `run.json` has only since this version of the bundle format, as `Annotated[..., Since(14)]`.
+#: The first version of the bundle format that is kept.
+FIRST_FORMAT_VERSION = 13
 
-    The field needs a default: it is what the field has in bundles of earlier versions.
+
+@dataclass(frozen=True)
+class RecordField:
+    """Declares a field of what a bundle stores, as `Annotated[type, RecordField(...)]`.
+
+    The Parquet files, the readers of old bundles, the warehouse's columns and the data dictionary follow from it.
+    `since` is the first version of the bundle format that has the field. A field of a later one than the first needs a
+    default: it is what the field has in older bundles. `column` is its name in the warehouse if that is another one.
     """
 
-    version: int
+    comment: str
+    unit: str | None = None
+    since: int = FIRST_FORMAT_VERSION
+    column: str = ""
 
 
 class Frozen(BaseModel):

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warehouse.bundles.canonical_json import canonical_json
+from warehouse.bundles.imported_run import canonical_json
 
 _PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8"))
 _VALUES = st.recursive(

@@ -54,14 +54,14 @@ def test_the_first_use_of_a_home_sets_it_up(tmp_path: Path) -> None:
     open_warehouse(settings.warehouse_file).close()
 
 
-def test_a_home_that_is_set_up_costs_no_import_of_alembic_or_duckdb(settings: Settings) -> None:
+def test_a_complete_home_costs_no_import_of_alembic_or_duckdb(settings: Settings) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _FIRST_USE, str(settings.home)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False False\n"
 
 
-def test_processes_and_threads_that_use_a_new_home_at_once_set_it_up_once(tmp_path: Path) -> None:
+def test_processes_and_threads_set_up_a_new_home_once(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     child = subprocess.Popen([sys.executable, "-c", _FIRST_USE, str(settings.home)], stdout=subprocess.DEVNULL)
     with ThreadPoolExecutor(2) as pool:
@@ -70,7 +70,7 @@ def test_processes_and_threads_that_use_a_new_home_at_once_set_it_up_once(tmp_pa
     open_warehouse(settings.warehouse_file).close()
 
 
-def test_the_first_use_of_a_home_whose_warehouse_is_missing_publishes_it_again(settings: Settings) -> None:
+def test_a_missing_warehouse_is_published_again_on_first_use(settings: Settings) -> None:
     settings.warehouse_file.unlink()
     ensure_migrated(settings)
     open_warehouse(settings.warehouse_file).close()
@@ -184,7 +184,7 @@ def test_a_database_of_the_release_before_names_the_command(
 
 
 @pytest.mark.timeout(300)
-def test_an_upgrade_that_is_killed_loses_nothing_and_is_done_by_the_next(
+def test_an_upgrade_that_is_killed_is_finished_by_the_next(
     settings: Settings, next_release: Path, tmp_path: Path
 ) -> None:
     """At moments spread over one that rewrites requests, which takes longest."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,23 +10,8 @@ import pytest
 from host.settings import Settings
 from lab.errors import UnknownNameError, UserError
 from warehouse import snapshots as module
-from warehouse.ingest import publication
 from warehouse.ingest.publication import Master
 from warehouse.snapshots import Snapshots
-
-
-@pytest.fixture
-def master(settings: Settings) -> Iterator[Master]:
-    with closing(Master(settings.master_file, settings.warehouse_file)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a small master be published like one whose copy would cost much."""
-    monkeypatch.setattr(publication, "CHEAP_COPY_BYTES", 0)
-    monkeypatch.setattr(publication, "CLONE", "--no-such-option")
-    monkeypatch.setattr(publication, "OPENING_TAKES_S", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -31,17 +31,17 @@ def read_engine_log(path: Path, begin_bytes: int | None, end_bytes: int | None) 
     with path.open("rb") as file:
         size = file.seek(0, 2)
         ranges = list(_joined(_wanted(size, begin_bytes, end_bytes)))
-        content, places = bytearray(), list[tuple[Range, int]]()
+        content, parts = bytearray(), list[tuple[Range, int]]()
         left_at = 0
         for first, last in ranges:
             if first > left_at:
                 content += f"\n{LEFT_OUT_LINE.format(first - left_at)}\n".encode()
-            places.append(((first, last), len(content)))
+            parts.append(((first, last), len(content)))
             content += _read(file, first, last)
             left_at = last
     if not content:
         return None
-    return EngineLog(bytes(content), _moved(places, begin_bytes), _moved(places, end_bytes))
+    return EngineLog(bytes(content), _moved(parts, begin_bytes), _moved(parts, end_bytes))
 
 
 def read_tail(path: Path, most_bytes: int) -> bytes:
@@ -72,11 +72,11 @@ def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
     yield first, last
 
 
-def _moved(places: Iterable[tuple[Range, int]], at_bytes: int | None) -> int | None:
-    """Return where a place of the whole log lies in what was read of it; None if it is unknown or not in it."""
+def _moved(parts: Iterable[tuple[Range, int]], at_bytes: int | None) -> int | None:
+    """Return the position in the stored part for one in the whole log; None if it is unknown or was left out."""
     if at_bytes is None:
         return None
-    return next((start + at_bytes - first for (first, last), start in places if first <= at_bytes <= last), None)
+    return next((start + at_bytes - first for (first, last), start in parts if first <= at_bytes <= last), None)
 
 
 def _read(file: BinaryIO, first: int, last: int) -> bytes:

@@ -83,18 +83,18 @@ def record_of(run: ImportedRun) -> ImportedRecord:
     return ImportedRecord(job_id=job_id, study_id=study_id, study_name=study, run=replace(run, requests=None))
 
 
-def imported_places(root: Path) -> dict[str, str]:
+def imported_jobs(root: Path) -> dict[str, str]:
     """Return the job of each imported run by its id, from the names of folders, without those of measured jobs."""
-    places: dict[str, str] = {}
+    jobs: dict[str, str] = {}
     for job in root.glob(f"{JOB_PREFIX}*"):
         with os.scandir(job) as entries:
-            places |= {entry.name: job.name for entry in entries if not is_being_written(entry.name)}
-    return places
+            jobs |= {entry.name: job.name for entry in entries if not is_being_written(entry.name)}
+    return jobs
 
 
 def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Sources) -> list[ImportedRecord]:
     """Write the bundles of the runs that have none yet: all of them, or none and OSError, or what a source raises."""
-    stored = imported_places(root)
+    stored = imported_jobs(root)
     new = {run.run_id: run for run in runs if run.run_id not in stored}
     records = {run_id: record_of(run) for run_id, run in new.items()}
     written: dict[str, Path] = {}

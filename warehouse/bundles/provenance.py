@@ -25,7 +25,7 @@ _JOB_DIGITS = 20
 
 
 class Provenance(Frozen):
-    """The ids that an imported bundle has here, and what it says of where it came from."""
+    """The ids of an imported bundle in this lab, and where it came from."""
 
     format_version: Literal[1] = 1
     job_id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,16 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lab.errors import BundleError
-from lab.metrics.record_columns import records_table
 
 _R = TypeVar("_R")
 _BUFFER_BYTES, _PART_ROWS = 2**18, 1000
 _LARGE_BYTES = 2**20
-
-
-def write_records(path: Path, records: Sequence[Any], schema: pa.Schema) -> None:
-    """Write one row per record, each column from the attribute of its name."""
-    write_columns(path, records_table(records, schema))
 
 
 def write_columns(path: Path, table: pa.Table) -> None:
@@ -66,7 +60,7 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _opened(path: Path) -> pq.ParquetFile:
-    """Open a file of which not all is to be read ahead; without a buffer, it would be all of a column."""
+    """Open a file with a small read-ahead buffer; without one, a whole column would be read ahead."""
     return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
 
 
@@ -138,7 +132,7 @@ def read_records(path: Path, record: type[_R], schema: pa.Schema) -> tuple[_R, .
 
 
 def _values(column: pa.ChunkedArray[Any]) -> list[Any]:
-    """The values in Python, lists as tuples, because records are immutable."""
+    """Return Python values, lists as tuples, because records are immutable."""
     values = column.to_pylist()
     if not pa.types.is_list(column.type):
         return values

@@ -20,12 +20,12 @@ _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 
 
 def removed_folder(bundles: Path) -> Path:
-    """Where removed bundles are: beside the others, on the same file system."""
+    """Return the folder of removed bundles, which is beside that of the others, on the same file system."""
     return bundles.with_name(f"{bundles.name}-removed")
 
 
 def removed_jobs(bundles: Path) -> set[str]:
-    """The jobs of which runs were removed at any time, whether they are there again or not."""
+    """Return the jobs that lost runs at any time, even if the runs have been restored since."""
     folder = removed_folder(bundles)
     return {path.name.partition(_SEPARATOR)[0] for path in folder.iterdir()} if folder.is_dir() else set()
 
@@ -33,7 +33,7 @@ def removed_jobs(bundles: Path) -> set[str]:
 def remove_job(bundles: Path, job_id: str) -> None:
     """Move the runs of a job of imported results aside. Raises UserError for any other job."""
     folder = _job_folder(bundles, job_id)
-    if not folder.is_dir() or not all(map(_is_from_elsewhere, _runs(folder))):
+    if not folder.is_dir() or not all(is_imported(run) or (run / PROVENANCE_FILE).exists() for run in _runs(folder)):
         raise UserError(f"{job_id} has no imported results: only those can be removed")
     aside = removed_folder(bundles)
     aside.mkdir(exist_ok=True)
@@ -55,14 +55,10 @@ def restore_job(bundles: Path, job_id: str) -> None:
 
 
 def _job_folder(bundles: Path, job_id: str) -> Path:
-    """Raises UserError for what is no name of a folder here."""
+    """Return the folder of a job. Raises UserError for a text that cannot be a job's id."""
     if not _JOB.fullmatch(job_id):
         raise UserError(f"{job_id!r} is not the id of a job")
     return bundles / job_id
-
-
-def _is_from_elsewhere(run: Path) -> bool:
-    return is_imported(run) or (run / PROVENANCE_FILE).exists()
 
 
 def _runs(folder: Path) -> Iterator[Path]:

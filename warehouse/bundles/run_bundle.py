@@ -21,19 +21,19 @@ import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from lab.errors import BundleError
-from lab.metrics.record_schema import record_schema
+from lab.metrics.record_columns import record_schema, records_table
 from lab.metrics.records import (
     BUNDLE_FORMAT_VERSION,
     EngineLog,
     RequestRecord,
     RunRecord,
     TelemetrySample,
-    field_infos,
+    record_fields,
 )
 from lab.metrics.request_table import RequestTable
 from warehouse.bundles.engine_log import read_engine_log
 from warehouse.bundles.provenance import read_provenance
-from warehouse.bundles.record_file import read_columns, read_records, write_records
+from warehouse.bundles.record_file import read_columns, read_records, write_columns
 from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json
 
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
@@ -44,8 +44,8 @@ _LEFT_BEHIND_S = 24 * 3600.0
 
 def _schema(record: type[RequestRecord | TelemetrySample], version: int) -> pa.Schema:
     """Return the Parquet schema of the records in this version of the format."""
-    infos = field_infos(record)
-    return pa.schema([field for field in record_schema(record) if infos[field.name].since_format <= version])
+    declared = record_fields(record)
+    return pa.schema([field for field in record_schema(record) if declared[field.name].since <= version])
 
 
 _REQUESTS_SCHEMAS = {version: _schema(RequestRecord, version) for version in READABLE_FORMAT_VERSIONS}
@@ -88,11 +88,11 @@ def write_bundle(
     def fill(writing: Path) -> None:
         part = None if log is None else read_engine_log(log, run.log_begin_bytes, run.log_end_bytes)
         (writing / LOG_FILE).write_bytes(part.content if part else b"")
-        places = {"log_begin_bytes": part.begin_bytes, "log_end_bytes": part.end_bytes} if part else {}
-        record = run.model_copy(update=places).model_dump_json(indent=1)
+        positions = {"log_begin_bytes": part.begin_bytes, "log_end_bytes": part.end_bytes} if part else {}
+        record = run.model_copy(update=positions).model_dump_json(indent=1)
         (writing / RUN_FILE).write_text(f"{record}\n", encoding="utf-8")
-        write_records(writing / REQUESTS_FILE, requests, _REQUESTS_SCHEMAS[BUNDLE_FORMAT_VERSION])
-        write_records(writing / TELEMETRY_FILE, telemetry, _TELEMETRY_SCHEMAS[BUNDLE_FORMAT_VERSION])
+        write_columns(writing / REQUESTS_FILE, records_table(requests, _REQUESTS_SCHEMAS[BUNDLE_FORMAT_VERSION]))
+        write_columns(writing / TELEMETRY_FILE, records_table(telemetry, _TELEMETRY_SCHEMAS[BUNDLE_FORMAT_VERSION]))
 
     final = bundle_folder(root, run.job_id, run.run_id)
     write_atomically({final: fill})
@@ -123,7 +123,7 @@ def write_atomically(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
 
 
 def _prepare_folder(of_job: Path) -> None:
-    """Make a job's folder, which a power cut must not take with it, and remove what killed workers left in it."""
+    """Make the folder of a job so that it survives a power cut, and remove what killed workers left in it."""
     is_new = not of_job.exists()
     of_job.mkdir(parents=True, exist_ok=True)
     if is_new:
@@ -179,7 +179,7 @@ def readable_version(folder: Path, content: bytes, readable: Sequence[int]) -> i
 
 
 def read_log(folder: Path, run: RunRecord) -> EngineLog | None:
-    """Return what belongs to the run of the engine's log, or None if it is empty. Raises BundleError."""
+    """Return the part of the engine log that belongs to the run; None if it is empty. Raises BundleError."""
     try:
         return read_engine_log(folder / LOG_FILE, run.log_begin_bytes, run.log_end_bytes)
     except OSError as error:

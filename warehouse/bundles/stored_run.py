@@ -13,14 +13,14 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
 
-from lab.metrics.records import BUNDLE_FORMAT_VERSION, FIRST_FORMAT_VERSION, RunRecord
-from lab.study.model_base import Since
+from lab.metrics.records import BUNDLE_FORMAT_VERSION, RunRecord
+from lab.study.model_base import FIRST_FORMAT_VERSION, RecordField
 
 READABLE_FORMAT_VERSIONS = tuple(range(FIRST_FORMAT_VERSION, BUNDLE_FORMAT_VERSION + 1))
 
 
 class _Stored(BaseModel):
-    """Becomes a `record`, whose fields it has."""
+    """The stored form of `record`, with the same fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     record: ClassVar[type[BaseModel]]
@@ -47,7 +47,7 @@ def stored_form(record: type[BaseModel], version: int) -> type[_Stored]:
 
 
 def _since(info: FieldInfo) -> int:
-    return next((mark.version for mark in info.metadata if isinstance(mark, Since)), FIRST_FORMAT_VERSION)
+    return next((mark.since for mark in info.metadata if isinstance(mark, RecordField)), FIRST_FORMAT_VERSION)
 
 
 def _stored_type(hint: Any, version: int) -> Any:

@@ -47,11 +47,11 @@ def table_sizes(paths: Sequence[Path], most_bytes: int) -> Iterator[int]:
             for path in paths:
                 child.stdin.write(f"{path.absolute()}\n")
                 child.stdin.flush()
-                answer = child.stdout.readline()
-                if not answer.startswith("bytes "):
-                    why = answer.removeprefix("refused ").strip()
+                reply = child.stdout.readline()
+                if not reply.startswith("bytes "):
+                    why = reply.removeprefix("refused ").strip()
                     raise BundleError(why or f"{path.name} takes more memory or time to read than there is for it")
-                yield int(answer.removeprefix("bytes "))
+                yield int(reply.removeprefix("bytes "))
         except BrokenPipeError:
             raise BundleError("its tables take more time to read than there is for them") from None
         finally:

@@ -1,4 +1,4 @@
-"""The warehouse's replicas of tables of the app database: read when somebody wrote to it, stored where they differ."""
+"""Replicates tables of the app database: reads them after somebody wrote to it, and stores what differs."""
 
 # ruff: noqa: S608 - names are ours
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import DATABASE_ERRORS, reading, refuse_newer_database
 from warehouse.ingest.master import insert, transaction
-from warehouse.schema.column import Column, from_dicts, rows
+from warehouse.schema.column import Column, rows
 from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS
 
 #: Rows by table. A job's progress and lease are not among the columns, so the rows change rarely.
@@ -66,7 +66,7 @@ class AppReader:
             self._connection = None
 
     def _read_state(self) -> object:
-        """Ask on one connection for ever: SQLite's answer compares only with those on the same one."""
+        """Read the state, always on the same connection: SQLite's number means nothing on another one."""
         if self._connection is None:
             self._connection, self._state = self._engine.connect(), None
         try:
@@ -115,10 +115,10 @@ def _replicate(
     """Append what is new if that is all that changed: a file published before can get appended rows too."""
     stored = connection.execute(f'FROM "{table}"').to_arrow_table()
     names = [column.name for column in columns]
-    place = {key: number for number, key in enumerate(stored[names[0]].to_pylist())}
-    ordered = sorted(source_rows, key=lambda row: place.get(row[0], len(place)))
+    position = {key: number for number, key in enumerate(stored[names[0]].to_pylist())}
+    ordered = sorted(source_rows, key=lambda row: position.get(row[0], len(position)))
     records = [dict(zip(names, row, strict=True)) for row in ordered]
-    wanted = rows(from_dicts(columns), records).select(stored.column_names).cast(stored.schema)
+    wanted = rows(columns, records).select(stored.column_names).cast(stored.schema)
     if wanted.equals(stored):
         return False
     if wanted.slice(0, stored.num_rows).equals(stored):

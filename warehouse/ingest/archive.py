@@ -39,7 +39,7 @@ _SUM = "SELECT count(*), sum(hash(found)::HUGEINT) FROM ({}) AS found"
 
 @dataclass(frozen=True)
 class Month:
-    """What can be archived of a month."""
+    """The runs and requests of a month that can be archived."""
 
     month: str  # as 2026-08
     runs: int
@@ -106,7 +106,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, month: Month, be
 
 
 def _copy_the_rest(connection: duckdb.DuckDBPyConnection, fresh: Path, files: Sequence[Path]) -> None:
-    """Fill the new master with the rows of the old one that are not in these files, and with what is in which file."""
+    """Fill the new master with the old rows that are not in these files, and list which run is in which file."""
     connection.execute(attaching(fresh, "fresh", f"BLOCK_SIZE {BLOCK_BYTES}, {WRITING}"))
     try:
         connection.execute("COPY FROM DATABASE warehouse TO fresh (SCHEMA)")

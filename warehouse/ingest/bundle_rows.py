@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,9 +80,9 @@ def _requests_bytes(folder: Path) -> int:
 
 
 def add_bundles(connection: duckdb.DuckDBPyConnection, root: Path, folders: Iterable[Path]) -> dict[Path, BundleError]:
-    """Ingest bundles together, in two thirds of the time that they take one by one.
+    """Ingest bundles in one transaction, in two thirds of the time that they take one by one.
 
-    Return why some of them could not be ingested, be they broken or our code not up to them. Raises one of
+    Return the errors of those that could not be ingested, because they are broken or our code has a bug. Raises one of
     MASTER_ERRORS if the master cannot grow, with none of them ingested or some.
     """
     tables: dict[Path, Tables] = {}
@@ -123,13 +123,11 @@ def _caused(sentence: str, cause: Exception) -> BundleError:
 
 def _joined(bundles: Collection[Tables]) -> Tables:
     """Return the rows of all bundles by table."""
-    names = dict.fromkeys(name for tables in bundles for name in tables)
-    return {name: _in_one([tables[name] for tables in bundles if name in tables]) for name in names}
-
-
-def _in_one(tables: Sequence[pa.Table]) -> pa.Table:
-    joined = pa.concat_tables(tables, promote_options="default")
-    return joined.combine_chunks() if joined.num_rows < _FEW_ROWS else joined
+    joined: dict[str, pa.Table] = {}
+    for name in dict.fromkeys(name for tables in bundles for name in tables):
+        table = pa.concat_tables([tables[name] for tables in bundles if name in tables], promote_options="default")
+        joined[name] = table.combine_chunks() if table.num_rows < _FEW_ROWS else table
+    return joined
 
 
 def _refuse_second(connection: duckdb.DuckDBPyConnection, bundles: Iterable[Tables]) -> None:
@@ -180,7 +178,7 @@ _FORGET = "DELETE FROM {} WHERE {} IN (SELECT unnest(?))"
 
 
 def forget_runs(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
-    """Remove all rows of the runs of these bundles, and what was said of their jobs as a whole."""
+    """Remove all rows of the runs of these bundles, and the verdicts and capacities of their jobs."""
     jobs, run_ids = zip(*(path.split("/") for path in paths), strict=True)
     with transaction(connection):
         for name in _OF_RUNS:
@@ -201,10 +199,10 @@ def bundle_tables(root: Path, folder: Path) -> Tables:
 
 def _cut(requests: pa.Table) -> pa.Table:
     """Cut texts that are longer than any that a request needs."""
-    for place, field in enumerate(requests.schema):
-        texts = requests.column(place)
+    for number, field in enumerate(requests.schema):
+        texts = requests.column(number)
         if pa.types.is_string(field.type) and (pc.max(pc.utf8_length(texts)).as_py() or 0) > MOST_CHARACTERS:
-            requests = requests.set_column(place, field, pc.utf8_slice_codeunits(texts, 0, MOST_CHARACTERS))
+            requests = requests.set_column(number, field, pc.utf8_slice_codeunits(texts, 0, MOST_CHARACTERS))
     return requests
 
 
@@ -283,8 +281,8 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
     keys: list[Any] = lists["prompts_id"].to_pylist()
     query = "SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))"
     known = {key for (key,) in connection.execute(query, [keys]).fetchall()}
-    places = {key: place for place, key in enumerate(keys) if key not in known}
-    return {**tables, "prompt_lists": lists.take(pa.array(places.values(), type=pa.int64()))}
+    new = {key: number for number, key in enumerate(keys) if key not in known}
+    return {**tables, "prompt_lists": lists.take(pa.array(new.values(), type=pa.int64()))}
 
 
 def _of_run(run: pa.Table, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:

@@ -3,7 +3,7 @@
 A master only grows: the rows of runs and studies are appended in one order, so an earlier state has the first of them,
 and the number of its rows says which are missing. The other tables are small; their rows are compared.
 
-The first look at any row of a table costs time for each of its groups of rows. So a table is left alone if both files
+Reading the first row of a table costs time for each of its row groups. So a table is left alone if both files
 have as many rows of it, and a file is compared row by row only if somebody else may have written to it.
 """
 
@@ -60,8 +60,8 @@ def catch_up(connection: duckdb.DuckDBPyConnection, earlier: Path, newer: Path, 
 
 def _add_what_is_missing(connection: duckdb.DuckDBPyConnection, *, is_untouched: bool) -> None:
     if is_untouched:
-        equal = _of_equal_size(connection)
-        grown = [name for name in GROWING if name not in equal]
+        equal = connection.execute(_EQUAL_SIZE).fetchall()  # the tables of which both files have as many rows
+        grown = [name for name in GROWING if (name,) not in equal]
     else:
         grown = list(GROWING)
         _refuse_another_beginning(connection)
@@ -73,31 +73,16 @@ def _add_what_is_missing(connection: duckdb.DuckDBPyConnection, *, is_untouched:
         describe(connection)
 
 
-def _of_equal_size(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the tables of which both files have as many rows."""
-    return {name for (name,) in connection.execute(_EQUAL_SIZE).fetchall()}
-
-
 def _refuse_another_beginning(connection: duckdb.DuckDBPyConnection) -> None:
-    for name, key in _HISTORY.items():
-        _refuse_another_history(connection, name, key)
-    for name in GROWING:
-        _refuse_another_last_row(connection, name)
-
-
-def _refuse_another_history(connection: duckdb.DuckDBPyConnection, table: str, key: str) -> None:
-    here = _one(connection, f'SELECT bit_xor(hash(rowid, "{key}")) FROM "{table}"')
-    rows = _one(connection, f'SELECT count(*) FROM "{table}"')
-    digest = _one(connection, f'SELECT bit_xor(hash(rowid, "{key}")) FROM newer."{table}" WHERE rowid < {rows}')
-    if here != digest:
-        raise DivergedError(f"its {table} are not the first ones of the published file")
-
-
-def _refuse_another_last_row(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    rows = _one(connection, f'SELECT count(*) FROM "{table}"')
-    last = f'SELECT hash("{table}") FROM {{}}"{table}" WHERE rowid >= {rows - 1} ORDER BY rowid LIMIT 1'
-    if rows and _one(connection, last.format("")) != _one(connection, last.format("newer.")):
-        raise DivergedError(f"the last of its {rows} {table} is another one in the published file")
+    for table in GROWING:
+        rows = _one(connection, f'SELECT count(*) FROM "{table}"')
+        last = f'SELECT hash("{table}") FROM {{}}"{table}" WHERE rowid >= {rows - 1} ORDER BY rowid LIMIT 1'
+        if rows and _one(connection, last.format("")) != _one(connection, last.format("newer.")):
+            raise DivergedError(f"the last of its {rows} {table} is another one in the published file")
+        if table in _HISTORY:
+            history = f'SELECT bit_xor(hash(rowid, "{_HISTORY[table]}")) FROM {{}}"{table}" WHERE rowid < {rows}'
+            if _one(connection, history.format("")) != _one(connection, history.format("newer.")):
+                raise DivergedError(f"its {table} are not the first ones of the published file")
 
 
 def _append(connection: duckdb.DuckDBPyConnection, table: str) -> None:

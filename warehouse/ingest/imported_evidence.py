@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from lab.metrics.record_table import Floats, Ragged
 from lab.metrics.records import Circumstances, RunRecord, TelemetrySample
@@ -43,7 +42,6 @@ _NEVER_RECORDED = (
 _TELEMETRY = tuple(field.name for field in fields(TelemetrySample))
 _OF_REQUESTS = ("error", "end_s", "sent_s", "first_token_s", "chunk_s", "output_text", "completion_tokens")
 _ROUNDING_S = 1e-6
-_LISTS = 250
 #: Columns that a request of another tool has under the same name.
 _SHARED = (
     *("index", "prompt_tokens", "completion_tokens", "error"),
@@ -63,17 +61,17 @@ class Evidence:
 
     @cached_property
     def recorded(self) -> ImportedRequests:
-        """The requests as the file has them; none if it has none."""
+        """Return the requests as the file describes them; none if it lists none."""
         return ImportedRequests.of(()) if self.run.requests is None else self.run.requests
 
     @cached_property
     def chunks(self) -> Ragged:
-        """When each chunk arrived, in seconds since the first request was sent; none of a request of unknown begin."""
+        """Return when each chunk arrived, in seconds since the first send; none where the start is unknown."""
         return chunk_moments_s(self.recorded, self.recorded.numbers("sent_s"))
 
     @cached_property
     def requests(self) -> RequestTable:
-        """Computed when it is asked for: checks of the runs of a job together do without."""
+        """Return the requests as records, computed on first use: checks of a whole job need none."""
         return _requests(self)
 
 
@@ -227,38 +225,18 @@ def chunk_moments_s(requests: ImportedRequests, sent_s: Floats) -> Ragged:
     The sum of the gaps may exceed the end of the request by a rounding error, which is not a contradiction.
     """
     gaps_ms, first_s = requests.lists("chunk_gaps_ms"), first_token_s(requests, sent_s)
-    is_known = gaps_ms.known & ~np.isnan(first_s)
-    counts = np.where(is_known, gaps_ms.lengths + 1, 0)
-    bounds = np.concatenate(([0], np.cumsum(counts)))
-    begins = bounds[:-1][is_known]
-    moments_s = np.zeros(int(bounds[-1]))
-    is_gap = np.ones(moments_s.size, dtype=np.bool_)
-    is_gap[begins] = False
-    moments_s[is_gap] = gaps_ms.values if is_known.all() else gaps_ms.values[np.repeat(is_known, gaps_ms.lengths)]
-    moments_s /= 1000
-    moments_s[begins] = first_s[is_known]
-    _sum_up(moments_s, begins, counts[is_known])
-    found = Ragged(moments_s, bounds, is_known)
     end_s = sent_s + requests.numbers("e2e_ms") / 1000
-    is_rounded = (end_s < found.lasts) & (found.lasts <= end_s + _ROUNDING_S)
-    latest_s = np.where(is_rounded, end_s, np.inf)
-    for start in range(0, counts.size, _LISTS):
-        of_part = moments_s[bounds[start] : bounds[min(start + _LISTS, counts.size)]]
-        np.minimum(of_part, np.repeat(latest_s[start : start + _LISTS], counts[start : start + _LISTS]), out=of_part)
-    return found
-
-
-def _sum_up(values: Floats, begins: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    """Replace each list's values by the sums up to them, all lists of one length at once."""
-    for count in np.unique(counts).tolist():
-        for chosen in _in_parts(begins[counts == count]):
-            places = chosen[:, np.newaxis] + np.arange(count)
-            values[places] = np.cumsum(values[places], axis=1)
-
-
-def _in_parts(begins: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield so many at a time that what is computed from them is small."""
-    return (begins[start : start + _LISTS] for start in range(0, begins.size, _LISTS))
+    is_known = gaps_ms.known & ~np.isnan(first_s)
+    bounds = np.concatenate(([0], np.cumsum(np.where(is_known, gaps_ms.lengths + 1, 0))))
+    moments_s = np.empty(int(bounds[-1]))
+    for number in np.flatnonzero(is_known).tolist():
+        of_request = moments_s[bounds[number] : bounds[number + 1]]
+        of_request[0] = first_s[number]
+        of_request[1:] = gaps_ms.values[gaps_ms.bounds[number] : gaps_ms.bounds[number + 1]] / 1000
+        np.cumsum(of_request, out=of_request)
+        if end_s[number] < of_request[-1] <= end_s[number] + _ROUNDING_S:
+            np.minimum(of_request, end_s[number], out=of_request)
+    return Ragged(moments_s, bounds, is_known)
 
 
 def as_lists(ragged: Ragged, *, null_if_empty: bool = False) -> pa.Array[Any]:

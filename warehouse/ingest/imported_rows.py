@@ -14,7 +14,7 @@ from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun, Scalar, latencies_of
 from warehouse.ingest.imported_evidence import Evidence, as_lists, failure_reason, first_token_s
-from warehouse.schema.column import from_dicts, rows
+from warehouse.schema.column import rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import IMPORTED_FIGURE_COLUMNS
@@ -71,7 +71,7 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
         "source_sha256": run.source.sha256,
         "labels_json": json.dumps(dict(run.labels), ensure_ascii=False, sort_keys=True),
     }
-    return rows(from_dicts(RUN_COLUMNS), [row])
+    return rows(RUN_COLUMNS, [row])
 
 
 #: DECIMAL(18, 6) holds less.
@@ -105,7 +105,7 @@ def figure_rows(run: ImportedRun) -> pa.Table:
     reasons = {field.field: field.why for field in run.left_out}
     names = dict.fromkeys((*run.printed, *reasons))
     figures = [{"field": name, "value": run.printed.get(name), "left_out": reasons.get(name)} for name in names]
-    return rows(from_dicts(IMPORTED_FIGURE_COLUMNS), figures)
+    return rows(IMPORTED_FIGURE_COLUMNS, figures)
 
 
 def histograms(requests: ImportedRequests) -> dict[str, dict[int, int]]:

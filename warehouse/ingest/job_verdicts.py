@@ -17,7 +17,7 @@ from warehouse.ingest.imported_evidence import without_requests
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.queries.results import COMPARED
 from warehouse.queries.rows import Row, dicts, records_of
-from warehouse.schema.column import from_dicts, rows
+from warehouse.schema.column import rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
 _CHANGED = """
@@ -53,7 +53,7 @@ _Seen = tuple[StudyRun, frozenset[str]]  # a run, and the names of its unrecorde
 
 
 class SeenRuns:
-    """The runs of the jobs that were judged last. Judging a job once more reads the bundles of its new runs alone."""
+    """Caches the runs of the jobs that were judged last, so that judging a job again reads only its new bundles."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, dict[str, _Seen]] = {}
@@ -74,7 +74,7 @@ class SeenRuns:
 
 
 def _outputs(connection: duckdb.DuckDBPyConnection, run_ids: list[str]) -> dict[str, dict[str, int]]:
-    """By run and prompt, the hash of what came back."""
+    """Return the hash of the output by run and prompt."""
     query = _OUTPUTS.format(records=records_of(connection, run_ids))
     return dict(connection.execute(query, [run_ids, MAX_OUTPUTS]).fetchall())
 
@@ -121,9 +121,9 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen:
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [job_id])
         for table in ("study_verdicts", "study_findings", "capacities"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
-        insert(connection, {"study_verdicts": rows(from_dicts(STUDY_VERDICT_COLUMNS), [judged])})
-        insert(connection, {"study_findings": rows(from_dicts(STUDY_FINDING_COLUMNS), fired)})
-        insert(connection, {"capacities": rows(from_dicts(CAPACITY_COLUMNS), capacities)})
+        insert(connection, {"study_verdicts": rows(STUDY_VERDICT_COLUMNS, [judged])})
+        insert(connection, {"study_findings": rows(STUDY_FINDING_COLUMNS, fired)})
+        insert(connection, {"capacities": rows(CAPACITY_COLUMNS, capacities)})
 
 
 def _capacities(
@@ -133,11 +133,8 @@ def _capacities(
         return []
     from warehouse.ingest.capacity_rows import capacity_rows  # noqa: PLC0415 - SciPy, for the few jobs that search
 
-    return capacity_rows(runs, metrics, _usable_trials(connection, job_id))
-
-
-def _usable_trials(connection: duckdb.DuckDBPyConnection, job_id: str) -> set[str]:
-    return {run_id for (run_id,) in connection.execute(_TRIALS, [job_id]).fetchall()}
+    usable = {run_id for (run_id,) in connection.execute(_TRIALS, [job_id]).fetchall()}
+    return capacity_rows(runs, metrics, usable)
 
 
 def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] | None:

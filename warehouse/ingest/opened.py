@@ -20,14 +20,14 @@ MOST_DEATHS = 2
 
 
 class Opened:
-    """How often a process died while it read each bundle (by path), or judged the runs of a job together (by id)."""
+    """Counts how often a process died while it read a bundle (by path) or judged a job (by id)."""
 
     def __init__(self, home: Path, bundles: Path) -> None:
         self._file = home / OPENED_FILE
         self._deaths = {path: deaths for path, deaths in self._read().items() if (bundles / path).exists()}
 
     def is_suspect(self, path: str) -> bool:
-        """Whether a process died with it, so that it is to be tried alone."""
+        """Return whether a process died with this bundle or job, which is then tried alone."""
         return path in self._deaths
 
     def left_out(self) -> dict[str, str]:
@@ -36,7 +36,7 @@ class Opened:
 
     @contextlib.contextmanager
     def reading(self, paths: Iterable[str]) -> Iterator[None]:
-        """Note that these are read, until they were; an exception is no death."""
+        """Mark bundles or jobs as being read until the block ends. An exception is no death."""
         read = list(paths)
         self._write(self._deaths | {path: self._deaths.get(path, 0) + 1 for path in read})
         try:

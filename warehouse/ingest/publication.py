@@ -100,7 +100,7 @@ class Master:
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """Whether or not the master is open. Made when it is needed: it takes a hundredth of a second."""
+        """Return the connection, whether or not the master is open, and make it on first use."""
         self._connected = self._connected or new_connection(self.file)
         return self._connected
 
@@ -129,7 +129,7 @@ class Master:
         return self._is_open or self.file.exists()
 
     def prepare(self) -> None:
-        """Do ahead, while nothing waits, what the next publication would have to wait for."""
+        """Do ahead of time, while nothing waits, the slow work of the next publication."""
         if not self._exists():
             self._find_ahead()
         if self._has_new_runs and self._exists():
@@ -137,7 +137,7 @@ class Master:
             merge_groups(self.connection, self._aside())
 
     def _find_ahead(self) -> None:
-        """Find the next master if that is cheap by now, or has not become so for a minute."""
+        """Find the next master if that is cheap by now, or has been expensive for a minute."""
         waited_s = time.monotonic() - self._replaced_s
         if waited_s >= PATIENCE_S:
             self._find_next()
@@ -270,7 +270,7 @@ def is_open_nowhere(file: Path) -> bool:
 
 
 def _file_system(file: Path) -> str:
-    """The type of the file system that the file is on, as the kernel names it."""
+    """Return the type of the file's file system, as the kernel names it."""
     mounted = {Path(partition.mountpoint): partition.fstype for partition in psutil.disk_partitions(all=True)}
     return next(mounted[folder] for folder in file.resolve().parents if folder in mounted)
 

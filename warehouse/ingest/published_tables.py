@@ -11,32 +11,28 @@ import pyarrow as pa
 from lab.published import book
 from lab.published.figures import PublishedFigure
 from lab.study.cell_ids import digest
-from warehouse.schema.column import from_dicts, rows
+from warehouse.schema.column import rows
 from warehouse.schema.published_columns import DOUBT_COLUMNS, FIGURE_COLUMNS, SOURCE_COLUMNS, PublishedRun, runs
 from warehouse.schema.tables import PUBLISHED_COLUMNS
 
-_OF_FIGURE = (
-    *("source", "study", "hardware", "engine", "engine_version", "target", "method", "draft_model"),
-    *("num_speculative_tokens", "dataset", "access_pattern", "load", "metric", "printed", "value", "unit", "scale"),
-    *("ratio_to_baseline", "price_usd_per_hour", "note"),
-)
+_OF_FIGURE = [column.name for column in FIGURE_COLUMNS if column.name not in {"number", "run_id"}]
 
 
 @functools.cache
 def published_tables() -> dict[str, pa.Table]:
-    """The whole content of each table, by the table's name."""
+    """Return the rows of each table of published figures, by the table's name."""
     figures, published_runs = book.figures(), runs(book.figures())
     numbers = {id(figure): number for number, figure in enumerate(figures, 1)}
     run_ids = {id(figure): run.run_id for run in published_runs for figure in run.figures}
     return {
         "published_sources": rows(SOURCE_COLUMNS, list(book.sources().values())),
         "published_results": rows(
-            from_dicts(FIGURE_COLUMNS),
+            FIGURE_COLUMNS,
             [_figure(figure, numbers[id(figure)], run_ids.get(id(figure))) for figure in figures],
         ),
-        "published_runs": rows(from_dicts(PUBLISHED_COLUMNS), list(map(_run, published_runs))),
+        "published_runs": rows(PUBLISHED_COLUMNS, list(map(_run, published_runs))),
         "published_doubts": rows(
-            from_dicts(DOUBT_COLUMNS),
+            DOUBT_COLUMNS,
             [
                 {
                     "check_name": doubt.check,
@@ -77,7 +73,7 @@ def _run(run: PublishedRun) -> Mapping[str, Any]:
 
 
 def _arm(figure: PublishedFigure) -> str:
-    """A name that distinguishes it from the other arms of its source."""
+    """Return a name that distinguishes the arm from the others of its source."""
     parts = [figure.engine, "no draft" if figure.method == "none" else figure.draft_model or figure.method]
     parts += [f"k = {figure.num_speculative_tokens}"] if figure.num_speculative_tokens else []
     return ", ".join(parts)

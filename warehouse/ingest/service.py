@@ -71,7 +71,7 @@ class SetAside:
 
 @dataclass
 class Ingester:
-    """A master, and what has been done with it so far."""
+    """The state of one ingester: its master and what it has ingested, judged, rejected and published."""
 
     settings: Settings
     master: Master
@@ -215,7 +215,7 @@ def _set_aside(ingester: Ingester, path: str, error: Exception) -> None:
 
 
 def _look_after_set_aside(ingester: Ingester) -> None:
-    """Record what could not be recorded before, as the master failed with it; forget what has been taken away."""
+    """Record rejections that a failing master could not take, and forget bundles that have been removed."""
     _record_rejections(ingester)
     root = ingester.settings.bundles
     if gone := [path for path in ingester.set_aside if not (root / path).exists()]:
@@ -332,7 +332,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
 
 
 def _sentence(master: Path, error: Exception) -> str:
-    """Say which operation failed, and why; the file is in DuckDB's words, and in those of the operating system."""
+    """Return a sentence that names the operation and the reason; both DuckDB and the operating system name the file."""
     operation = next(iter(getattr(error, "__notes__", ())), f"opening {master.absolute()}")
     return f"{operation} failed: {str(error).splitlines()[0]}"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from lab.errors import UserError
-from warehouse.migrate import MIGRATE_COMMAND
+from lab.errors import MIGRATE_COMMAND, UserError
 from warehouse.queries.point_in_time import attaching
 from warehouse.schema import revisions
 

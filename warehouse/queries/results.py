@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from lab.metrics.catalogue import METRICS
-from lab.metrics.definition import SEVERAL_VALUES
 from warehouse.queries.rows import records_of
 
 if TYPE_CHECKING:
     import pandas as pd  # the ingester reads this module and does without
 
 #: The metrics that can be compared: all that are a single number.
-COMPARABLE = tuple(metric.name for metric in METRICS if metric.name not in SEVERAL_VALUES)
+COMPARABLE = tuple(metric.name for metric in METRICS if not metric.has_several)
 #: Which requests were sent the same prompt in every arm: a later turn follows what the model itself answered, unless
 #: recorded answers are replayed.
 COMPARED = "(turn IS NULL OR turn = 1 OR run_id IN (SELECT run_id FROM runs WHERE session_answers = 'recorded'))"

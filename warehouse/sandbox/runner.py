@@ -26,9 +26,8 @@ import pyarrow.compute as pc
 
 from host import quiet
 from host.settings import Settings
-from lab.errors import QueryError, UserError
+from lab.errors import MIGRATE_COMMAND, QueryError, UserError
 from lab.roles import Actor, Change, may_any
-from warehouse.migrate import MIGRATE_COMMAND
 from warehouse.queries.point_in_time import attaching
 
 if TYPE_CHECKING:

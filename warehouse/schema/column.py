@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 import sqlalchemy as sa
+from pydantic import BaseModel
 
-from lab.metrics.record_schema import record_schema
+from lab.metrics.record_columns import column_field
+from lab.metrics.records import record_fields
 
 #: Types by their short names, in SQLAlchemy and in Arrow.
 KINDS: dict[str, tuple[Any, pa.DataType]] = {
@@ -26,18 +29,11 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
     "doubles": (sa.ARRAY(sa.Double), pa.list_(pa.float64())),
     "millionths": (sa.ARRAY(sa.Numeric(18, 6)), pa.list_(pa.decimal128(18, 6))),
 }
-
-
 _KIND_OF_TYPE: dict[pa.DataType, str] = {arrow: kind for kind, (_, arrow) in KINDS.items()}
 
 
 def is_nullable(kind: str) -> bool:
     return kind.endswith("?")
-
-
-def record_kinds(record: type) -> dict[str, str]:
-    """The kind of each field of a dataclass, in order."""
-    return {field.name: _KIND_OF_TYPE[field.type] + "?" * field.nullable for field in record_schema(record)}
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class Column:
         return is_nullable(self.kind)
 
     def or_null(self) -> Column:
-        """The same column with null allowed."""
+        """Return the column with null allowed."""
         return self if self.nullable else replace(self, kind=f"{self.kind}?")
 
     @property
@@ -70,6 +66,36 @@ def column(name: str, kind: str, comment: str, value: str | Callable[[Any], Any]
     return Column(name, kind, comment, value if callable(value) else _path(value or name))
 
 
+def recorded(record: type, path: str = "") -> dict[str, Column]:
+    """Return a column for every field of a record that has a RecordField, by its path, in order.
+
+    A part of a record is read from the record by its `path`. A field whose column ends with `_json` is stored as JSON.
+    """
+    hints = get_type_hints(record)
+    columns: dict[str, Column] = {}
+    for name, declared in record_fields(record).items():
+        shown, read = declared.column or name, _path(f"{path}{name}")
+        comment = declared.comment if declared.unit is None else f"{declared.comment} [{declared.unit}]"
+        if shown.endswith("_json"):
+            columns[f"{path}{name}"] = Column(shown, "text?", comment, as_json(read))
+        else:
+            field = column_field(name, hints[name])
+            columns[f"{path}{name}"] = Column(shown, _KIND_OF_TYPE[field.type] + "?" * field.nullable, comment, read)
+    return columns
+
+
+def as_json(read: Callable[[Any], Any]) -> Callable[[Any], str | None]:
+    """Return a reader that turns what `read` returns, a pydantic model or a plain value, into JSON text."""
+
+    def text(record: Any) -> str | None:
+        value = read(record)
+        if value is None:
+            return None
+        return value.model_dump_json() if isinstance(value, BaseModel) else json.dumps(value, ensure_ascii=False)
+
+    return text
+
+
 def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Column]) -> sa.Table:
     """Return the table for SQLAlchemy and Alembic."""
     declared = [sa.Column(c.name, c.types[0], nullable=c.nullable, comment=c.comment) for c in columns]
@@ -77,20 +103,21 @@ def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Colu
 
 
 def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
-    """Return the records as rows for DuckDB. Raises ValueError if a column that is not nullable has a null."""
+    """Return the records as rows for DuckDB; of a dict, each column is the value of its name.
+
+    Raises ValueError if a column that is not nullable has a null.
+    """
     struct = pa.struct([(column.name, column.types[1]) for column in columns])
-    values = [tuple(column.value(record) for column in columns) for record in records]
+    values = [
+        tuple(record[column.name] if isinstance(record, Mapping) else column.value(record) for column in columns)
+        for record in records
+    ]
     structs: Any = pa.array(values, type=struct)
     batch = pa.RecordBatch.from_struct_array(structs)
     for column, array in zip(columns, batch.columns, strict=True):
         if array.null_count and not column.nullable:
             raise ValueError(f"column {column.name} is not nullable, but a record has no value for it")
     return pa.Table.from_batches([batch])
-
-
-def from_dicts(columns: Sequence[Column]) -> list[Column]:
-    """Return the same columns, read from dicts with their names as keys."""
-    return [Column(c.name, c.kind, c.comment, itemgetter(c.name)) for c in columns]
 
 
 def _path(path: str) -> Callable[[Any], Any]:

@@ -17,24 +17,15 @@ from lab.published.figures import PublishedFigure
 from warehouse.schema.column import Column, column
 from warehouse.schema.run_columns import RUN_COLUMNS
 
-#: Column and factor of each printed metric that has a column. Relative figures, peaks over loads and costs have none.
-COLUMNS: dict[str, tuple[str, float]] = {
-    "output_throughput": ("output_tok_per_s", 1.0),
-    "total_token_throughput": ("total_tok_per_s", 1.0),
-    "mean_ttft": ("ttft_mean_ms", 1.0),
-    "mean_tpot": ("tpot_mean_ms", 1.0),
-    "acceptance_rate": ("acceptance_rate", 0.01),
-    "acceptance_length": ("acceptance_length", 1.0),
-    "duration": ("duration_s", 1.0),
-}
-_UNITS = {
-    "output_tok_per_s": "tok/s",
-    "total_tok_per_s": "tok/s",
-    "ttft_mean_ms": "ms",
-    "tpot_mean_ms": "ms",
-    "acceptance_rate": "%",
-    "acceptance_length": "tokens",
-    "duration_s": "s",
+#: Column and unit of each printed metric that has a column. Relative figures, peaks over loads and costs have none.
+_COLUMNS: dict[str, tuple[str, str]] = {
+    "output_throughput": ("output_tok_per_s", "tok/s"),
+    "total_token_throughput": ("total_tok_per_s", "tok/s"),
+    "mean_ttft": ("ttft_mean_ms", "ms"),
+    "mean_tpot": ("tpot_mean_ms", "ms"),
+    "acceptance_rate": ("acceptance_rate", "%"),
+    "acceptance_length": ("acceptance_length", "tokens"),
+    "duration": ("duration_s", "s"),
 }
 _POSITION = "acceptance_rate_pos"
 SOURCE_COLUMNS: tuple[Column, ...] = (
@@ -81,11 +72,8 @@ _OF_RUNS = (
     *("num_speculative_tokens", "workload", "dataset", "pattern", "concurrency", "status", "error", "hardware"),
     *("engine", "engine_version", "origin"),
 )
-_METRICS = {name for name, _ in COLUMNS.values()} | {"acceptance_per_position"}
-_BY_NAME = {column.name: column for column in RUN_COLUMNS}
-PUBLISHED_RUN_COLUMNS: tuple[Column, ...] = tuple(
-    column(name, _BY_NAME[name].kind, _BY_NAME[name].comment) for name in _OF_RUNS
-)
+_METRICS = {name for name, _ in _COLUMNS.values()} | {"acceptance_per_position"}
+PUBLISHED_RUN_COLUMNS: tuple[Column, ...] = tuple(column for column in RUN_COLUMNS if column.name in _OF_RUNS)
 PUBLISHED_METRICS: tuple[str, ...] = tuple(metric.name for metric in METRICS if metric.name in _METRICS)
 
 
@@ -110,30 +98,26 @@ def runs(figures: Sequence[PublishedFigure]) -> tuple[PublishedRun, ...]:
                 published.metric == figure.metric
                 for key, group in groups.items()
                 for published in group
-                if _is(key, figure)
+                if key[:-1] == figure.setting
             )
             groups[(*figure.setting, again)].append(figure)
     return tuple(_run(key, group) for key, group in groups.items())
 
 
-def _is(key: tuple[object, ...], figure: PublishedFigure) -> bool:
-    return key[:-1] == figure.setting
-
-
 def _belongs(figure: PublishedFigure) -> bool:
     if figure.scale != "absolute" or (figure.max_concurrency is None and figure.metric != "deployed"):
         return False
-    return figure.metric in COLUMNS or figure.metric == "deployed" or figure.metric.startswith(_POSITION)
+    return figure.metric in _COLUMNS or figure.metric == "deployed" or figure.metric.startswith(_POSITION)
 
 
 def _run(key: tuple[object, ...], group: Sequence[PublishedFigure]) -> PublishedRun:
     metrics: dict[str, Value] = dict.fromkeys(metric.name for metric in METRICS)
     for figure in group:
-        if figure.metric in COLUMNS:
-            name, factor = COLUMNS[figure.metric]
-            if figure.unit != _UNITS[name]:
-                raise ValueError(f"{figure.metric} in {figure.unit}, not in {_UNITS[name]}")
-            metrics[name] = figure.value if factor == 1.0 else figure.value * factor
+        if figure.metric in _COLUMNS:
+            name, unit = _COLUMNS[figure.metric]
+            if figure.unit != unit:
+                raise ValueError(f"{figure.metric} in {figure.unit}, not in {unit}")
+            metrics[name] = figure.value * 0.01 if unit == "%" else figure.value
     positions = {figure.metric: figure.value / 100 for figure in group if figure.metric.startswith(_POSITION)}
     if positions:
         metrics["acceptance_per_position"] = tuple(positions[f"{_POSITION}{i}"] for i in range(len(positions)))

@@ -24,10 +24,10 @@ from lab.metrics import latency
 from lab.metrics.catalogue import LATENCIES
 from lab.metrics.groups import context_steps
 from lab.metrics.record_table import Floats
-from lab.metrics.records import FieldInfo, RequestRecord, TelemetrySample, field_infos
+from lab.metrics.records import RequestRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.quality.scores import scores
-from warehouse.schema.column import Column, column, record_kinds, rows
+from warehouse.schema.column import Column, column, recorded, rows
 
 #: The columns that are computed, all but the first of them latencies in ms.
 _IS_COMPLETED = column("is_completed", "bool", "whether it ended without an error")
@@ -69,28 +69,18 @@ _NUMBERS = "SELECT run_id, prompts_id, {latency} AS numbers FROM prompt_latencie
 _PROMPTS = "SELECT prompts_id, prompt_ids FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))"
 
 
-def _recorded(record: type[RequestRecord | TelemetrySample]) -> tuple[Column, ...]:
-    """A column for each field of the record, with its meaning and unit."""
-    kinds = record_kinds(record)
-    return tuple(column(name, kinds[name], _comment(info)) for name, info in field_infos(record).items())
-
-
-def _comment(info: FieldInfo) -> str:
-    return info.comment if info.unit is None else f"{info.comment} [{info.unit}]"
-
-
 #: The column whose values the warehouse rounds. Bundles have them exactly.
 IN_MICROSECONDS = "chunk_s"
 
 
-def _of_record(recorded: Column) -> Column:
-    if recorded.name == IN_MICROSECONDS:
-        recorded = replace(recorded, comment=f"{recorded.comment}, to the microsecond")
-    return recorded if recorded.name == "index" else recorded.or_null()
+def _of_request(declared: Column) -> Column:
+    if declared.name == IN_MICROSECONDS:
+        declared = replace(declared, comment=f"{declared.comment}, to the microsecond")
+    return declared if declared.name == "index" else declared.or_null()
 
 
 REQUEST_COLUMNS: tuple[Column, ...] = (
-    *map(_of_record, _recorded(RequestRecord)),
+    *map(_of_request, recorded(RequestRecord).values()),
     _IS_COMPLETED,
     *(column(name, "double?", comment) for name, (comment, _) in _COMPUTED.items()),
     _CONTEXT,
@@ -102,7 +92,7 @@ STORED_REQUEST_COLUMNS = tuple(
     replace(of_request, kind="millionths?") if of_request.name == IN_MICROSECONDS else of_request
     for of_request in REQUEST_COLUMNS
 )
-TELEMETRY_COLUMNS: tuple[Column, ...] = _recorded(TelemetrySample)
+TELEMETRY_COLUMNS: tuple[Column, ...] = tuple(recorded(TelemetrySample).values())
 
 
 def request_rows(requests: RequestTable, score: str | None = None) -> pa.Table:

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from lab.errors import RevisionError
-from warehouse.migrate import MIGRATE_COMMAND
+from lab.errors import MIGRATE_COMMAND, RevisionError
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
-#: Every revision since the first release, oldest first; a test compares them with migrations/. The revisions before
-#: were never released and are gone. They are listed here because importing Alembic would cost every command and page
-#: half a second.
-REVISIONS = {"app": ("app_0016",), "warehouse": ("warehouse_0022",)}
+#: Every revision since the first release, oldest first, as the names of the files in migrations/ say. Importing Alembic
+#: for them would cost every command and page half a second.
+REVISIONS = {
+    name: tuple(sorted(f"{name}_{file.name[:4]}" for file in (MIGRATIONS / name / "versions").glob("[0-9]*.py")))
+    for name in ("app", "warehouse")
+}
 
 
 def alembic_config(name: str, connection: sa.Connection | None = None, metadata: sa.MetaData | None = None) -> Config:

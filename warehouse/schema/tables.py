@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from lab.metrics import histogram
 from lab.metrics.catalogue import METRICS, STATISTICS
-from lab.metrics.definition import SEVERAL_VALUES, Metric
+from lab.metrics.definition import Metric
 from warehouse.app_db import schema as app_schema
 from warehouse.schema import request_columns
-from warehouse.schema.column import Column, column, from_dicts, table
+from warehouse.schema.column import Column, column, table
 from warehouse.schema.published_columns import (
     DOUBT_COLUMNS,
     FIGURE_COLUMNS,
@@ -42,8 +42,8 @@ def _metric_column(metric: Metric) -> Column:
     """Declare the column of a metric: counts are BIGINT unless they are means, other numbers DOUBLE."""
     counted = metric.unit in ("requests", "tokens", "rounds", "bytes") and "_mean" not in metric.name
     kind = "bigint?" if counted else "double?"
-    kind = "doubles?" if metric.name in SEVERAL_VALUES else kind
-    return column(metric.name, kind, metric.comment, lambda values: values[metric.name])
+    kind = "doubles?" if metric.has_several else kind
+    return column(metric.name, kind, metric.comment)
 
 
 METRIC_COLUMNS: tuple[Column, ...] = tuple(map(_metric_column, METRICS))
@@ -53,16 +53,6 @@ PUBLISHED_COLUMNS: tuple[Column, ...] = (
 )
 
 
-def _replica(source: sa.Table) -> tuple[Column, ...]:
-    """Return the columns that the warehouse replicates from a table of the app database: those with a `doc`."""
-    return tuple(_replicated(column, column.doc) for column in source.columns if column.doc is not None)
-
-
-def _replicated(source: sa.Column[Any], comment: str) -> Column:
-    kind = _REPLICA_KINDS[type(source.type)]
-    return column(source.name, f"{kind}?" if source.nullable else kind, comment)
-
-
 _REPLICA_KINDS: dict[type[sa.types.TypeEngine[Any]], str] = {
     sa.Text: "text",
     sa.Integer: "int",
@@ -70,6 +60,17 @@ _REPLICA_KINDS: dict[type[sa.types.TypeEngine[Any]], str] = {
     sa.Date: "date",
     app_schema.UtcDateTime: "moment",
 }
+
+
+def _replica(source: sa.Table) -> tuple[Column, ...]:
+    """Return the columns that the warehouse replicates from a table of the app database: those with a `doc`."""
+    return tuple(
+        column(of_app.name, _REPLICA_KINDS[type(of_app.type)] + "?" * bool(of_app.nullable), of_app.doc)
+        for of_app in source.columns
+        if of_app.doc is not None
+    )
+
+
 STUDY_COLUMNS, JOB_COLUMNS, PRICE_COLUMNS = map(_replica, (app_schema.studies, app_schema.jobs, app_schema.prices))
 VERDICT_COLUMNS: tuple[Column, ...] = (
     column("is_valid", "bool", "false if a check found that the run's figures are wrong", "valid"),
@@ -127,31 +128,19 @@ _HISTOGRAM_COLUMNS = (
 )
 #: Latencies by turn and context have the statistics, and the names, of those of whole runs.
 _GROUPED = tuple(f"{name}_{statistic}_ms" for name in ("ttft", "tpot", "e2e") for statistic in STATISTICS)
-REQUEST_GROUP_COLUMNS: tuple[Column, ...] = tuple(
-    from_dicts(
-        [
-            column(
-                "grain", "text", "what the row is of: a turn, a context, or a turn and context; do not add up several"
-            ),
-            column(
-                "turn", "int?", "number of the turn within its session; 9 stands for 9 to 16, 17 for 17 to 32 and so on"
-            ),
-            column("context_tokens", "int?", "longest context of the step: powers of two, from 256 tokens on"),
-            column("requests", "bigint", "completed requests"),
-            column("completion_tokens", "bigint?", "their output tokens"),
-            column("prompt_tokens_mean", "double?", "mean length of their contexts, in tokens"),
-            *(column(metric.name, "double?", metric.comment) for metric in METRICS if metric.name in _GROUPED),
-            column("num_drafts", "bigint?", "verification rounds, as the server reports them for each request"),
-            column("num_draft_tokens", "bigint?", "tokens drafted"),
-            column("num_accepted_tokens", "bigint?", "drafted tokens accepted"),
-            column(
-                "acceptance_rate", "double?", "num_accepted_tokens / num_draft_tokens; null for a trace without texts"
-            ),
-            column(
-                "acceptance_length", "double?", "1 + num_accepted_tokens / num_drafts; null for a trace without texts"
-            ),
-        ]
-    )
+REQUEST_GROUP_COLUMNS: tuple[Column, ...] = (
+    column("grain", "text", "what the row is of: a turn, a context, or a turn and context; do not add up several"),
+    column("turn", "int?", "number of the turn within its session; 9 stands for 9 to 16, 17 for 17 to 32 and so on"),
+    column("context_tokens", "int?", "longest context of the step: powers of two, from 256 tokens on"),
+    column("requests", "bigint", "completed requests"),
+    column("completion_tokens", "bigint?", "their output tokens"),
+    column("prompt_tokens_mean", "double?", "mean length of their contexts, in tokens"),
+    *(column(metric.name, "double?", metric.comment) for metric in METRICS if metric.name in _GROUPED),
+    column("num_drafts", "bigint?", "verification rounds, as the server reports them for each request"),
+    column("num_draft_tokens", "bigint?", "tokens drafted"),
+    column("num_accepted_tokens", "bigint?", "drafted tokens accepted"),
+    column("acceptance_rate", "double?", "num_accepted_tokens / num_draft_tokens; null for a trace without texts"),
+    column("acceptance_length", "double?", "1 + num_accepted_tokens / num_drafts; null for a trace without texts"),
 )
 IMPORTED_FIGURE_COLUMNS: tuple[Column, ...] = (
     column("field", "text", "the tool's own name of the figure; docs/importing.md lists the column each became"),

@@ -131,7 +131,7 @@ def describe(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _as_stored(connection: duckdb.DuckDBPyConnection, view: View) -> str:
-    """How DuckDB writes down a view. A temporary one shows it, which leaves the database as it is."""
+    """Return the SQL that DuckDB stores for a view, from a temporary one, which leaves the database unchanged."""
     if view.sql not in _AS_STORED:
         connection.execute(view.sql.replace("CREATE OR REPLACE VIEW", "CREATE TEMP VIEW", 1))
         _AS_STORED[view.sql] = _stored(connection, "'temp'")[0][view.name]
@@ -140,7 +140,7 @@ def _as_stored(connection: duckdb.DuckDBPyConnection, view: View) -> str:
 
 
 def _views(connection: duckdb.DuckDBPyConnection) -> Iterator[View]:
-    """The views of this database: `request_records` reads the files of its archive, too."""
+    """Yield the views of this database; `request_records` reads the files of its archive, too."""
     found = connection.execute("SELECT DISTINCT file FROM archived_runs ORDER BY file").fetchall()
     for view in VIEWS:
         yield replace(view, source=_with_files(connection, found)) if found and view is REQUEST_RECORDS else view
@@ -155,7 +155,7 @@ def _with_files(connection: duckdb.DuckDBPyConnection, files: Iterable[tuple[str
 
 
 def _described() -> Iterator[tuple[tuple[str, tuple[str, ...]], str]]:
-    """The kind and the name of everything that has a comment, and that."""
+    """Yield the kind, the name and the comment of every table, view and column."""
     for table in WAREHOUSE.sorted_tables:
         yield ("TABLE", (table.name,)), table.comment or ""
         for table_column in table.columns:
@@ -171,9 +171,7 @@ def _described() -> Iterator[tuple[tuple[str, tuple[str, ...]], str]]:
 def _stored(
     connection: duckdb.DuckDBPyConnection, database: str
 ) -> tuple[dict[str, str], dict[tuple[str, ...], str | None]]:
-    """What a database has: each view's SQL with the types that its columns had when it was created, and the comment of
-    every table, view and column, by its name.
-    """
+    """Return each view's SQL, with the types that its columns had when it was created, and every comment by name."""
     # DuckDB quotes the name of a type in a new view until the file is opened again.
     tables = f"""SELECT table_name, comment, NULL FROM duckdb_tables() WHERE database_name = {database} UNION ALL
     SELECT view_name, comment, replace(replace(sql, 'CREATE TEMP VIEW', 'CREATE VIEW'), '"DOUBLE"', 'DOUBLE')

@@ -46,7 +46,7 @@ def test_single_turns_have_contexts_alone_and_a_failed_run_nothing() -> None:
     assert groups(run_record(status="failed", error="x"), table) == []
 
 
-def test_the_acceptance_of_a_trace_without_texts_is_unknown_but_its_rounds_are_counted() -> None:
+def test_a_trace_without_texts_has_rounds_but_no_acceptance() -> None:
     table = RequestTable.of([request(category=NO_TEXT, spec_drafts=4, spec_draft_tokens=8, spec_accepted_tokens=4)])
     (row,) = groups(run_record(), table)
     assert (row["num_drafts"], row["acceptance_length"], row["acceptance_rate"]) == (4, None, None)

@@ -18,7 +18,7 @@ def counted(*values: float) -> dict[int, int]:
     return histogram(np.array(values))
 
 
-def test_a_bucket_reaches_up_to_its_bound_and_what_is_smaller_than_a_nanosecond_counts_as_zero() -> None:
+def test_a_bucket_includes_its_upper_bound_and_tiny_values_count_as_zero() -> None:
     assert counted(1.0) == {0: 1}
     assert counted(GROWTH * 0.999, GROWTH * 1.001) == {1: 1, 2: 1}
     assert counted(0.0, SMALLEST / 2, 5.0, 5.0) == {ZERO_BUCKET: 2, math.ceil(math.log(5) / math.log(GROWTH)): 2}

@@ -84,24 +84,10 @@ def test_acceptance_length_is_one_and_the_sum_of_the_per_position_rates(accepted
     assert all(0 <= rate <= 1 for rate in rates)
 
 
-@given(_SAMPLES, st.floats(0, 1))
-def test_a_histograms_quantile_is_within_one_per_cent_of_the_exact_one(samples: np.ndarray, q: float) -> None:
-    estimated = histogram.quantile(histogram.histogram(samples), q)
-    assert estimated == pytest.approx(float(np.quantile(samples, q)), rel=0.01)
-
-
 @given(_SAMPLES, _SAMPLES)
 def test_merged_histograms_are_the_histogram_of_the_pool(left: np.ndarray, right: np.ndarray) -> None:
     pooled = histogram.histogram(np.concatenate((left, right)))
     assert Counter(histogram.histogram(left)) + Counter(histogram.histogram(right)) == pooled
-
-
-def test_a_histogram_keeps_zeros_and_refuses_what_no_latency_is() -> None:
-    assert histogram.quantile(histogram.histogram(np.zeros(3)), 0.5) == 0
-    assert histogram.quantile({}, 0.5) is None
-    for wrong in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="finite"):
-            histogram.histogram(np.array([wrong]))
 
 
 def test_only_counts_and_rates_have_no_better_direction_by_oversight() -> None:

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.metrics import latency, slo
-from lab.metrics.measure import histograms, measure, samples_ms, steady_tokens, steady_window
+from lab.metrics.measure import histograms, measure, samples_ms
 from lab.metrics.records import RequestRecord
 from lab.metrics.request_table import RequestTable
+from lab.metrics.run_data import steady_tokens, steady_window
 from lab.study import Slo
 from lab.validity.checks.counting import _run_backwards, came_at_once
 from lab.validity.checks.steadiness import _few_in_flight_s

@@ -99,7 +99,7 @@ def test_drafted_tokens_that_a_grammar_forbade_are_counted_apart() -> None:
     assert measure(free, ANSWERED)["num_forbidden_draft_tokens"] == 0
 
 
-def test_forbidden_drafts_are_unknown_without_a_grammar_or_a_draft_at_every_step() -> None:
+def test_forbidden_drafts_need_a_grammar_and_a_draft_at_every_step() -> None:
     scheduled = constrained(options={"num_speculative_tokens_per_batch_size": [[1, 512, 3]]})
     without = constrained().model_copy(update={"workload": Workload(output_tokens=48)})
     plain = constrained().model_copy(update={"arm": Arm(name="plain")})

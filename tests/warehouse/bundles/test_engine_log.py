@@ -47,7 +47,7 @@ def test_a_log_that_is_short_is_kept_as_it_is(tmp_path: Path) -> None:
     assert read_engine_log(tmp_path / "empty", 0, 0) is None
 
 
-def test_of_a_long_log_the_beginning_and_the_window_with_some_context_are_kept(tmp_path: Path) -> None:
+def test_a_long_log_is_cut_to_its_beginning_and_the_window(tmp_path: Path) -> None:
     log, begin, end = long_log(tmp_path / "log", 60 * KIB), 20 * KIB, 24 * KIB
     part = read_engine_log(log, begin, end)
     assert part is not None
@@ -63,7 +63,7 @@ def test_of_a_long_log_the_beginning_and_the_window_with_some_context_are_kept(t
     )
 
 
-def test_of_a_window_with_a_great_many_lines_the_middle_is_left_out(tmp_path: Path) -> None:
+def test_the_middle_of_a_very_long_window_is_left_out(tmp_path: Path) -> None:
     log, begin, end = long_log(tmp_path / "log", 90 * KIB), 2 * KIB, 80 * KIB
     part = read_engine_log(log, begin, end)
     assert part is not None
@@ -75,9 +75,7 @@ def test_of_a_window_with_a_great_many_lines_the_middle_is_left_out(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("begin", "end"), [(None, None), (None, 3), (5, None), (7, 3), (0, 999 * KIB)])
-def test_without_a_window_the_end_of_the_log_is_kept_because_it_says_why_the_run_failed(
-    tmp_path: Path, begin: int | None, end: int | None
-) -> None:
+def test_without_a_window_the_end_of_the_log_is_stored(tmp_path: Path, begin: int | None, end: int | None) -> None:
     log = long_log(tmp_path / "log", 60 * KIB)
     with log.open("ab") as file:
         file.write(b"CUDA error\n")
@@ -111,7 +109,7 @@ def test_a_bundle_has_the_places_of_its_window_in_what_it_keeps(tmp_path: Path) 
     assert part == read_engine_log(log, begin, end)
 
 
-def test_of_a_bundle_that_has_the_whole_log_only_what_belongs_to_its_run_is_read(tmp_path: Path) -> None:
+def test_only_the_runs_part_of_a_whole_log_is_read(tmp_path: Path) -> None:
     folder = write_run(tmp_path, log_begin_bytes=20 * KIB, log_end_bytes=24 * KIB)
     long_log(folder / LOG_FILE, 60 * KIB)
     part = read_log(folder, read_run(folder))

@@ -13,7 +13,7 @@ from host.settings import Settings
 from lab.errors import BundleError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine, RunRecord, WorkBeside
 from lab.study import Arm, Load, Server, Sessions, Slo, Speculation, Trial, Workload
-from lab.study.model_base import Frozen, Since
+from lab.study.model_base import Frozen, RecordField
 from tests.interchange import samples_read
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import FORMATS, bundle_of_format, records, run_record, write_run
@@ -129,14 +129,14 @@ def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
 
 class _Part(Frozen):
     name: str
-    note: Annotated[str | None, Since(NEWEST + 1)] = None
+    note: Annotated[str | None, RecordField("a note", since=NEWEST + 1)] = None
 
 
 class _Whole(Frozen):
     parts: tuple[_Part, ...]
 
 
-def test_a_field_marked_with_a_later_format_is_in_that_and_not_before() -> None:
+def test_a_field_of_a_later_format_is_in_no_earlier_one() -> None:
     before, later = stored_form(_Whole, NEWEST), stored_form(_Whole, NEWEST + 1)
     noted = '{"parts": [{"name": "a", "note": "b"}]}'
     assert later.model_validate_json(noted).model_dump() == {"parts": ({"name": "a", "note": "b"},)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import BundleError
-from lab.metrics.records import EngineLog, RequestRecord, TelemetrySample, field_infos
+from lab.metrics.records import EngineLog, RequestRecord, TelemetrySample, record_fields
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import failed_request, records, request, run_record, write_run
 from warehouse.bundles.run_bundle import (
@@ -58,13 +56,6 @@ def test_a_bundle_is_never_changed_by_writing_its_run_again(tmp_path: Path) -> N
     assert write_run(tmp_path, (request(), request())) == folder
     assert len(read_bundle(folder).requests) == 1
     assert list(find_bundles(tmp_path)) == [folder]
-
-
-def test_the_engines_log_is_copied_into_the_bundle(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("ready\n")
-    folder = write_bundle(tmp_path / "bundles", run_record(), (), (), log)
-    assert (folder / "engine.log").read_text() == "ready\n"
 
 
 def test_a_log_that_cannot_be_read_leaves_no_bundle_behind(tmp_path: Path) -> None:
@@ -153,7 +144,7 @@ def test_the_files_of_a_bundle_have_the_columns_of_its_format(tmp_path: Path) ->
 )
 def test_each_field_names_the_format_that_added_it(record: type[RequestRecord], added: dict[int, str]) -> None:
     since = {line.split(":")[0]: version for version, lines in added.items() for line in lines.split("\n")}
-    assert {name: info.since_format for name, info in field_infos(record).items()} == since
+    assert {name: declared.since for name, declared in record_fields(record).items()} == since
 
 
 def test_any_reader_of_parquet_reads_the_requests(tmp_path: Path) -> None:
@@ -163,19 +154,6 @@ def test_any_reader_of_parquet_reads_the_requests(tmp_path: Path) -> None:
         (0, 0.1, [0.2, 0.4, 0.5], [1, 2, 1], [7, 8, 9, 151_935], None),
         (1, 0.1, [], None, None, "connection reset"),
     ]
-
-
-def test_the_first_bundle_of_a_process_does_not_wait_for_pandas(tmp_path: Path) -> None:
-    code = """
-import sys
-from pathlib import Path
-from tests.warehouse.runs import write_run
-write_run(Path(sys.argv[1]))
-sys.exit("pandas" in sys.modules)
-"""
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=root, check=False)
-    assert (done.returncode, len(list(find_bundles(tmp_path)))) == (0, 1)
 
 
 def test_a_log_of_arbitrary_bytes_is_returned_unchanged(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_without_a_transaction_of_another_nothing_is_read(app: sa.Engine, monkey
         assert reader.changed() == {}
 
 
-def test_a_new_study_is_read_at_once_and_one_that_was_mended_within_a_minute(app: sa.Engine) -> None:
+def test_a_new_study_is_read_at_once_a_changed_one_later(app: sa.Engine) -> None:
     add_study(app, "a")
     with closing(AppReader(app)) as reader:
         reader.changed()

@@ -55,7 +55,7 @@ def files(settings: Settings) -> list[str]:
     return sorted(path.name[:16] for path in settings.archive_dir.iterdir())
 
 
-def test_requests_of_old_runs_lie_in_a_file_for_each_month_and_every_reader_finds_them(filled: Settings) -> None:
+def test_every_reader_finds_archived_requests_in_a_file_for_each_month(filled: Settings) -> None:
     before = everything(filled)
     with open_warehouse(filled.warehouse_file) as connection:
         frame = whole_requests(connection, "july")
@@ -72,7 +72,7 @@ def test_requests_of_old_runs_lie_in_a_file_for_each_month_and_every_reader_find
         assert anybody.execute("SELECT count(*) FROM requests").fetchone() == (8,)
 
 
-def test_as_of_a_point_in_time_and_in_the_sandbox_they_are_read_too(filled: Settings) -> None:
+def test_archived_requests_are_read_at_a_point_in_time_and_sandboxed(filled: Settings) -> None:
     archive(filled, BEFORE)
     query = "SELECT DISTINCT run_id FROM request_records ORDER BY 1"
     with as_of(datetime(2026, 8, 1, tzinfo=UTC)):

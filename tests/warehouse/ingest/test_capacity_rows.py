@@ -25,7 +25,7 @@ def metrics(run: RunRecord, within: int) -> dict[str, Any]:
     return {"run_id": run.run_id, **counts, "goodput_tok_per_s": 50.0 * (run.load.request_rate_rps or 0.0)}
 
 
-def test_a_capacity_lies_between_the_trials_that_met_the_slo_and_those_that_did_not() -> None:
+def test_a_capacity_lies_between_trials_that_met_and_missed_the_slo() -> None:
     whole = Workload(output_tokens=16)
     runs = [trial(number, rate, workload=whole) for number, rate in enumerate((2.0, 4.0, 8.0))]
     figures = [metrics(run, within) for run, within in zip(runs, (100, 100, 20), strict=True)]
@@ -40,7 +40,7 @@ def test_a_capacity_lies_between_the_trials_that_met_the_slo_and_those_that_did_
         assert about.items() <= row.items()
 
 
-def test_a_trial_that_does_not_count_or_was_not_counted_is_left_out() -> None:
+def test_a_trial_that_is_unusable_or_uncounted_is_left_out() -> None:
     runs = [trial(0, 2.0), trial(1, 4.0), trial(2, 8.0), run_record(run_id="no trial")]
     figures = [metrics(runs[0], 100), metrics(runs[1], 100) | {"requests_within_slo": None}, metrics(runs[2], 0)]
     (_, row) = capacity_rows(runs, figures, {"run-0", "run-1", "no trial"})

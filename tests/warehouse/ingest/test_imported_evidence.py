@@ -191,7 +191,7 @@ def test_a_load_out_of_range_is_the_nearest_in_it(columns: dict[str, Scalar], lo
     assert evidence(foreign(columns)).record.load == load
 
 
-def test_a_long_name_of_a_study_is_cut_and_a_run_without_completed_requests_has_failed() -> None:
+def test_a_long_study_name_is_cut_and_no_completed_request_means_failed() -> None:
     run = foreign(metrics={"requests_completed": 0}, labels={"study": "s" * 201})
     record = evidence(run).record
     assert record.study_name == "s" * 200
@@ -230,7 +230,7 @@ def test_a_request_has_the_moments_that_follow_from_its_latencies() -> None:
     assert unasked.requested_output_tokens == 0
 
 
-def test_a_rounding_error_at_the_end_is_no_contradiction_and_more_is_one() -> None:
+def test_a_rounding_error_at_the_end_is_no_contradiction() -> None:
     def moments(gap_ms: float, e2e_ms: float | None = 900.0) -> list[float]:
         return moments_of(replace(REQUEST, chunk_gaps_ms=(100.0, gap_ms), e2e_ms=e2e_ms))
 

@@ -41,7 +41,7 @@ def published_runs(settings: Settings) -> int:
     return int(row[0])
 
 
-def test_another_process_can_always_read_and_sees_each_run_once_it_is_published(settings: Settings) -> None:
+def test_another_process_can_always_read_and_sees_each_published_run(settings: Settings) -> None:
     arguments = [sys.executable, "-c", _READER, str(settings.warehouse_file)]
     with (
         ingester(settings),
@@ -66,7 +66,7 @@ def test_another_process_can_always_read_and_sees_each_run_once_it_is_published(
         assert reader.wait() == 0
 
 
-def test_a_second_ingester_on_a_home_is_refused_with_a_sentence_and_the_first_has_no_pandas_in_memory(
+def test_a_second_ingester_is_refused_and_the_first_has_no_pandas(
     settings: Settings,
 ) -> None:
     with ingester(settings) as first:

@@ -34,7 +34,7 @@ def findings(connection: duckdb.DuckDBPyConnection, check: str) -> list[tuple[An
     return connection.execute(query, [check]).fetchall()
 
 
-def test_each_job_is_judged_once_and_again_when_it_has_a_new_run(settings: Settings) -> None:
+def test_each_job_is_judged_again_when_it_has_a_new_run(settings: Settings) -> None:
     with connect_master(settings.master_file) as connection:
         add(connection, settings, "b", job_id="job-2", load=Load(max_concurrency=2, num_prompts=2))
         add(connection, settings, "a", arm=BASELINE_ARM, is_baseline=True)
@@ -52,9 +52,7 @@ def test_each_job_is_judged_once_and_again_when_it_has_a_new_run(settings: Setti
         assert findings(connection, "single_repeat")[0] == ("job-1", "warning", f"2 of 2 {once}", ["a", "c"])
 
 
-def test_a_new_run_costs_reading_its_own_bundle_alone_and_the_verdict_is_the_same(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_run_costs_reading_its_own_bundle_alone(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def reading(folder: Path) -> RunRecord:

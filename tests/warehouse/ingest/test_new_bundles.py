@@ -33,7 +33,7 @@ def nothing(_: str) -> bool:
     return False
 
 
-def test_the_first_round_finds_everything_in_order_but_what_is_known_or_still_written(tmp_path: Path) -> None:
+def test_the_first_round_finds_all_that_is_new_and_complete(tmp_path: Path) -> None:
     for job, run in (("b", "1"), ("a", "2"), ("a", "1"), ("a", ".writing-3-0badcafe")):
         add(tmp_path, job, run)
     (tmp_path / "a" / "empty").mkdir()
@@ -60,7 +60,7 @@ def test_a_folder_is_listed_again_only_when_something_appeared_in_it(tmp_path: P
     assert bundles.find(nothing) == []
 
 
-def test_a_bundle_whose_run_json_comes_later_than_its_folder_is_found_then(tmp_path: Path) -> None:
+def test_a_bundle_is_found_when_its_run_json_appears(tmp_path: Path) -> None:
     (tmp_path / "a" / "1").mkdir(parents=True)
     bundles = NewBundles(tmp_path)
     assert bundles.find(nothing) == bundles.find(nothing) == []
@@ -69,9 +69,7 @@ def test_a_bundle_whose_run_json_comes_later_than_its_folder_is_found_then(tmp_p
     assert bundles.find(nothing) == []
 
 
-def test_among_many_jobs_the_last_and_the_running_ones_are_looked_at_and_all_on_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_jobs_the_last_and_running_ones_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(new_bundles, "_WATCHED", 1)
     for job in ("a", "b", "c"):
         add(tmp_path, job, "1")
@@ -86,9 +84,7 @@ def test_among_many_jobs_the_last_and_the_running_ones_are_looked_at_and_all_on_
     assert len(bundles.find(nothing)) == 3  # it changed last
 
 
-def test_what_appears_without_a_new_time_is_found_while_the_folder_settles_and_in_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_appears_without_a_new_time_is_found_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a network's file system whose clock has coarse ticks, or which shows entries late."""
 
     def add_unseen(run: str) -> None:
@@ -111,7 +107,7 @@ def test_what_appears_without_a_new_time_is_found_while_the_folder_settles_and_i
     assert any("a/3" in names(bundles.find(nothing)) for _ in range(5))
 
 
-def test_a_job_that_was_removed_is_forgotten_and_found_again_when_it_is_back(tmp_path: Path) -> None:
+def test_a_removed_job_is_found_again_when_it_is_back(tmp_path: Path) -> None:
     folder = add(tmp_path, "a", "1")
     bundles = NewBundles(tmp_path)
     bundles.find(nothing)

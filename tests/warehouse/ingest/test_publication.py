@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import request, write_run
 from warehouse.ingest import catch_up, publication, row_groups
 from warehouse.ingest.master import transaction
-from warehouse.ingest.publication import Master, is_open_nowhere, remove_leftovers
+from warehouse.ingest.publication import Master, is_open_nowhere
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
@@ -37,20 +36,6 @@ with open(sys.argv[1], "rb") as file:
 """
 
 
-@pytest.fixture
-def master(settings: Settings) -> Iterator[Master]:
-    with closing(Master(settings.master_file, settings.warehouse_file)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a small master be published like one whose copy would cost much."""
-    monkeypatch.setattr(publication, "CHEAP_COPY_BYTES", 0)
-    monkeypatch.setattr(publication, "CLONE", "--no-such-option")
-    monkeypatch.setattr(publication, "OPENING_TAKES_S", 0.0)
-
-
 def add_run(settings: Settings, run_id: str) -> None:
     write_run(settings.bundles, (request(), request(index=1)), run_id=run_id)
     ingest_all(settings)
@@ -60,23 +45,16 @@ def inode(path: Path) -> int:
     return path.stat().st_ino
 
 
-def test_a_leftover_copy_of_a_killed_ingester_is_removed(settings: Settings) -> None:
-    leftover = settings.home / ".warehouse.duckdb.0badcafe.publishing"
-    leftover.write_bytes(b"half")
-    ingest_all(settings)
-    assert not leftover.exists()
-
-
-def test_only_leftovers_of_this_file_are_removed(settings: Settings) -> None:
+def test_copies_that_a_killed_ingester_left_are_removed_and_no_others(settings: Settings) -> None:
     others = [settings.home / name for name in (".other.duckdb.1.publishing", "warehouse.duckdb.publishing")]
     leftovers = [settings.home / f".warehouse.duckdb.{name}.publishing" for name in ("a", "b")]
     for path in (*others, *leftovers):
         path.touch()
-    remove_leftovers(settings.warehouse_file)
+    ingest_all(settings)
     assert [path.exists() for path in (*others, *leftovers)] == [True, True, False, False]
 
 
-def test_an_open_reader_keeps_its_file_and_a_new_one_sees_the_new_run(settings: Settings) -> None:
+def test_an_open_reader_keeps_its_file_while_others_see_more(settings: Settings) -> None:
     with open_warehouse(settings.warehouse_file) as old:
         add_run(settings, "run-1")
         assert old.execute("select count(*) from runs").fetchone() == (0,)
@@ -91,26 +69,7 @@ def test_a_small_master_stays_locked_while_it_is_copied(settings: Settings, mast
     assert "Could not set lock" in refused.stderr
 
 
-@pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what is synced and renamed, in order."""
-    steps: list[str] = []
-    sync, rename = os.fsync, Path.rename
-
-    def synced(descriptor: int) -> None:
-        steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
-        sync(descriptor)
-
-    def renamed(path: Path, target: Path) -> Path:
-        steps.append(f"rename {path.name} to {target.name}")
-        return rename(path, target)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "rename", renamed)
-    return steps
-
-
-def test_a_copy_is_synced_before_and_its_folder_after_it_takes_the_files_place(
+def test_a_copy_is_synced_before_and_its_folder_after_the_rename(
     settings: Settings, master: Master, steps: list[str]
 ) -> None:
     before = inode(settings.warehouse_file)
@@ -138,7 +97,7 @@ def test_a_copy_that_fails_leaves_the_old_file_and_says_why(
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_large_master_becomes_the_published_file_and_the_former_one_the_next_master(settings: Settings) -> None:
+def test_a_large_master_and_the_published_file_take_turns(settings: Settings) -> None:
     add_run(settings, "run-1")  # the first master is a copy, as there was no former file
     used = {inode(settings.warehouse_file), inode(settings.home / ".warehouse.duckdb.former")}
     for number in (2, 3, 4):
@@ -152,7 +111,7 @@ def test_a_large_master_becomes_the_published_file_and_the_former_one_the_next_m
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_large_master_is_synced_before_and_the_folder_after_it_takes_the_files_place(
+def test_a_large_master_is_synced_before_and_its_folder_after_the_rename(
     settings: Settings, master: Master, steps: list[str]
 ) -> None:
     assert master.connection is not None
@@ -217,7 +176,7 @@ def test_a_file_with_a_second_name_is_never_written_to(settings: Settings) -> No
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_on_a_file_system_that_others_may_read_too_no_file_is_written_to_again(
+def test_on_a_shared_file_system_no_file_is_written_to_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publication, "_LOCAL_FILE_SYSTEMS", frozenset())
@@ -233,7 +192,7 @@ def test_on_a_file_system_that_others_may_read_too_no_file_is_written_to_again(
         file.close()
 
 
-def test_a_file_is_open_nowhere_once_the_last_who_had_it_open_has_closed_it(tmp_path: Path) -> None:
+def test_a_file_is_open_nowhere_once_its_last_reader_closed_it(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with file.open("rb"), file.open("rb"):
@@ -245,15 +204,6 @@ def test_a_file_is_open_nowhere_once_the_last_who_had_it_open_has_closed_it(tmp_
     assert not is_open_nowhere(file)
     view.close()
     assert is_open_nowhere(file)
-
-
-def test_on_a_file_system_of_several_machines_a_file_may_always_be_open_somewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    monkeypatch.setattr(publication, "_file_system", lambda _file: "nfs4")
-    assert not is_open_nowhere(file)
 
 
 @pytest.mark.usefixtures("in_turns")
@@ -279,7 +229,7 @@ def test_a_former_file_of_another_history_is_not_used(settings: Settings, change
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_former_file_that_was_written_to_since_its_publication_is_not_used(settings: Settings) -> None:
+def test_a_former_file_written_to_since_publication_is_not_used(settings: Settings) -> None:
     add_run(settings, "run-1")
     with closing(Master(settings.master_file, settings.warehouse_file)) as master:
         master.publish()
@@ -327,7 +277,7 @@ def test_a_change_that_adds_no_run_looks_at_no_table_of_runs(
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_the_rows_that_the_former_file_lacks_are_written_with_those_of_the_next_run(settings: Settings) -> None:
+def test_missing_rows_are_written_with_those_of_the_next_run(settings: Settings) -> None:
     """Each checkpoint writes half a megabyte and more whatever it is for."""
     add_run(settings, "run-1")
     with closing(Master(settings.master_file, settings.warehouse_file)) as master:
@@ -343,7 +293,7 @@ def test_the_rows_that_the_former_file_lacks_are_written_with_those_of_the_next_
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_a_rebuilt_warehouse_is_not_caught_up_with_by_the_file_before_it(settings: Settings) -> None:
+def test_a_rebuilt_warehouse_does_not_use_the_former_file(settings: Settings) -> None:
     for number in (1, 2):
         add_run(settings, f"run-{number}")
     rebuild(settings)
@@ -351,7 +301,7 @@ def test_a_rebuilt_warehouse_is_not_caught_up_with_by_the_file_before_it(setting
 
 
 @pytest.mark.usefixtures("in_turns")
-def test_an_ingester_killed_at_any_step_of_a_turn_goes_on_from_what_it_left(settings: Settings) -> None:
+def test_an_ingester_killed_at_any_step_of_publication_continues(settings: Settings) -> None:
     add_run(settings, "run-1")
     former = settings.home / ".warehouse.duckdb.former"
     # after the link, before the master was renamed

@@ -50,7 +50,7 @@ def test_groups_are_merged_again_and_again_and_rows_stay_in_order(master: duckdb
     ]
 
 
-def test_merging_leaves_no_gap_after_rows_that_were_just_added_or_not_committed(
+def test_merging_leaves_no_gap_after_new_or_uncommitted_rows(
     master: duckdb.DuckDBPyConnection,
 ) -> None:
     for number in range(5):

@@ -60,9 +60,7 @@ def test_it_publishes_only_what_is_new(settings: Settings, ingester: Ingester) -
     assert runs(settings) == ["run-1", "run-2"]
 
 
-def test_a_round_that_has_no_time_left_publishes_and_says_that_more_is_waiting(
-    settings: Settings, ingester: Ingester
-) -> None:
+def test_a_round_without_time_publishes_and_reports_waiting_bundles(settings: Settings, ingester: Ingester) -> None:
     write_run(settings.bundles)
     assert ingest_once(ingester, budget_s=-1.0) is True
     assert (runs(settings), ingester.published) == ([], True)
@@ -131,17 +129,13 @@ def test_a_rejected_bundle_is_tried_again_after_a_minute(settings: Settings, ing
 @pytest.mark.parametrize(
     ("failing_for_s", "pause_s"), [(0.0, 1.0), (0.5, 1.0), (4.0, 4.0), (59.0, 59.0), (61.0, 60.0), (1e6, 60.0)]
 )
-def test_a_rejected_bundle_is_tried_again_at_first_soon_and_then_every_minute(
-    failing_for_s: float, pause_s: float
-) -> None:
+def test_a_rejected_bundle_is_tried_soon_and_then_every_minute(failing_for_s: float, pause_s: float) -> None:
     aside = SetAside("broken", first_s=100.0, last_s=100.0 + failing_for_s)
     assert not aside.is_due(aside.last_s + pause_s - 0.01)
     assert aside.is_due(aside.last_s + pause_s)
 
 
-def test_a_bundle_whose_folder_appears_before_its_files_is_ingested_once_when_they_are_there(
-    settings: Settings, ingester: Ingester
-) -> None:
+def test_a_bundle_is_ingested_once_when_all_its_files_are_there(settings: Settings, ingester: Ingester) -> None:
     """As on a network's file system, which may show files late and in any order."""
     bundle = write_run(settings.bundles)
     hidden = settings.home / "hidden"
@@ -159,7 +153,7 @@ def test_a_bundle_whose_folder_appears_before_its_files_is_ingested_once_when_th
     assert ask(settings, "select count(*) from requests") == [(1,)]
 
 
-def test_an_unexpected_error_in_one_bundle_sets_it_aside_with_its_traceback_and_the_others_are_ingested(
+def test_an_unexpected_error_sets_one_bundle_aside_with_its_traceback(
     settings: Settings, ingester: Ingester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for run_id in ("a", "b", "c"):
@@ -183,9 +177,7 @@ def test_an_unexpected_error_in_one_bundle_sets_it_aside_with_its_traceback_and_
     assert (runs(settings), rejected(settings)) == (["a", "b", "c"], [])
 
 
-def test_a_job_whose_runs_cannot_be_judged_together_is_set_aside_and_the_others_are_judged(
-    settings: Settings, ingester: Ingester
-) -> None:
+def test_a_job_that_cannot_be_judged_is_set_aside_alone(settings: Settings, ingester: Ingester) -> None:
     study = {"name": "small", "toml": "", "created_at": NOW}
     with ingester.app.begin() as connection:
         connection.execute(studies.insert().values(study_id="broken", json="no JSON", **study))
@@ -220,7 +212,7 @@ def test_what_is_taken_away_is_no_longer_named(settings: Settings, ingester: Ing
     assert (rejected(settings), ingester.set_aside) == ([], {})
 
 
-def test_a_bundle_with_which_the_master_fails_is_set_aside_once_the_master_is_open_again(
+def test_a_bundle_that_breaks_the_master_is_set_aside_after_reopening(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Else it would be the next one for ever, and so would those that are ingested with it. DuckDB cannot be made to

@@ -6,10 +6,12 @@ import duckdb
 import pytest
 
 from host.settings import Settings
+from lab.metrics.records import Circumstances, ClientHealth, Identity, RunRecord, record_fields
 from tests.warehouse.asking import ask
 from warehouse.ingest.master import connect_master
 from warehouse.queries.connect import open_warehouse
 from warehouse.schema import dictionary, views
+from warehouse.schema.run_columns import RUN_COLUMNS
 
 RESULTS = """
 run_id cell_key job_id study_id study_name hardware host engine engine_version target arm is_baseline method draft_model
@@ -45,6 +47,14 @@ def test_the_view_results_has_every_promised_column(settings: Settings) -> None:
 
 def test_the_view_requests_has_every_promised_column(settings: Settings) -> None:
     assert set(REQUESTS.split()) <= columns(settings, "requests")
+
+
+def test_every_declared_field_of_a_run_is_one_column() -> None:
+    records = (RunRecord, Identity, ClientHealth, Circumstances)
+    declared = [field.column or name for record in records for name, field in record_fields(record).items()]
+    names = [column.name for column in RUN_COLUMNS]
+    assert len(names) == len(set(names))
+    assert len(declared) == len(set(declared) & set(names))
 
 
 def test_every_table_view_and_column_has_a_comment(settings: Settings) -> None:

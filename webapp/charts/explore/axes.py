@@ -15,7 +15,7 @@ import pandas as pd
 
 from lab.metrics import catalogue
 from lab.metrics.catalogue import METRICS
-from lab.metrics.definition import SEVERAL_VALUES, Metric
+from lab.metrics.definition import Metric
 from webapp.charts.results import MEASURES
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
@@ -47,7 +47,7 @@ def _metric_axis(metric: Metric) -> Axis:
     return Axis(metric.label, metric.name, "number", metric.shown_unit, metric.factor, metric.formula)
 
 
-_MEASURED = {metric.name: _metric_axis(metric) for metric in METRICS if metric.name not in SEVERAL_VALUES}
+_MEASURED = {metric.name: _metric_axis(metric) for metric in METRICS if not metric.has_several}
 PER_USER, PER_GPU, COST = (_metric_axis(metric) for metric in (catalogue.PER_USER, catalogue.PER_GPU, catalogue.COST))
 #: The ratio of a run's output throughput to the baseline's run of the same repeat, workload and load.
 SPEEDUP = Axis(
