@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -27,6 +28,15 @@ class Since:
     """
 
     version: int
+
+
+@dataclass(frozen=True)
+class Input:
+    """How a form shows a field besides its title, description and type, as `Annotated[..., Input(...)]`."""
+
+    placeholder: str = ""  # an example, or what an empty field means
+    step: float = 1.0  # how much a click adds to a number
+    choices: Mapping[Any, str] = field(default_factory=dict)  # what each value is called
 
 
 class Frozen(BaseModel):

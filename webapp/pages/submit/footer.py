@@ -14,8 +14,7 @@ from jobs.table import MAX_PRIORITY
 from lab.roles import Change
 from lab.study import Study
 from lab.study.plan import repeats_of_a_launch
-from webapp.pages.submit import form_state, validation_messages
-from webapp.pages.submit.validation_messages import Problem
+from webapp.pages.submit.inputs import ShownProblem
 from webapp.shared import published_data, url_params
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
@@ -38,7 +37,7 @@ class Receipt(TypedDict, total=False):
     at: float
 
 
-def show(study: Study | None, problems: Sequence[Problem], *, is_text: bool, submit: Submit) -> None:
+def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) -> None:
     """`study` is None while it is not valid; one that is may still have problems on this host."""
     with st.bottom, st.container(key="submit-footer", gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -47,7 +46,7 @@ def show(study: Study | None, problems: Sequence[Problem], *, is_text: bool, sub
                 _show_receipt(study)
             _show_submit(study, problems, submit)
         if problems:
-            _show_problems(problems, is_text=is_text)
+            _show_problems(problems)
 
 
 def _show_plan(study: Study | None) -> None:
@@ -82,7 +81,7 @@ def _counting(study: Study) -> str:
     return f"Engine starts: {starts}. Runs: arms × workloads × loads × repeats"
 
 
-def _show_submit(study: Study | None, problems: Sequence[Problem], submit: Submit) -> None:
+def _show_submit(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) -> None:
     """The button submits a study once, however often it is clicked; it is submitted again elsewhere."""
     if not visitor.allowed_any(Change.SUBMIT):
         st.caption("You can plan a study here; submitting it takes the role of a submitter.", width=260)
@@ -145,16 +144,13 @@ def _show_again(study: Study, receipt: Receipt, submit: Submit, priority: int) -
             st.rerun()
 
 
-def _show_problems(problems: Sequence[Problem], *, is_text: bool) -> None:
+def _show_problems(problems: Sequence[ShownProblem]) -> None:
     """Each as a link to the field that it is about."""
-    listed = validation_messages.listed(problems, form_state.FIELDS)
-    elsewhere = validation_messages.anchor(validation_messages.ELSEWHERE)
     items = "".join(
-        f'<li><a href="#{elsewhere if is_text else problem.anchor}">{html.escape(problem.where)}</a>: '
-        f"{html.escape(problem.sentence)}</li>"
-        for problem in listed[:_MAX_LISTED]
+        f'<li><a href="#{problem.anchor}">{html.escape(problem.where)}</a>: {html.escape(problem.sentence)}</li>'
+        for problem in problems[:_MAX_LISTED]
     )
-    rest = len(listed) - _MAX_LISTED
+    rest = len(problems) - _MAX_LISTED
     items += f"<li>and {count(rest, 'more problem')}</li>" if rest > 0 else ""
-    head = f"{count(len(listed), 'problem')} to fix before this study can be submitted:"
+    head = f"{count(len(problems), 'problem')} to fix before this study can be submitted:"
     st.html(f'<div class="problems" role="status"><strong>{head}</strong><ul>{items}</ul></div>')
