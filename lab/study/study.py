@@ -148,7 +148,7 @@ class Study(Frozen):
     )
     tune: Annotated[Tune | None, Input("drafted_tokens = [1, 2, 3, 4, 5]")] = Field(
         default=None,
-        title="Tuning",
+        title="Tuning: numbers of tokens to try with each draft",
         description="If anything stands here, the arms with speculation are drafts, and the best number of tokens for "
         "each load is found by measuring, then measured as the engine's own schedule. Repeats and order do not count.",
     )

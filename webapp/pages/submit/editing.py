@@ -1,8 +1,8 @@
 """The study that is being edited, as a form or as TOML text, and its draft.
 
 The form's values live as long as the visitor's session. What was typed and not submitted is a draft in the app
-database, under an id in the URL: it survives a reload. Nothing secret is stored: a line that seems to hold a password, a
-token or a key is left out.
+database, under an id in the URL: it survives a reload. A line that seems to hold a password, a token or a key is not
+stored.
 """
 
 from __future__ import annotations

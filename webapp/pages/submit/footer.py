@@ -39,19 +39,25 @@ class Receipt(TypedDict, total=False):
 
 def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) -> None:
     """`study` is None while it is not valid; one that is may still have problems on this host."""
+    receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
+    is_submitted = study is not None and receipt.get("digest") == study.digest()
     with st.bottom, st.container(key="submit-footer", gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             with st.container(gap="xxsmall", width="stretch"):
                 _show_plan(study)
-                _show_receipt(study)
-            _show_submit(study, problems, submit)
+                if is_submitted:
+                    _show_receipt(receipt)
+            if visitor.allowed_any(Change.SUBMIT):
+                _show_submit(None if problems else study, receipt, submit, is_submitted=is_submitted)
+            else:
+                st.caption("You can plan a study here; submitting it takes the role of a submitter.", width=260)
         if problems:
             _show_problems(problems)
 
 
 def _show_plan(study: Study | None) -> None:
     if study is None:
-        st.markdown("**The plan** :gray[appears when nothing is wrong]")
+        st.markdown("**The plan** :gray[appears once the study is valid]")
         return
     forecast = published_data.forecast(study)
     most = "at most " if study.until_decided else ""
@@ -81,13 +87,10 @@ def _counting(study: Study) -> str:
     return f"Engine starts: {starts}. Runs: arms × workloads × loads × repeats"
 
 
-def _show_submit(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) -> None:
-    """The button submits a study once, however often it is clicked; it is submitted again elsewhere."""
-    if not visitor.allowed_any(Change.SUBMIT):
-        st.caption("You can plan a study here; submitting it takes the role of a submitter.", width=260)
-        return
-    receipt = _receipt()
-    is_submitted = _is_submitted(study, receipt)
+def _show_submit(study: Study | None, receipt: Receipt, submit: Submit, *, is_submitted: bool) -> None:
+    """The button submits a study once, however often it is clicked; it is submitted again elsewhere. `study` is None
+    while it has problems.
+    """
     with st.container(horizontal=True, vertical_alignment="bottom", width="content", gap="small"):
         highest = MAX_PRIORITY if visitor.allowed_any(Change.ORDER) else 0
         help_text = "Higher runs first; of equals, those who submitted take turns"
@@ -98,35 +101,22 @@ def _show_submit(study: Study | None, problems: Sequence[ShownProblem], submit: 
         if study is not None and is_submitted:
             _show_again(study, receipt, submit, priority)
         label, icon = ("Submitted", "check") if is_submitted else ("Submit study", "send")
-        disabled = study is None or bool(problems) or is_submitted
+        disabled = study is None or is_submitted
         clicked = st.button(
             label, type="primary", icon=f":material/{icon}:", disabled=disabled, key="submit-study", width=165
         )
         if clicked and study is not None and not disabled:
             _submit(study, receipt, submit, priority)
-            st.rerun()
 
 
 def _submit(study: Study, receipt: Receipt, submit: Submit, priority: int) -> None:
     """The receipt is updated in place: a second click may abort this script run at any access to the session state."""
     if (job_id := submit(study, priority)) is not None:
         receipt.update(Receipt(digest=study.digest(), job_id=job_id, name=study.name, at=time.monotonic()))
+    st.rerun()
 
 
-def _receipt() -> Receipt:
-    receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
-    return receipt
-
-
-def _is_submitted(study: Study | None, receipt: Receipt) -> bool:
-    return study is not None and receipt.get("digest") == study.digest()
-
-
-def _show_receipt(study: Study | None) -> None:
-    """Show nothing unless this very study was the last to be submitted."""
-    receipt = _receipt()
-    if not _is_submitted(study, receipt):
-        return
+def _show_receipt(receipt: Receipt) -> None:
     st.page_link(
         page_file("jobs"),
         label=f"Submitted as {receipt['job_id']}: watch it on the Jobs page",
@@ -141,7 +131,6 @@ def _show_again(study: Study, receipt: Receipt, submit: Submit, priority: int) -
         st.markdown("The same study becomes a second job, which measures everything again.")
         if st.button("Submit it once more", key="submit-again") and time.monotonic() - receipt["at"] > _DOUBLE_CLICK_S:
             _submit(study, receipt, submit, priority)
-            st.rerun()
 
 
 def _show_problems(problems: Sequence[ShownProblem]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,6 +44,7 @@ _UPLOADER, _TYPES = "dataset-file", ["jsonl", "json", "csv", "parquet"]
 _OUTCOME = "datasets-outcome"
 _REPLACE = "dataset-replace"
 _NOTES = {"built in": "", "registered": "registered", "missing": "not on this host yet"}
+_STATES = {"built in": "gray", "registered": "green", "missing": "orange"}
 
 
 @st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
@@ -126,48 +128,30 @@ def show_datasets() -> None:
     )
     if expander.open:
         with expander:
-            _show_table(datasets())
+            _show_table()
             if visitor.allowed_any(Change.DATASETS):
                 _show_upload()
 
 
-def _show_table(states: list[DatasetState]) -> None:
+def _show_table() -> None:
+    shown: dict[str, tuple[Any, Callable[[DatasetState], Any]]] = {
+        "name": (Column("Dataset", width=170), lambda of: of.name),
+        "state": (Column("State", width=95, states=_STATES), lambda of: [of.state]),
+        "rows": (Column("Rows", "%,d", width=70), lambda of: of.stock.rows if of.stock else None),
+        "what": (Column("Description", width=420), lambda of: of.what),
+        "get": (Column("How to get it", width=330), lambda of: of.how_to_get if of.state == "missing" else ""),
+        "source": ({"width": 300}, lambda of: of.source),
+        "licence": (Column("Licence", width=200), lambda of: of.licence),
+        "columns": (Column("Format", width=400), lambda of: of.columns),
+        "sha256": (Column("SHA-256", width=150), lambda of: of.sha256),
+    }
     st.dataframe(
-        pd.DataFrame([_row(state) for state in states]),
+        pd.DataFrame([{name: cell(state) for name, (_, cell) in shown.items()} for state in datasets()]),
         hide_index=True,
         height=290,
         placeholder="",
-        column_config=_columns(),
+        column_config=columns(pinned="name", **{name: column for name, (column, _) in shown.items()}),
         alt="The datasets, their sources, and which of them are on this host",
-    )
-
-
-def _row(state: DatasetState) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "state": [state.state],
-        "rows": state.stock.rows if state.stock else None,
-        "what": state.what,
-        "get": state.how_to_get if state.state == "missing" else "",
-        "source": state.source,
-        "licence": state.licence,
-        "columns": state.columns,
-        "sha256": state.sha256,
-    }
-
-
-def _columns() -> dict[str, Any]:
-    return columns(
-        pinned="name",
-        name=Column("Dataset", width=170),
-        state=Column("State", width=95, states={"built in": "gray", "registered": "green", "missing": "orange"}),
-        rows=Column("Rows", "%,d", width=70),
-        what=Column("Description", width=420),
-        get=Column("How to get it", width=330),
-        source={"width": 300},
-        licence=Column("Licence", width=200),
-        columns=Column("Format", width=400),
-        sha256=Column("SHA-256", width=150),
     )
 
 

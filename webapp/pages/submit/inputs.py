@@ -220,18 +220,14 @@ class Fields:
         value = info.get_default() if value is None and not (optional or info.is_required()) else value
         if offered is not None or choices:
             self._begin(path, value)
-            options = {"accept_new_options": not choices, "required": not optional, **options}
-            entered = self._choose(path, title, choices if offered is None else offered, **options)
+            options = {"accept_new_options": not choices, **options}
+            entered = self._choose(path, title, choices if offered is None else offered, optional=optional, **options)
         elif bool in types:
             self._begin(path, bool(value))
             entered = st.toggle(title, **options)
         elif (int in types and path != BUDGET) or float in types:
-            number = float if float in types else int
-            self._begin(path, None if value is None else number(_shown_number(value)))
-            default = f"{info.default:g}" if isinstance(info.default, int | float) else ""
-            options["placeholder"] = options["placeholder"] or default
-            step, number_format = (shown.step, "%g") if number is float else (1, None)
-            entered = st.number_input(title, value=None, step=step, format=number_format, **options)
+            as_float = {"step": shown.step, "format": "%g"} if float in types else {"step": 1}
+            entered = self._enter_number(path, title, value, optional=optional, **as_float, **options)
         else:
             self._begin(path, value or "")
             text_format = TEXTS.get(path.rpartition(".")[2])
@@ -243,11 +239,20 @@ class Fields:
     def _begin(self, path: str, value: Any) -> None:
         st.session_state.setdefault(self.key(path), value)
 
-    def _choose(self, path: str, title: str, labels: Mapping[Any, str], **options: Any) -> Any:
+    def _choose(self, path: str, title: str, labels: Mapping[Any, str], *, optional: bool, **options: Any) -> Any:
         """One of the values, or the current one, which stays even if it is not (yet) among them."""
         current = self.value(path)
         offered = list(labels if current is None else dict.fromkeys([*labels, current]))
-        return st.selectbox(title, offered, None, lambda value: labels.get(value, str(value)), **options)
+        index = None if optional or current is None else 0  # the field's value is in the session's state
+        return st.selectbox(title, offered, index, lambda value: labels.get(value, str(value)), **options)
+
+    def _enter_number(self, path: str, title: str, value: Any, *, optional: bool, **options: Any) -> Any:
+        """A number or None. What is optional can be emptied; any other field falls back on what it began with."""
+        if value is not None:
+            value = type(options["step"])(_shown_number(value))
+        if optional:
+            self._begin(path, value)
+        return st.number_input(title, value=None if optional else value, **options)
 
     def show_disabled(self, path: str, width: Width, text: str = "–") -> None:
         """Draw a disabled field in place of one that does not apply to this row."""

@@ -139,11 +139,13 @@ def read_config(text: str) -> dict[str, Any]:
 
 def environment_text(environment: Mapping[str, str]) -> str:
     """One NAME=value per line; a value that does not fit on a line as it is becomes a JSON string."""
-    plain = {
-        name: value == value.strip() and value.isprintable() and not value.startswith('"')
-        for name, value in environment.items()
-    }
-    return "\n".join(f"{name}={value if plain[name] else json.dumps(value)}" for name, value in environment.items())
+    return "\n".join(
+        f"{name}={value if _is_plain(value) else json.dumps(value)}" for name, value in environment.items()
+    )
+
+
+def _is_plain(value: str) -> bool:
+    return value == value.strip() and value.isprintable() and not value.startswith('"')
 
 
 def read_environment(text: str) -> dict[str, str]:
@@ -298,6 +300,8 @@ def _nested(row: Row, beginning: str, problems: list[Problem]) -> dict[str, Any]
                 continue
             if not value and name != "tune":  # an empty tuning is one with the usual numbers of tokens
                 continue
+        elif isinstance(value, float) and value.is_integer():
+            value = int(value)  # noqa: PLW2901 - as a person writes it
         part = data
         for of in parts:
             part = part.setdefault(of, {})

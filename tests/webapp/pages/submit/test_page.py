@@ -98,7 +98,7 @@ def test_a_dataset_is_checked_registered_and_then_offered(settings: Settings) ->
     assert list(labels).index("my_prompts") < list(labels).index("spec_bench")
 
 
-def test_the_form_begins_as_the_demo_study_and_is_submitted_once_with_its_name_and_priority(
+def test_the_form_begins_as_the_demo_and_is_submitted_once(
     open_page: OpenPage, settings: Settings, demo: Study
 ) -> None:
     app = open_page("submit")
@@ -211,9 +211,7 @@ def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: Op
     assert (pattern.label, pattern.request_rate_rps, pattern.burstiness) == ("burstiness_low", 2.0, 4.0)
 
 
-def test_an_arm_takes_text_and_the_address_of_a_server_and_its_dataset_may_be_uploaded(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_an_arm_takes_texts_and_a_server_and_datasets_are_uploaded(open_page: OpenPage, settings: Settings) -> None:
     app = unfold(open_page("submit"), "arms-1")
     field(app, "text_area", "arms-1-flags").set_value("max-num-seqs = 8")
     field(app, "text_area", "arms-1-config").set_value("kv-cache-dtype: fp8")
@@ -267,9 +265,7 @@ def test_what_was_typed_survives_a_reload_without_its_secrets(open_page: OpenPag
     assert shown_study(open_page("submit", **{EDITS: "nobodys"})) == demo
 
 
-def test_what_was_typed_stays_while_it_is_folded_away_and_while_another_page_is_shown(
-    open_page: OpenPage, demo: Study
-) -> None:
+def test_what_was_typed_stays_while_folded_away_and_on_another_page(open_page: OpenPage, demo: Study) -> None:
     app = unfold(unfold(open_page("submit"), "more"), "workloads-0")
     field(app, "number_input", "sampling.temperature").set_value(0.5)
     field(app, "toggle", "workloads-0-ignore_eos").set_value(False)
@@ -368,7 +364,7 @@ def test_an_option_has_a_field_of_its_kind(open_page: OpenPage) -> None:
     assert "enforce_eager" not in field(app, "text_area", "arms-1-speculation.options").value
 
 
-def test_options_are_offered_by_method_and_the_picked_one_joins_the_text_once(open_page: OpenPage) -> None:
+def test_options_are_offered_by_method_and_join_the_text_once(open_page: OpenPage) -> None:
     app = unfold(open_page("submit"), "arms-1")
     for name in ("enforce_eager", "rejection_sample_method", "enforce_eager"):
         set_value(app, "selectbox", "arms-1-add_option", name)

@@ -29,7 +29,7 @@ def head(k: int) -> dict[str, Any]:
         ([head(k) for k in range(1, 9)], "lab/large", "EAGLE-3 k=3", "lab/head"),
     ],
 )
-def test_it_drafts_as_the_last_one_does_with_a_number_of_tokens_that_is_free(
+def test_a_new_arm_drafts_as_the_last_one_with_a_free_k(
     arms: list[dict[str, Any]], target: str, name: str, draft_model: str | None
 ) -> None:
     arm = new_arm(arms, "vllm", list(METHODS), target)
