@@ -74,10 +74,8 @@ class Sessions(Frozen):
 class Workload(Frozen):
     """A dataset, one of its categories (or all of them), and how much is generated.
 
-    `input_tokens`, `prefix_tokens` and `num_prefixes` are for synthetic datasets (random, prefix_repetition). With
-    `own_output_lengths` each prompt asks for the output length that its dataset records, at most `output_tokens`.
     With `sessions` the dataset's conversations are replayed turn by turn; else only the first turn of each is sent.
-    `score` says how answers are scored against what the dataset expects (`lab.quality.scores`); None: not at all.
+    `score` is one of `lab.quality.scores`.
     """
 
     dataset: Name = Field(

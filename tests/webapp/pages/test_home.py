@@ -31,7 +31,7 @@ def queued(settings: Settings) -> list[Job]:
         engine.dispose()
 
 
-def test_an_empty_warehouse_says_how_to_begin_and_one_click_queues_the_demo_once(
+def test_an_empty_home_says_how_to_begin_and_queues_the_demo_once(
     open_page: OpenPage, settings: Settings
 ) -> None:
     app = open_page("home")
@@ -77,7 +77,7 @@ def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPag
     assert list(ended["runs"]) == ["none", "12"]
 
 
-def test_what_was_verified_on_this_host_stands_there_with_what_is_wrong_first(
+def test_the_hosts_verification_is_shown_with_what_is_wrong_first(
     open_page: OpenPage, settings: Settings
 ) -> None:
     findings = (Finding("engine vllm", ok=True, found="started"), Finding("telemetry", ok=False, found="no power"))
@@ -87,7 +87,7 @@ def test_what_was_verified_on_this_host_stands_there_with_what_is_wrong_first(
     assert app.expander[0].table[0].value["What"].tolist() == ["telemetry", "engine vllm"]
 
 
-def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it() -> None:
+def test_a_study_measured_elsewhere_is_shown() -> None:
     row = {"job_id": "theirs", "study_name": "copied", "target": "big", "origin": "measured", "is_in_queue": False}
     row |= {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}
     copied = pd.DataFrame([row | {"runs_completed": 3, "runs_invalid": 1, "runs_failed": 1}])
@@ -104,7 +104,7 @@ def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it()
     assert tables.ended([], imported)["state"].tolist() == [["imported"]]
 
 
-def test_the_card_of_a_host_in_slots_counts_those_that_measure_nothing_helpers_included() -> None:
+def test_the_workers_card_counts_free_busy_and_waiting_slots() -> None:
     now = datetime(2026, 11, 21, 4, 12, tzinfo=UTC)
     slots = [
         WorkerInfo(f"w{number}", "host", "NVIDIA H200", 1, (), now, now, None, slot=f"{number}: GPU {number - 1}")

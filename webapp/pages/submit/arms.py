@@ -70,7 +70,7 @@ def edit(problems: Sequence[ShownProblem], target: str) -> tuple[Row, ...]:
 
 
 def _baseline(names: Mapping[int, str]) -> int:
-    """The number of the baseline's row, or `_DEFAULT_BASELINE`."""
+    """Draw the choice of the baseline; return its row's number, or `_DEFAULT_BASELINE`."""
     initial = next((number for number, row in inputs.rows("arms") if row.get("baseline")), _DEFAULT_BASELINE)
     options = [_DEFAULT_BASELINE, *names]
     with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
@@ -88,12 +88,12 @@ def _baseline(names: Mapping[int, str]) -> int:
 
 
 def made_name(method: str | None, k: int | None) -> str:
-    """The name made from a row's method and number of tokens: `draft model k=3`."""
+    """Name a row after its method and number of tokens: `draft model k=3`."""
     return spoken_name(None, None) if method in (None, NO_SPECULATION) else spoken_name(method, k)
 
 
 def new_arm(arms: Sequence[Row], engine: str, methods: Sequence[str], target: str) -> dict[str, Any]:
-    """An arm to add: the method of the last one that speculates, with the first number of tokens that is not taken.
+    """Return an arm to add: the last method of speculation with the first number of tokens that is free.
 
     `engine` is the last arm's, `methods` are its methods.
     """
@@ -108,7 +108,7 @@ def new_arm(arms: Sequence[Row], engine: str, methods: Sequence[str], target: st
 
 
 def _first_draft(methods: Sequence[str], target: str) -> dict[str, Any]:
-    """The draft that comes with the reference model, or a method that needs no draft model, if the engine has one."""
+    """Return the reference model's own draft, or else a method of the engine that needs no draft model."""
     if target == TARGET and "draft_model" in methods:
         return {_METHOD: "draft_model", _MODEL: DRAFTS["draft_model"]}
     without_model = [method for method in methods if method_of(method).draft_model == "refused"]
@@ -153,7 +153,7 @@ def _draw(fields: Fields, path: str, **options: Any) -> Any:
 
 
 def _name(fields: Fields) -> str:
-    """The arm's name. One that is made from method and k follows them; one that was typed stays."""
+    """Draw the arm's name. A generated name follows method and k; a typed name stays."""
     method = fields.value(_METHOD)
     made = made_name(method, None if method == NO_SPECULATION else fields.value(_K) or FIRST_K)
     before = st.session_state.setdefault(fields.key("made-name"), made)
@@ -164,7 +164,7 @@ def _name(fields: Fields) -> str:
 
 
 def _draft(fields: Fields, method: str) -> dict[str, Any]:
-    """The draft model, or in the same place the shortest and longest match of a look-up method."""
+    """Draw the draft model, or instead the shortest and longest match of a look-up method."""
     drafts_by = method_of(method)
     if drafts_by.looks_up:
         with row_container(wrap=False):
@@ -177,7 +177,7 @@ def _draft(fields: Fields, method: str) -> dict[str, Any]:
 
 
 def _show_options(fields: Fields, engine: str | None, method: str | None) -> None:
-    """Options by name with what each does, and a field for each that is set; the text below has them all."""
+    """Draw a list of options to add, and a field for each option in the text of all options."""
     offered = {option.name: option for option in form_options.speculation_options(engine, method)}
     if offered:
         _show_option_picker(fields, offered)
@@ -193,7 +193,7 @@ def _show_options(fields: Fields, engine: str | None, method: str | None) -> Non
 
 
 def _show_option(fields: Fields, option: Option, value: Any) -> None:
-    """The field of an option's kind, which shows and changes the value that the text has."""
+    """Draw the field of an option, which shows and changes its value in the text of all options."""
     key = fields.key(f"option-{option.name}")
     label = option.name.replace("_", " ")
     reader, example = _TYPED.get(option.wrong, (str, ""))
@@ -219,13 +219,13 @@ def _show_option(fields: Fields, option: Option, value: Any) -> None:
 
 
 def _set_option(fields: Fields, name: str, value: Any) -> None:
-    """Write the option's value into the text of all options; None takes it out."""
+    """Write the option's value into the text of all options; None removes the option."""
     options = read_flags(fields.value(_OPTIONS) or "") | {name: value}
     fields.set_value(_OPTIONS, flags_text({key: of for key, of in options.items() if of is not None}))
 
 
 def _show_option_picker(fields: Fields, offered: Mapping[str, Option]) -> None:
-    """The option that is picked joins the text with its example's value, unless it stands there already."""
+    """Draw a list of options; the chosen one is added to the text with its example, unless it is there already."""
     picker = fields.key("add_option")
 
     def add_line() -> None:
@@ -256,7 +256,7 @@ def _show_copy_button(fields: Fields, copy: Row) -> None:
 
 
 def details_summary(row: Row) -> str:
-    """What the row's closed details hold: flags in full if they are short, the rest counted."""
+    """Summarise the row's closed details: flags in full if they are short, the rest counted."""
     flags, variables, settings = (
         len((row.get(path) or "").splitlines()) for path in ("flags", "environment", "config")
     )

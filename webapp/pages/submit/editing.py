@@ -1,4 +1,4 @@
-"""The study that is being edited, as a form or as TOML text, and its draft.
+"""The study being edited, as a form or as TOML text, and its draft.
 
 The form's values live as long as the visitor's session. What was typed and not submitted is a draft in the app
 database, under an id in the URL: it survives a reload. A line that seems to hold a password, a token or a key is not
@@ -28,7 +28,7 @@ from webapp.shared.url_params import EDITS
 
 FORM, TOML = "Form", "TOML"
 _INITIAL, _CURRENT, _BEGUN = "submit-initial", "submit-current", "submit-begun"
-_MODE, _TEXT, _TEXT_VERSION = "submit-mode", "submit-text", "submit-text-version"
+_MODE, _TEXT = "submit-mode", "submit-text"
 #: Set while the form cannot be shown because the text is not a valid study, and while the text has yet to be written.
 _INVALID, _PENDING = "submit-text-invalid", "submit-text-pending"
 _MIN_LINES, _MAX_LINES, _LINE_HEIGHT = 12, 34, 21
@@ -59,10 +59,10 @@ def begin(study: Study) -> None:
 
 
 def unsaved() -> Edits | None:
-    """What differs from the study that `begin` was given, or None."""
+    """Return the changes to the study that `begin` was given, or None."""
     text = None
     if st.session_state.get(_MODE) == TOML and _TEXT in st.session_state:
-        text = None if _text() == to_toml(_current()) else _text()
+        text = None if st.session_state[_TEXT] == to_toml(_current()) else st.session_state[_TEXT]
     if text is None and to_toml(_current()) == str(st.session_state[_BEGUN]):
         return None
     return Edits(_current(), text)
@@ -88,7 +88,7 @@ def _fill(values: FormValues) -> None:
 
 
 def _current() -> FormValues:
-    """The form's values, whether it is shown or not."""
+    """Return the form's values, whether the form is shown or not."""
     values: FormValues = st.session_state[_CURRENT]
     return values
 
@@ -131,28 +131,18 @@ def _switched() -> None:
         st.session_state[_PENDING] = True
         return
     try:
-        study = study_from_toml(_text())
+        study = study_from_toml(st.session_state[_TEXT])
     except StudyError:
         st.session_state[_MODE], st.session_state[_INVALID] = TOML, True
         return
-    if _text() != to_toml(_current()):
+    if st.session_state[_TEXT] != to_toml(_current()):
         _fill(from_study(study))
 
 
 def _write_text(text: str | None = None) -> None:
     """Replace the text, by default with the form's study."""
     st.session_state[_TEXT] = to_toml(_current()) if text is None else text
-    st.session_state[_TEXT_VERSION] = st.session_state.get(_TEXT_VERSION, 0) + 1
     st.session_state.pop(_INVALID, None)
-
-
-def _text_key() -> str:
-    return f"submit-text-{st.session_state[_TEXT_VERSION]}"
-
-
-def _text() -> str:
-    text: str = st.session_state.get(_text_key(), st.session_state[_TEXT])
-    return text
 
 
 def edit_text() -> tuple[Study | None, list[Problem]]:
@@ -164,10 +154,9 @@ def edit_text() -> tuple[Study | None, list[Problem]]:
         st.rerun()
     if _TEXT not in st.session_state:
         _write_text()
-    text = st.session_state[_TEXT]
-    height = _LINE_HEIGHT * min(_MAX_LINES, max(_MIN_LINES, text.count("\n") + 2))
-    entered = st.text_area("The study in TOML", text, height=height, key=_text_key(), label_visibility="collapsed")
-    st.session_state[_TEXT] = entered
+    lines = min(_MAX_LINES, max(_MIN_LINES, st.session_state[_TEXT].count("\n") + 2))
+    options: dict[str, Any] = {"height": _LINE_HEIGHT * lines, "label_visibility": "collapsed"}
+    entered = st.text_area("The study in TOML", key=_TEXT, persist_state="session", **options)
     st.caption("Ctrl+Enter checks the text. To submit it from a file: `drafthouse submit study.toml`.")
     try:
         study = study_from_toml(entered or "")
@@ -180,8 +169,8 @@ def edit_text() -> tuple[Study | None, list[Problem]]:
 
 
 def find_draft() -> tuple[dict[str, Any], Edits] | None:
-    """What the form had been filled with, and the edits, of the draft that the link names; None if this session has it
-    already. It is this session's from now on.
+    """Return what the linked draft started from, and its edits; None if this session has that draft already. From now
+    on the session saves its edits there.
     """
     draft_id = st.query_params.get(EDITS)
     if not draft_id or draft_id == st.session_state.get(_DRAFT_ID):
@@ -195,7 +184,7 @@ def find_draft() -> tuple[dict[str, Any], Edits] | None:
 
 
 def save_draft(start: Mapping[str, Any]) -> None:
-    """Save what has changed since the last run. A form that is as it was filled needs no draft."""
+    """Save unsaved edits as a draft, unless they are saved already."""
     if (edits := unsaved()) is None:
         st.query_params.pop(EDITS, None)
         st.session_state.pop(_SAVED, None)
@@ -211,7 +200,7 @@ def save_draft(start: Mapping[str, Any]) -> None:
 
 
 def without_secrets(state: Row) -> dict[str, Any]:
-    """The state without the lines of its texts that seem to hold a secret."""
+    """Return the state without the lines of its texts that seem to hold a secret."""
     return {key: _clean(value) for key, value in state.items()}
 
 

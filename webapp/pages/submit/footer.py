@@ -1,4 +1,4 @@
-"""What stays in view while a study is edited: its plan, what is wrong with it, and the button that submits it."""
+"""The footer of the Submit page: the study's plan, its problems, and the button that submits it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Receipt(TypedDict, total=False):
 
 
 def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) -> None:
-    """`study` is None while it is not valid; one that is may still have problems on this host."""
+    """Show the footer. `study` is None while it is invalid; a valid study may still have problems on this host."""
     receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
     is_submitted = study is not None and receipt.get("digest") == study.digest()
     with st.bottom, st.container(key="submit-footer", gap="xsmall"):
@@ -77,7 +77,7 @@ def _show_plan(study: Study | None) -> None:
 
 
 def _counting(study: Study) -> str:
-    """How engine starts and runs are counted."""
+    """Explain how engine starts and runs are counted."""
     if study.tune is not None:
         return "About: a tuning measures what could still win"
     per_launch = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
@@ -88,8 +88,9 @@ def _counting(study: Study) -> str:
 
 
 def _show_submit(study: Study | None, receipt: Receipt, submit: Submit, *, is_submitted: bool) -> None:
-    """The button submits a study once, however often it is clicked; it is submitted again elsewhere. `study` is None
-    while it has problems.
+    """Draw the button, which submits a study once, however often it is clicked; a menu submits it again.
+
+    `study` is None while it has problems.
     """
     with st.container(horizontal=True, vertical_alignment="bottom", width="content", gap="small"):
         highest = MAX_PRIORITY if visitor.allowed_any(Change.ORDER) else 0
@@ -110,7 +111,7 @@ def _show_submit(study: Study | None, receipt: Receipt, submit: Submit, *, is_su
 
 
 def _submit(study: Study, receipt: Receipt, submit: Submit, priority: int) -> None:
-    """The receipt is updated in place: a second click may abort this script run at any access to the session state."""
+    """Submit, and update the receipt in place: a second click may abort this run at any access to the session state."""
     if (job_id := submit(study, priority)) is not None:
         receipt.update(Receipt(digest=study.digest(), job_id=job_id, name=study.name, at=time.monotonic()))
     st.rerun()
@@ -134,7 +135,7 @@ def _show_again(study: Study, receipt: Receipt, submit: Submit, priority: int) -
 
 
 def _show_problems(problems: Sequence[ShownProblem]) -> None:
-    """Each as a link to the field that it is about."""
+    """List the problems, each with a link to its field."""
     items = "".join(
         f'<li><a href="#{problem.anchor}">{html.escape(problem.where)}</a>: {html.escape(problem.sentence)}</li>'
         for problem in problems[:_MAX_LISTED]

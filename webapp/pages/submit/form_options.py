@@ -49,18 +49,18 @@ _STATES = {"built in": "gray", "registered": "green", "missing": "orange"}
 
 @st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
 def presets() -> list[Preset]:
-    """The demo comes first, as it runs anywhere without changes."""
+    """Return all presets, the demo first, as it runs anywhere without changes."""
     return sorted(all_presets(), key=lambda preset: (preset.name != DEMO, preset.name))
 
 
 @st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
 def engines() -> list[Capabilities]:
-    """The engines that the workers have reported."""
+    """Return the engines that the workers have reported."""
     return known_engines(published_data.engine())
 
 
 def engine_names() -> list[str]:
-    """The engines that workers have reported, and two that are offered even if none has."""
+    """Return the names of reported engines, and of two that are always offered."""
     return list(dict.fromkeys([*(capabilities.engine for capabilities in engines()), DEFAULT_ENGINE, ENDPOINT]))
 
 
@@ -71,7 +71,7 @@ def is_endpoint(engine: str | None) -> bool:
 
 
 def methods(engine: str | None) -> list[str]:
-    """The methods of this engine as workers reported them, well-known ones first; all well-known ones if none did."""
+    """Return the reported methods of this engine, well-known ones first; all well-known ones if none is reported."""
     reported = [
         method for capabilities in engines() if capabilities.engine == engine for method in capabilities.methods
     ]
@@ -80,7 +80,7 @@ def methods(engine: str | None) -> list[str]:
 
 
 def speculation_options(engine: str | None, method: str | None) -> list[Option]:
-    """The options of this method in the engine as a worker reported it; those of vLLM if none did."""
+    """Return the method's options in the engine that a worker reported, or else in vLLM."""
     reported = next((capabilities for capabilities in engines() if capabilities.engine == engine), None)
     options = options_of(reported.kind if reported else DEFAULT_ENGINE, method)
     if reported is None or reported.speculation is None:
@@ -94,7 +94,7 @@ def datasets() -> list[DatasetState]:
 
 
 def missing(study: Study) -> list[Problem]:
-    """The models, datasets and categories that the study names and this host lacks."""
+    """Return the models, datasets and categories that the study names and this host lacks."""
     return list(_missing(study.digest(), study))
 
 
@@ -103,16 +103,8 @@ def _missing(digest: str, _study: Study) -> list[Problem]:  # noqa: ARG001 - the
     return missing_here(published_data.settings(), _study)
 
 
-def add_dataset(name: str, file: Path, *, replace: bool = False) -> DatasetState:
-    """Raises UserError naming the first invalid line, or that another file has the name."""
-    added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor(), replace=replace)
-    datasets.clear()
-    _missing.clear()
-    return added
-
-
 def dataset_labels() -> dict[str, str]:
-    """Name -> label; missing datasets come last."""
+    """Return each dataset's label by its name; missing datasets come last."""
     states = sorted(datasets(), key=lambda state: state.state == "missing")
     return {state.name: f"{state.name} ({note})" if (note := _NOTES[state.state]) else state.name for state in states}
 
@@ -181,14 +173,16 @@ def _show_upload() -> None:
 
 
 def register(name: str, file_name: str, content: BinaryIO, *, replace: bool = False) -> tuple[bool, str]:
-    """Whether it is registered now, and a sentence. The file keeps its name, which messages and lists show."""
+    """Register the file as a dataset under its own name; return whether that succeeded, and a sentence."""
     with tempfile.TemporaryDirectory(prefix="drafthouse-upload-") as folder:
         file = Path(folder, Path(file_name).name)
         with file.open("wb") as copy:
             shutil.copyfileobj(content, copy)
         try:
-            added = add_dataset(name, file, replace=replace)
+            added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor(), replace=replace)
         except UserError as error:
             return False, literal(str(error).replace(f"{folder}/", ""))
+    datasets.clear()
+    _missing.clear()
     rows = f" with {count(added.stock.rows, 'row')}" if added.stock else ""
     return True, f"{literal(added.name)} is registered{rows}: you can choose it as the dataset of a workload."

@@ -75,7 +75,7 @@ def _label(model: type[BaseModel], path: str) -> str:
 
 
 def anchor(table_or_field: str, place: int | None = None) -> str:
-    """The id of the element that shows the problems of a field, of a row (counted from 0), or of a table."""
+    """Return the id of the element that shows the problems of a field, of a row (counted from 0), or of a table."""
     name = table_or_field.replace(".", "-")
     return f"problem-{name}" if place is None else f"problem-{name}-{place}"
 
@@ -103,7 +103,7 @@ def key(field: str) -> str:
 
 
 def rows(table: str) -> list[tuple[int, Row]]:
-    """Each row's number, which is never used again, and its initial values."""
+    """Return each row's number, which is never used again, and its initial values."""
     numbered: list[tuple[int, Row]] = st.session_state[_ROWS][table]
     return numbered
 
@@ -121,19 +121,19 @@ def _remove(table: str, number: int) -> None:
 
 
 def fits_a_field(value: float | None) -> bool:
-    """Whether a browser's number field can show it: of anything else it makes an error of the whole page."""
+    """Return whether a browser's number field can show the value; any other breaks the whole page."""
     return value is None or (math.isfinite(value) and abs(value) <= _LARGEST)
 
 
 def _shown_number(value: Any) -> Any:
-    """The number, or the nearest that a field can show: the check of the study refuses that, too."""
+    """Return the number, or the nearest that a field can show, which the study's validation refuses too."""
     if fits_a_field(value):
         return value
     return type(value)(0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST)))
 
 
 def row_container(**options: Any) -> DeltaGenerator:
-    """The fields of one row side by side. Columns would cost the browser eight more elements a row."""
+    """Put the fields of a row side by side. Columns would cost the browser eight more elements a row."""
     return st.container(horizontal=True, gap="xsmall", vertical_alignment="center", **options)
 
 
@@ -178,15 +178,15 @@ class Fields:
         return key(f"{self.table}-{self.number}-{path}" if self.table else path)
 
     def value(self, path: str) -> Any:
-        """What the field shows now, or will show when it is drawn."""
+        """Return what the field shows now, or will show when it is drawn."""
         return st.session_state.get(self.key(path), self.initial.get(path))
 
     def values(self, *paths: str) -> dict[str, Any]:
-        """The values of fields, whether these are drawn or not."""
+        """Return the values of fields, whether these are drawn or not."""
         return {path: self.value(path) for path in paths}
 
     def set_value(self, path: str, value: Any) -> None:
-        """In a callback, or before the field is drawn."""
+        """Change a field's value, in a callback or before the field is drawn."""
         st.session_state[self.key(path)] = value
 
     def draw(
@@ -240,14 +240,14 @@ class Fields:
         st.session_state.setdefault(self.key(path), value)
 
     def _choose(self, path: str, title: str, labels: Mapping[Any, str], *, optional: bool, **options: Any) -> Any:
-        """One of the values, or the current one, which stays even if it is not (yet) among them."""
+        """Draw a choice. The current value stays on offer even if it is not (yet) among the choices."""
         current = self.value(path)
         offered = list(labels if current is None else dict.fromkeys([*labels, current]))
         index = None if optional or current is None else 0  # the field's value is in the session's state
         return st.selectbox(title, offered, index, lambda value: labels.get(value, str(value)), **options)
 
     def _enter_number(self, path: str, title: str, value: Any, *, optional: bool, **options: Any) -> Any:
-        """A number or None. What is optional can be emptied; any other field falls back on what it began with."""
+        """Draw a number. An optional field can be emptied; any other falls back on its first value."""
         if value is not None:
             value = type(options["step"])(_shown_number(value))
         if optional:
@@ -261,7 +261,7 @@ class Fields:
         st.text_input(str(info.title), text, disabled=True, key=name, label_visibility="collapsed", width=width)
 
     def details(self, help_text: str) -> DeltaGenerator | None:
-        """Where to draw the row's details, or None while they are closed: closed ones cost the browser nothing."""
+        """Return where to draw the row's details, or None while they are closed."""
         popover = st.popover(
             help_text,
             icon=":material/tune:",
@@ -276,7 +276,7 @@ class Fields:
         self.show_cross(f"Remove this {noun}", "remove", _remove, (self.table, self.number))
 
     def show_cross(self, label: str, name: str, on_click: Callable[..., None], args: tuple[Any, ...]) -> None:
-        """A small button that removes something."""
+        """Draw a small button that removes something."""
         st.button(
             label,
             icon=":material/close:",

@@ -40,16 +40,9 @@ def check_text() -> tuple[Study | None, list[ShownProblem]]:
     study, problems = editing.edit_text()
     if study is not None:
         problems = problems_here(study)
-    shown = [
-        dataclasses.replace(
-            inputs.shown_problem((path, sentence)),
-            anchor=inputs.ELSEWHERE,
-            beside=f"{path}: {sentence}" if path else sentence,
-        )
-        for path, sentence in problems
-    ]
-    inputs.show_problems(shown, inputs.ELSEWHERE)
-    return study, shown
+    sentences = [f"{path}: {sentence}" if path else sentence for path, sentence in problems]
+    inputs.show_sentences(sentences, inputs.ELSEWHERE)
+    return study, [dataclasses.replace(inputs.shown_problem(of), anchor=inputs.ELSEWHERE) for of in problems]
 
 
 def check_form() -> tuple[Study | None, list[ShownProblem]]:
@@ -75,13 +68,13 @@ def check_form() -> tuple[Study | None, list[ShownProblem]]:
 
 
 def problems_here(study: Study) -> list[Problem]:
-    """What the valid study names and this host lacks, and why the queue refused this very study, if it did."""
+    """Return what this host lacks for the valid study, and why the queue refused the same study, if it did."""
     digest, refused = st.session_state.get(_REFUSAL, (None, []))
     return list(dict.fromkeys([*form_options.missing(study), *(refused if digest == study.digest() else [])]))
 
 
 def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem]:
-    """What this host lacks of a study that is not valid, but for the fields and rows that have problems.
+    """Return what this host lacks for the valid fields and rows of an invalid study.
 
     Nothing if what is left makes no study.
     """
@@ -106,7 +99,7 @@ def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem
 
 
 def submit(study: Study, priority: int) -> str | None:
-    """The job's id, or None if the queue refuses the study."""
+    """Submit the study; return the job's id, or None if the queue refuses the study."""
     try:
         return queue.submit(published_data.settings(), study, priority, actor=visitor.actor())
     except StudyError as error:

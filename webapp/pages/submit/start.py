@@ -71,12 +71,12 @@ def ensure() -> None:
 
 
 def save_draft() -> None:
-    """At the end of the page: what was typed survives a reload."""
+    """Save unsaved edits, so that they survive a reload."""
     editing.save_draft(asdict(st.session_state[_START]))
 
 
 def _continue(start: Start, edits: Edits) -> None:
-    """Go on with a draft. What it started from may be gone; then it is a change of the demo study."""
+    """Go on with a draft. If its first study is gone, the draft counts as a change to the demo study."""
     try:
         study = _study(start)
     except UserError:
@@ -108,7 +108,7 @@ def _from_link() -> Start | None:
 
 
 def _load(start: Start) -> None:
-    """Raises UserError for an unknown preset or job."""
+    """Fill the form with another study. Raises UserError for an unknown preset or job."""
     study = _study(start)
     _offer_undo()
     editing.begin(study)
@@ -117,7 +117,7 @@ def _load(start: Start) -> None:
 
 
 def _offer_undo() -> None:
-    """Before another study replaces the form's: record unsaved edits, so that they can be brought back."""
+    """Record unsaved edits that another study is about to replace, so that they can be restored."""
     undo_banner.clear(_UNDO)
     before: Start | None = st.session_state.get(_START)
     edits = None if before is None else editing.unsaved()
@@ -154,7 +154,7 @@ def _study(start: Start) -> Study:
 
 
 def show() -> None:
-    """The choice of what to start from, and a description of the chosen preset."""
+    """Draw the choice of the first study, and a description of the chosen preset."""
     start: Start = st.session_state[_START]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _show_choice(start)
@@ -193,7 +193,7 @@ def _show_choice(start: Start) -> None:
 
 
 def _show_reference_toggle(start: Start) -> None:
-    """Draw no toggle for the demo, which uses the reference pair already."""
+    """Draw the toggle, but not for the demo, which uses the reference pair already."""
     if (start.kind, start.name) == (_DEMO.kind, _DEMO.name):
         return
     st.session_state[_REFERENCE] = start.reference

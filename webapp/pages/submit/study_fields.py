@@ -73,7 +73,7 @@ def edit_first(initial: Row, problems: Sequence[ShownProblem]) -> dict[str, Any]
 
 
 def edit_more(initial: Row, problems: Sequence[ShownProblem]) -> dict[str, Any]:
-    """The fields that most studies leave at their defaults, in an expander that is open when one of them is wrong."""
+    """Draw rarely changed fields in an expander, open when one of them has a problem; return their values."""
     fields = Fields(Study, initial, problems=problems)
     paths = (*(path for row in MORE for path in row), *TEXT_AREAS)
     wrong = {problem.anchor for problem in problems} & {inputs.anchor(path) for path in paths}
@@ -99,7 +99,7 @@ def edit_more(initial: Row, problems: Sequence[ShownProblem]) -> dict[str, Any]:
 
 
 def _show_thinking(fields: Fields) -> None:
-    """Two fields for flags that decide whether a model thinks, and whether the server tells that from the answer."""
+    """Draw two fields for engine flags: whether the model thinks, and how the server separates its reasoning."""
     try:
         flags = read_flags(fields.value("engine_flags") or "")
     except UnreadableError:
@@ -174,7 +174,7 @@ def _workload(fields: Fields) -> dict[str, Any]:
 
 
 def _drop_lacking_category(fields: Fields) -> None:
-    """After another dataset was chosen: forget a category that it does not have."""
+    """Clear a category that the chosen dataset does not have."""
     if fields.value("category") not in form_options.categories(str(fields.value("dataset"))):
         fields.set_value("category", None)
 
@@ -192,7 +192,7 @@ def _show_workload_details(fields: Fields) -> None:
 
 
 def workload_summary(row: Row) -> str:
-    """What the row's closed details change, like `sessions with the model's own answers · scored: number`."""
+    """Summarise what the row's details change: `sessions with the model's own answers · scored: number`."""
     parts = []
     if answers := row.get("sessions.answers"):
         turns, think, think_s = (row.get(f"sessions.{name}") for name in ("max_turns", "think", "think_s"))
@@ -235,7 +235,7 @@ def _add_pattern() -> None:
 
 
 def pattern_label(pattern: str) -> str:
-    """`burstiness_high: 64 requests/s, burstiness 0.2, 32 at once, 256 prompts`."""
+    """Describe a pattern: `burstiness_high: 64 requests/s, burstiness 0.2, 32 at once, 256 prompts`."""
     if pattern == SWEEP:
         return f"{pattern}: {', '.join(map(str, SWEEP_CONCURRENCIES))} at once"
     load = PATTERNS[pattern]

@@ -44,7 +44,7 @@ class UnreadableError(Exception):
 
 
 def flags_text(flags: Mapping[str, Any]) -> str:
-    """One flag or option per line, like `max-num-seqs = 8` or `schedule = [[1, 4, 3], [5, 512, 0]]`."""
+    """Write one flag or option per line: `max-num-seqs = 8` or `schedule = [[1, 4, 3], [5, 512, 0]]`."""
     return "\n".join(f"{_key(name)} = {inline(value)}" for name, value in flags.items())
 
 
@@ -53,7 +53,7 @@ def _key(name: str) -> str:
 
 
 def inline(value: Any) -> str:
-    """The value as TOML on one line; tomli_w writes a list on several."""
+    """Write the value as TOML on one line; tomli_w writes a list on several."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(name)} = {inline(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
@@ -71,7 +71,7 @@ def read_flags(text: str) -> dict[str, Any]:
 
 
 def list_text(value: Any) -> str:
-    """A list or table as a person types it: `1-4: 3, 5-512: 0` of a schedule, `4: 3, 8: 2` of a table, `0.8, 0.5`."""
+    """Write a list or table as a person types it: `1-4: 3, 5-512: 0` (a schedule), `4: 3, 8: 2` or `0.8, 0.5`."""
     if isinstance(value, Mapping):
         return ", ".join(f"{size}: {tokens}" for size, tokens in value.items())
     if isinstance(value, list) and all(isinstance(entry, list) and len(entry) == 3 for entry in value):
@@ -82,19 +82,19 @@ def list_text(value: Any) -> str:
 
 
 def read_ranges(text: str) -> list[list[int]] | str:
-    """`1-4: 3, 5-512: 0` as [[1, 4, 3], [5, 512, 0]]; a text that is written otherwise comes back as it is."""
+    """Read `1-4: 3, 5-512: 0` as [[1, 4, 3], [5, 512, 0]]; any other text is returned unchanged."""
     found = [_RANGE.fullmatch(part) for part in _parts(text)]
     return [[int(n[1]), int(n[2] or n[1]), int(n[3])] for n in found if n] if found and all(found) else text
 
 
 def read_sizes(text: str) -> dict[str, int] | str:
-    """`4: 3, 8: 2` as {"4": 3, "8": 2}; a text that is written otherwise comes back as it is."""
+    """Read `4: 3, 8: 2` as {"4": 3, "8": 2}; any other text is returned unchanged."""
     found = [_SIZE.fullmatch(part) for part in _parts(text)]
     return {str(int(n[1])): int(n[2]) for n in found if n} if found and all(found) else text
 
 
 def read_numbers(text: str) -> list[int | float] | str:
-    """`0.8, 0.5` as [0.8, 0.5]; a text that is written otherwise comes back as it is."""
+    """Read `0.8, 0.5` as [0.8, 0.5]; any other text is returned unchanged."""
     try:
         return [float(part) if "." in part else int(part) for part in _parts(text)] or text
     except ValueError:
@@ -106,12 +106,12 @@ def _parts(text: str) -> list[str]:
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """YAML, as engines read it; empty for an empty configuration."""
+    """Write YAML, as engines read it; empty for an empty configuration."""
     return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).strip("\n") if config else ""
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without references: ten lines of them can name a value a billion times."""
+    """A YAML loader that refuses references: ten lines of them can name a value a billion times."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -138,7 +138,7 @@ def read_config(text: str) -> dict[str, Any]:
 
 
 def environment_text(environment: Mapping[str, str]) -> str:
-    """One NAME=value per line; a value that does not fit on a line as it is becomes a JSON string."""
+    """Write one NAME=value per line; a value that does not fit on a line becomes a JSON string."""
     return "\n".join(
         f"{name}={value if _is_plain(value) else json.dumps(value)}" for name, value in environment.items()
     )
@@ -187,7 +187,7 @@ TEXTS: Mapping[str, TextFormat] = {
 
 
 def field_of(model: type[BaseModel], path: str) -> tuple[FieldInfo, str]:
-    """The field of the longest part of the path that is one, and the rest of the path: `x` of `flags.x`."""
+    """Return the field that a path begins with, and the rest of the path: `x` of `flags.x`."""
     name, _, rest = path.partition(".")
     info = model.model_fields["budget_s" if name == BUDGET else name]
     inner = None if name in TEXTS else _part_model(info)
@@ -197,7 +197,7 @@ def field_of(model: type[BaseModel], path: str) -> tuple[FieldInfo, str]:
 
 
 def _part_model(info: FieldInfo) -> type[BaseModel] | None:
-    """The model of a field that is a part of its own, such as an arm's server."""
+    """Return the model of a field that has fields itself, such as an arm's server."""
     types = (info.annotation, *get_args(info.annotation))
     return next((of for of in types if isinstance(of, type) and issubclass(of, BaseModel)), None)
 
@@ -221,7 +221,7 @@ def from_study(study: Study) -> FormValues:
 
 
 def row_of(model: type[BaseModel], part: BaseModel | None) -> dict[str, Any]:
-    """The fields of a part of a study by path; all None if there is no such part."""
+    """Return the fields of a part of a study by path; all None if there is no such part."""
     row: dict[str, Any] = {}
     for name, info in model.model_fields.items():
         value, inner = getattr(part, name, None), _part_model(info)
@@ -244,7 +244,7 @@ FIELDS = tuple(BUDGET if path == "budget_s" else path for path in row_of(Study, 
 
 
 def to_study(values: FormValues) -> Study:
-    """Raises StudyError; the indices in its paths count the form's rows."""
+    """Validate the form. Raises StudyError, in whose paths the indices count the form's rows."""
     data, problems = to_dict(values)
     try:
         study = study_from_dict(data)
@@ -256,7 +256,7 @@ def to_study(values: FormValues) -> Study:
 
 
 def to_toml(values: FormValues) -> str:
-    """The study as TOML, even if it is not valid yet; then without the text fields that cannot be parsed."""
+    """Write the study as TOML, even if it is not valid yet; then without the text fields that cannot be parsed."""
     try:
         return study_to_toml(to_study(values))
     except StudyError:
@@ -264,7 +264,7 @@ def to_toml(values: FormValues) -> str:
 
 
 def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
-    """The dictionary that `lab.study.parsing` validates, and the problems of text fields that cannot be parsed."""
+    """Return the dictionary that `lab.study.parsing` validates, and the problems of texts that cannot be parsed."""
     problems: list[Problem] = []
     data = _nested(values.fields, "", problems)
     if BUDGET in data:
@@ -276,7 +276,7 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def _that_count(row: Row) -> Row:
-    """The row without a method that is none, without sessions that are not replayed, and seconds that no wait has."""
+    """Drop the method `none`, sessions that are not replayed, and seconds without a wait."""
     without = {"speculation.method"} if row.get("speculation.method") == NO_SPECULATION else set()
     without |= set() if row.get("sessions.think") in TIMED else {"sessions.think_s"}
     without |= set() if row.get("sessions.answers") else {path for path in row if path.startswith("sessions.")}
@@ -284,8 +284,8 @@ def _that_count(row: Row) -> Row:
 
 
 def _nested(row: Row, beginning: str, problems: list[Problem]) -> dict[str, Any]:
-    """The row's parts as dictionaries of their own, without empty values; a text that cannot be parsed adds a problem
-    at its path, which starts with `beginning`.
+    """Nest the row's values by their paths, without empty ones. A text that cannot be parsed adds a problem, whose path
+    starts with `beginning`.
     """
     data: dict[str, Any] = {}
     for path, value in row.items():
