@@ -243,9 +243,7 @@ def shown_order(app: AppTest, *names: str) -> list[str]:
     return sorted(names, key=lambda name: shown.index(f"**{name}**"))
 
 
-def test_running_and_queued_jobs_are_shown_moved_and_cancelled(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_running_and_queued_jobs_are_shown_moved_and_cancelled(open_page: OpenPage, settings: Settings) -> None:
     running = running_job(settings, study(name="running"), remaining_s=200.0)
     log = settings.logs_dir / "engines" / f"{running}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -325,9 +323,7 @@ def test_unreadable_jobs_and_bundles_are_named_with_tracebacks_beside_the_others
     assert f"{unreadable}, cancelled]" in words(app)
 
 
-def test_a_running_job_and_old_links_survive_hundreds_of_newer_jobs(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_a_running_job_and_old_links_survive_hundreds_of_newer_jobs(open_page: OpenPage, settings: Settings) -> None:
     running = running_job(settings, study(name="the oldest"))
     ended = add_ended_jobs(settings, study(name="done"), 230)
     app = open_page("jobs", job=ended[0])

@@ -93,9 +93,7 @@ def test_a_figure_that_is_always_zero_has_an_axis_with_numbers() -> None:
 
 
 @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
-def test_an_imported_run_shows_its_file_and_origin(
-    open_page: OpenPage, settings: Settings, sample: str
-) -> None:
+def test_an_imported_run_shows_its_file_and_origin(open_page: OpenPage, settings: Settings, sample: str) -> None:
     run, *_ = import_paths(settings, [SAMPLES / sample], actor=ADMIN).runs
     ingest_all(settings)
     shown = words(open_page("run", run_tab="Engine log"))

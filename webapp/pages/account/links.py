@@ -19,7 +19,11 @@ from webapp.shared.url_params import DASHBOARD, JOB, RUN, page_file
 #: Each has a button.
 _MOST_SHOWN = 100
 #: The pages that show the same to those who have signed in, and their parameters.
-_PAGES = {Kind.DASHBOARD: ("dashboards", DASHBOARD), Kind.STUDY: ("results", JOB), Kind.RUN: ("run", RUN)}
+_PAGES = {
+    Kind.DASHBOARD: ("dashboards", DASHBOARD),
+    Kind.STUDY: ("results", JOB.key),
+    Kind.RUN: ("run", RUN.key),
+}
 
 
 def show() -> None:
@@ -48,9 +52,8 @@ def show() -> None:
 def _show(link: SharedLink, *, with_owner: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         with st.container(gap=None, width="stretch"):
-            page, parameter = _PAGES[link.kind]
-            query = {parameter.key: link.subject}
-            st.page_link(page_file(page), label=f"**{literal(link.title)}**", query_params=query)
+            page, key = _PAGES[link.kind]
+            st.page_link(page_file(page), label=f"**{literal(link.title)}**", query_params={key: link.subject})
             used = "not opened yet" if link.last_used_at is None else f"last opened {moment(link.last_used_at)}"
             owner = f"{literal(link.owner)} · " if with_owner else ""
             st.caption(

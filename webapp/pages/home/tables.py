@@ -66,8 +66,9 @@ def title(headline: Headline) -> str:
 
 def _headline(headline: Headline) -> dict[str, object]:
     """Return the row of a headline: the arm over all cells, and its cost in its surest cell."""
-    arm, mean = headline.arm, headline.arm and headline.arm.mean
-    about = {"verdict": "no interval yet", "arm": None, "mean": None, "cells": None, "cost": None}
+    arm = headline.arm
+    mean = None if arm is None else arm.mean
+    about: dict[str, object] = {"verdict": "no interval yet", "arm": None, "mean": None, "cells": None, "cost": None}
     if arm is not None:
         about = {
             "verdict": SIGNS[arm.verdict],
