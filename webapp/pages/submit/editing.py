@@ -112,10 +112,10 @@ def edit_form(problems: Sequence[ShownProblem]) -> FormValues:
 
 def show_switch() -> bool:
     """Draw the switch between form and text; return whether it stands at the text."""
+    st.session_state.setdefault(_MODE, FORM)
     mode = st.segmented_control(
         "Edit as",
         [FORM, TOML],
-        default=FORM,
         required=True,
         key=_MODE,
         on_change=_switched,
