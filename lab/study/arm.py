@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from lab.study.methods import method_of
-from lab.study.model_base import FlagValue, Frozen, Name
+from lab.study.model_base import FlagValue, Frozen, Input, Name
 
 #: vLLM's option for how many tokens it drafts at which batch size: [[first, last, tokens], ...].
 SCHEDULE = "num_speculative_tokens_per_batch_size"
@@ -23,12 +23,28 @@ class Speculation(Frozen):
     be a list or a table.
     """
 
-    method: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)
-    model: Name | None = None
-    num_speculative_tokens: int = Field(ge=1, le=64)
-    prompt_lookup_min: int | None = Field(default=None, ge=1, le=1_000_000)
-    prompt_lookup_max: int | None = Field(default=None, ge=1, le=1_000_000)
-    options: dict[str, JsonValue] = Field(default_factory=dict)
+    method: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$",
+        max_length=100,
+        title="Method",
+        description="How tokens are drafted: the methods the engine supports, where a worker has reported them",
+    )
+    model: Annotated[Name | None, Input("none, or a folder or hub name")] = Field(
+        default=None,
+        title="Draft model",
+        description="A folder or hub name; `reference-draft` and `reference-eagle3` are included. "
+        "For look-up methods: the shortest and longest match in tokens (prompt_lookup_min and _max)",
+    )
+    num_speculative_tokens: int = Field(ge=1, le=64, title="k", description="Speculative tokens per round")
+    prompt_lookup_min: Annotated[int | None, Input("shortest")] = Field(
+        default=None, ge=1, le=1_000_000, title="Shortest match"
+    )
+    prompt_lookup_max: Annotated[int | None, Input("longest")] = Field(
+        default=None, ge=1, le=1_000_000, title="Longest match"
+    )
+    options: Annotated[dict[str, JsonValue], Input("draft_tensor_parallel_size = 1")] = Field(
+        default_factory=dict, title="All options of the method"
+    )
 
     @field_validator("options")
     @classmethod
@@ -95,14 +111,22 @@ _ADDRESS = "http://127.0.0.1:8000"
 
 
 class Server(Frozen):
-    """A running server, for engine = "endpoint".
+    """A running server, for engine = "endpoint"."""
 
-    `api_key` names a secret of the worker's host; its value is never part of a study.
-    """
-
-    base_url: str = Field(pattern=r"^https?://[^\s@]+$", max_length=500)  # without /v1
-    served_model: Name | None = None  # None: the target's name
-    api_key: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)
+    base_url: Annotated[str, Input("http://…")] = Field(
+        pattern=r"^https?://[^\s@]+$",
+        max_length=500,
+        title="Server URL",
+        description="Without /v1. The server is already running; nothing is started.",
+    )
+    served_model: Annotated[Name | None, Input("same as the target")] = Field(default=None, title="Served model")
+    api_key: Annotated[str | None, Input("none")] = Field(
+        default=None,
+        pattern=r"^[A-Za-z][A-Za-z0-9_]*$",
+        max_length=100,
+        title="API key secret",
+        description="The NAME of a secret DRAFTHOUSE_SECRET_NAME on the worker's host, never the key itself.",
+    )
 
     @field_validator("base_url")
     @classmethod
@@ -124,14 +148,22 @@ class Arm(Frozen):
     (vLLM's --config, TensorRT-LLM's --extra_llm_api_options); `environment` is set for its process.
     """
 
-    name: Name
-    engine: Name = "vllm"
-    speculation: Speculation | None = None
-    flags: dict[str, FlagValue] = Field(default_factory=dict)
-    config: dict[str, JsonValue] = Field(default_factory=dict)
-    environment: dict[str, str] = Field(default_factory=dict)
-    server: Server | None = None
-    baseline: bool = False
+    name: Annotated[Name, Input("a unique name")] = Field(title="Name")
+    engine: Name = Field(
+        default="vllm",
+        title="Engine",
+        description="Its name in the worker's engines.toml; endpoint: a server that is already running",
+    )
+    speculation: Speculation | None = Field(default=None, title="Speculation")
+    flags: Annotated[dict[str, FlagValue], Input("max-num-seqs = 8")] = Field(default_factory=dict, title="Flags")
+    config: Annotated[dict[str, JsonValue], Input("kv-cache-dtype: fp8")] = Field(
+        default_factory=dict, title="Engine configuration file"
+    )
+    environment: Annotated[dict[str, str], Input("OMP_NUM_THREADS=1")] = Field(
+        default_factory=dict, title="Environment"
+    )
+    server: Server | None = Field(default=None, title="Server")
+    baseline: bool = Field(default=False, title="Baseline", description="The arm that the others are compared with")
 
     @field_validator("config")
     @classmethod

@@ -9,11 +9,11 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lab.study.model_base import Frozen, Name
+from lab.study.model_base import Frozen, Input, Name
 
 #: The fields of a Load by pattern. Without a rate, requests are sent as fast as the concurrency allows.
 PATTERNS: dict[str, dict[str, Any]] = {
@@ -55,19 +55,64 @@ class Load(Frozen):
     `max_concurrency`). Each of its runs is a load of its own (`lab.study.trial`) with these prompts and arrivals.
     """
 
-    label: Name | None = None
-    max_concurrency: int = Field(ge=1, le=MOST_AT_ONCE)
-    num_prompts: int = Field(ge=1, le=1_000_000)
-    request_rate_rps: float | None = Field(default=None, ge=1e-4, le=1e6)
-    burstiness: float = Field(default=1.0, gt=0, le=1e6)
-    arrivals: Literal["gamma", "constant", "ramp", "trace"] = "gamma"
-    ramp_to_rps: float | None = Field(default=None, ge=1e-4, le=1e6)
-    duration_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
-    stop_on_error_share: float | None = Field(default=None, gt=0, lt=1)
-    find: Literal["rate", "concurrency"] | None = None
-    slo_share: float = Field(default=SLO_SHARE, ge=0.5, le=0.999)
-    find_from: float | None = Field(default=None, gt=0, le=1e6)
-    find_to: float | None = Field(default=None, gt=0, le=1e6)
+    label: Annotated[Name | None, Input("automatic")] = Field(
+        default=None, title="Name", description="Empty: named after its parameters, like c4-n16"
+    )
+    max_concurrency: int = Field(
+        ge=1, le=MOST_AT_ONCE, title="Concurrency", description="Maximum number of requests in flight"
+    )
+    num_prompts: int = Field(ge=1, le=1_000_000, title="Prompts", description="Number of requests, without warm-up")
+    request_rate_rps: Annotated[float | None, Input("none", step=0.5)] = Field(
+        default=None,
+        ge=1e-4,
+        le=1e6,
+        title="Rate (1/s)",
+        description="Requests per second; empty: closed loop, each request is sent when another has ended",
+    )
+    burstiness: Annotated[float, Input(step=0.1)] = Field(
+        default=1.0,
+        gt=0,
+        le=1e6,
+        title="Burstiness",
+        description="Shape of the gamma distribution: 1 is Poisson, less is burstier. Needs a rate",
+    )
+    arrivals: Annotated[
+        Literal["gamma", "constant", "ramp", "trace"],
+        Input(
+            choices={
+                "gamma": "randomly, with the burstiness above",
+                "constant": "at a constant rate",
+                "ramp": "at a rising rate, up to the rate below",
+                "trace": "as recorded in the dataset",
+            }
+        ),
+    ] = Field(default="gamma", title="Requests are sent")
+    ramp_to_rps: Annotated[float | None, Input(step=0.5)] = Field(
+        default=None, ge=1e-4, le=1e6, title="Rate at the end (1/s)"
+    )
+    duration_s: Annotated[float | None, Input("when all prompts are sent", step=10.0)] = Field(
+        default=None, gt=0, le=7 * 86_400, title="End after (s)"
+    )
+    stop_on_error_share: Annotated[float | None, Input("never", step=0.05)] = Field(
+        default=None, gt=0, lt=1, title="Stop if more than this share fails (0 to 1)"
+    )
+    find: Annotated[
+        Literal["rate", "concurrency"] | None,
+        Input(
+            "nothing: one load",
+            choices={
+                "rate": "the greatest request rate within the SLO",
+                "concurrency": "the greatest concurrency within the SLO",
+            },
+        ),
+    ] = Field(default=None, title="Search for")
+    slo_share: Annotated[float, Input(step=0.01)] = Field(
+        default=SLO_SHARE, ge=0.5, le=0.999, title="Share of requests within the SLO"
+    )
+    find_from: Annotated[float | None, Input("1", step=0.5)] = Field(default=None, gt=0, le=1e6, title="Search from")
+    find_to: Annotated[float | None, Input("for a rate: 4096", step=0.5)] = Field(
+        default=None, gt=0, le=1e6, title="Search up to (1/s)"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -36,6 +37,15 @@ class RecordField:
     unit: str | None = None
     since: int = FIRST_FORMAT_VERSION
     column: str = ""
+
+
+@dataclass(frozen=True)
+class Input:
+    """How a form shows a field besides its title, description and type, as `Annotated[..., Input(...)]`."""
+
+    placeholder: str = ""  # an example, or what an empty field means
+    step: float = 1.0  # how much a click adds to a number
+    choices: Mapping[Any, str] = field(default_factory=dict)  # what each value is called
 
 
 class Frozen(BaseModel):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lab.study.arm import CACHED_ANSWERS, Arm
 from lab.study.load import Load
-from lab.study.model_base import MOST_PRICE, FlagValue, Frozen, Name
+from lab.study.model_base import MOST_PRICE, FlagValue, Frozen, Input, Name
 from lab.study.tune import Tune, tuning_problems
 from lab.study.workload import Workload
 
@@ -31,17 +31,31 @@ MOST_BUDGET_S = 31_536_000
 class Sampling(Frozen):
     """Sampling parameters, always sent and stored, because engines' defaults differ. The default is greedy."""
 
-    temperature: float = Field(default=0.0, ge=0, le=2)
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    seed: int = Field(default=0, ge=0, le=MOST_SEED)
+    temperature: Annotated[float, Input(step=0.1)] = Field(
+        default=0.0, ge=0, le=2, title="Temperature", description="0 is greedy"
+    )
+    top_p: Annotated[float, Input(step=0.05)] = Field(
+        default=1.0, gt=0, le=1, title="Top p", description="Nucleus sampling; 1 keeps all tokens"
+    )
+    seed: int = Field(default=0, ge=0, le=MOST_SEED, title="Sampling seed", description="Sent with every request")
 
 
 class Slo(Frozen):
     """Bounds on latencies. A request is good if it meets every bound that is set; goodput counts good requests."""
 
-    ttft_ms: float | None = Field(default=None, gt=0, le=1e9)
-    tpot_ms: float | None = Field(default=None, gt=0, le=1e9)
-    e2e_ms: float | None = Field(default=None, gt=0, le=1e9)
+    ttft_ms: Annotated[float | None, Input(step=50.0)] = Field(
+        default=None,
+        gt=0,
+        le=1e9,
+        title="TTFT bound (ms)",
+        description="Requests with a longer TTFT are outside the SLO; empty: no bound",
+    )
+    tpot_ms: Annotated[float | None, Input(step=5.0)] = Field(
+        default=None, gt=0, le=1e9, title="TPOT bound (ms)", description="Time per output token; empty: no bound"
+    )
+    e2e_ms: Annotated[float | None, Input(step=500.0)] = Field(
+        default=None, gt=0, le=1e9, title="E2E latency bound (ms)", description="Whole request; empty: no bound"
+    )
 
 
 class Study(Frozen):
@@ -54,33 +68,106 @@ class Study(Frozen):
     `repeats` becomes the most that it may have, and `budget_s` is set.
     """
 
-    name: Name
-    target: Name
+    name: Name = Field(title="Name")
+    target: Name = Field(
+        title="Target model",
+        description="A folder on the worker or a hub name; `reference` is the model included with Drafthouse.",
+    )
     arms: tuple[Arm, ...] = Field(min_length=1, max_length=MOST_PARTS)
     workloads: tuple[Workload, ...] = Field(min_length=1, max_length=MOST_PARTS)
     loads: tuple[Load, ...] = Field(min_length=1, max_length=MOST_PARTS)
-    repeats: int = Field(default=1, ge=1, le=100)
+    repeats: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        title="Repeats",
+        description="Runs per cell; a single run gives no confidence interval",
+    )
     repeats_per_launch: int = Field(
-        default=1, ge=1, le=100
-    )  # runs of a cell on one engine start: of an interleaved study, or of one side by side
-    order: Literal["interleaved", "fewest_launches", "side_by_side"] = "interleaved"
-    #: Which arms get an engine start for each cell and repeat, because their drafts remember answers: a cell would be
-    #: measured with what the one before it left behind.
-    fresh_starts: Literal["as_declared", "every_cell", "never"] = "as_declared"
-    #: Of a study until decided: time for engine starts and runs.
-    budget_s: int | None = Field(default=None, ge=1, le=MOST_BUDGET_S)
-    seed: int = Field(default=0, ge=0, le=MOST_SEED)
-    endpoint: Literal["completions", "chat"] = "completions"
-    sampling: Sampling = Sampling()
-    slo: Slo = Slo()
-    engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
-    price_usd_per_hour: float | None = Field(default=None, ge=0, le=MOST_PRICE)
-    tune: Tune | None = None  # if set, `repeats` and `order` do not count
-    #: Whether no other study is measured on the host meanwhile; None: only on a host without GPUs.
-    alone: bool | None = None
-    #: Whether the workers of a host share its repeats; those of all arms that belong together stay on one slot.
-    spread: bool = False
-    hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
+        default=1,
+        ge=1,
+        le=100,
+        title="Repeats per engine start",
+        description="Repeats on one engine start cost no further start and show how runs differ; how starts differ "
+        "shows only over several. Side by side: at least two.",
+    )
+    order: Annotated[
+        Literal["interleaved", "fewest_launches", "side_by_side"],
+        Input(
+            choices={
+                "interleaved": "interleaved: A B B A",
+                "side_by_side": "all engines up side by side: cell by cell",
+                "fewest_launches": "fewest engine starts",
+            }
+        ),
+    ] = Field(
+        default="interleaved",
+        title="Order of the arms",
+        description="Interleaving keeps a machine that is warming up from favouring one arm, at the price of one "
+        "engine start per arm and repeat. Side by side, the engines of all arms are up together and only one gets "
+        "requests: half as many starts, if the memory holds all of them. What idle engines take is recorded and "
+        "judged. Fewest engine starts measures one arm after the other; its repeats say little, as they share a start.",
+    )
+    fresh_starts: Annotated[
+        Literal["as_declared", "every_cell", "never"],
+        Input(choices={"as_declared": "drafts that remember", "every_cell": "every draft", "never": "none"}),
+    ] = Field(
+        default="as_declared",
+        title="A start for each cell of",
+        description="A suffix tree keeps the answers of the process: on one engine start a later cell would replay "
+        "those of the cells before. Such an arm gets an engine start for each cell and repeat.",
+    )
+    budget_s: Annotated[int | None, Input("45 min")] = Field(
+        default=None,
+        ge=1,
+        le=MOST_BUDGET_S,
+        title="Until decided, within",
+        description="Leave it empty for a fixed number of repeats. With a budget, like 45 min, the study looks at its "
+        "verdicts after every repeat and stops measuring what is decided; verdicts pay for the looks.",
+    )
+    seed: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_SEED,
+        title="Workload seed",
+        description="Selects the prompts, their order and their send times",
+    )
+    endpoint: Literal["completions", "chat"] = Field(
+        default="completions",
+        title="Endpoint",
+        description="The API that requests are sent to: /v1/completions or /v1/chat/completions",
+    )
+    sampling: Sampling = Field(default=Sampling(), title="Sampling")
+    slo: Slo = Field(default=Slo(), title="SLO")
+    engine_flags: dict[str, FlagValue] = Field(default_factory=dict, title="Engine flags for every arm")
+    price_usd_per_hour: Annotated[float | None, Input(step=0.1)] = Field(
+        default=None,
+        ge=0,
+        le=MOST_PRICE,
+        title="Price (USD per hour)",
+        description="Of the whole machine; empty: the price book's price",
+    )
+    tune: Annotated[Tune | None, Input("drafted_tokens = [1, 2, 3, 4, 5]")] = Field(
+        default=None,
+        title="Tuning: numbers of tokens to try with each draft",
+        description="If anything stands here, the arms with speculation are drafts, and the best number of tokens for "
+        "each load is found by measuring, then measured as the engine's own schedule. Repeats and order do not count.",
+    )
+    alone: Annotated[bool | None, Input("as the host is", choices={True: "alone", False: "beside others"})] = Field(
+        default=None,
+        title="Measured",
+        description="A host that is divided into slots measures several studies side by side. Alone waits until "
+        "nothing else is measured there; so does a host without GPUs if nothing is chosen.",
+    )
+    spread: Annotated[bool, Input(choices={False: "one slot", True: "all slots of a host"})] = Field(
+        default=False,
+        title="Measured on",
+        description="The workers of a host share the study: each takes the next repeat of all arms, so that what is "
+        "compared was measured on one slot. Not for a tuning or a search for a capacity.",
+    )
+    hardware: Annotated[Name | None, Input("any")] = Field(
+        default=None, title="Hardware", description="Part of a worker's hardware name, like H200; empty: any worker"
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lab.study.model_base import Frozen, Name
+from lab.study.model_base import Frozen, Input, Name
 
 #: Published lengths of random prompts: input and output tokens. A workload that names one is stored with both.
 RANDOM_LENGTHS = {
@@ -32,10 +32,29 @@ class Sessions(Frozen):
     exponential distribution of mean `think_s` with the study's seed, the same for every arm.
     """
 
-    answers: Literal["own", "recorded"] = "own"
-    max_turns: int | None = Field(default=None, ge=1, le=10_000)
-    think: Literal["recorded", "none", "fixed", "exponential"] = "recorded"
-    think_s: float | None = Field(default=None, gt=0, le=86_400)
+    answers: Annotated[
+        Literal["own", "recorded"],
+        Input(choices={"own": "the model's own answers", "recorded": "the recorded answers"}),
+    ] = Field(
+        default="own",
+        title="Replay whole sessions, turn by turn, with",
+        description="Concurrency and prompts of the loads then count sessions",
+    )
+    max_turns: Annotated[int | None, Input("all")] = Field(default=None, ge=1, le=10_000, title="Turns at most")
+    think: Annotated[
+        Literal["recorded", "none", "fixed", "exponential"],
+        Input(
+            choices={
+                "recorded": "as the dataset records it",
+                "none": "none",
+                "fixed": "the same each time",
+                "exponential": "drawn, exponential",
+            }
+        ),
+    ] = Field(default="recorded", title="Pause before each later turn")
+    think_s: Annotated[float | None, Input(step=0.5)] = Field(
+        default=None, gt=0, le=86_400, title="Seconds of the pause (the mean, if drawn)"
+    )
 
     @model_validator(mode="after")
     def _think_time_is_given_where_it_is_needed(self) -> Self:
@@ -55,22 +74,54 @@ class Sessions(Frozen):
 class Workload(Frozen):
     """A dataset, one of its categories (or all of them), and how much is generated.
 
-    `input_tokens`, `prefix_tokens` and `num_prefixes` are for synthetic datasets (random, prefix_repetition). With
-    `own_output_lengths` each prompt has the output length that its dataset records, at most `output_tokens`.
     With `sessions` the dataset's conversations are replayed turn by turn; else only the first turn of each is sent.
-    `score` says how answers are scored against what the dataset expects (`lab.quality.scores`); None: not at all.
+    `score` is one of `lab.quality.scores`.
     """
 
-    dataset: Name = "reference"
-    category: Name | None = None
-    input_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    prefix_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    num_prefixes: int | None = Field(default=None, ge=1, le=1_000_000)
-    output_tokens: int = Field(default=64, ge=2, le=131_072)
-    own_output_lengths: bool = False
-    ignore_eos: bool = True
-    sessions: Sessions | None = None
-    score: Literal["exact", "contains", "number", "json", "unit_tests"] | None = None
+    dataset: Name = Field(
+        default="reference",
+        title="Dataset",
+        description="A name, or the path of a JSONL file on the worker; the datasets on this host are listed below",
+    )
+    category: Annotated[Name | None, Input("all")] = Field(
+        default=None, title="Category", description="One category of the dataset; empty: all of them"
+    )
+    input_tokens: Annotated[int | None, Input("dataset's own")] = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        title="Input tokens",
+        description="Prompt length of synthetic datasets (random, prefix_repetition)",
+    )
+    prefix_tokens: Annotated[int | None, Input("none")] = Field(
+        default=None, ge=1, le=1_000_000, title="Shared prefix (tokens)"
+    )
+    num_prefixes: Annotated[int | None, Input("none")] = Field(
+        default=None, ge=1, le=1_000_000, title="Number of prefixes"
+    )
+    output_tokens: int = Field(
+        default=64,
+        ge=2,
+        le=131_072,
+        title="Output tokens",
+        description="Requested output length; an upper limit if each prompt has an output length of its own",
+    )
+    own_output_lengths: bool = Field(
+        default=False,
+        title="Use each prompt's own output length",
+        description="As recorded in the dataset, up to the output tokens of this row",
+    )
+    ignore_eos: bool = Field(
+        default=True,
+        title="Ignore the end-of-text token",
+        description="Generate to the full length (ignore_eos), so that every arm generates equally much",
+    )
+    sessions: Sessions | None = Field(default=None, title="Sessions")
+    score: Annotated[Literal["exact", "contains", "number", "json", "unit_tests"] | None, Input("not at all")] = Field(
+        default=None,
+        title="Score the answers",
+        description="Against `expected` of the dataset's rows; Compare then says whether a draft makes answers worse",
+    )
 
     @model_validator(mode="before")
     @classmethod

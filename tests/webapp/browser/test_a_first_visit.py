@@ -17,9 +17,7 @@ from tests.webapp.screenshots import listen
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
-def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_reload(
-    empty_server: Server, page: Page
-) -> None:
+def test_an_empty_home_leads_to_the_demo_and_a_headline(empty_server: Server, page: Page) -> None:
     complaints: list[str] = []
     listen(page, empty_server.url, complaints)
     page.goto(empty_server.url)

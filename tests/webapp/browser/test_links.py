@@ -48,7 +48,7 @@ def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Serv
     other.locator("[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg").first.wait_for()
 
 
-def test_submitting_from_the_form_with_a_double_click_is_one_job_and_leads_to_it(server: Server, page: Page) -> None:
+def test_a_double_click_on_submit_makes_one_job_and_leads_there(server: Server, page: Page) -> None:
     page.goto(f"{server.url}/submit")
     heading(page, "Submit a study")
     before = {job.job_id for job in jobs(server)}
@@ -94,7 +94,7 @@ def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: 
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
 
 
-def test_the_order_of_the_queue_is_changed_by_mouse_and_cancelling_asks_once_more(server: Server, page: Page) -> None:
+def test_the_queue_is_reordered_by_mouse_and_cancelling_asks_again(server: Server, page: Page) -> None:
     first, second = (
         queue.submit(server.settings, study(name=name), priority=50, actor=ADMIN) for name in ("one", "two")
     )

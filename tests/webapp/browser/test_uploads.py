@@ -35,9 +35,7 @@ def add_dataset(page: Page, name: str, file: Path) -> None:
     button.click()
 
 
-def test_a_dataset_of_150_mib_is_registered_and_a_broken_one_of_3_mib_says_where_and_leaves(
-    server: Server, page: Page, tmp_path: Path
-) -> None:
+def test_a_large_dataset_is_registered_and_a_broken_one_is_refused(server: Server, page: Page, tmp_path: Path) -> None:
     page.goto(f"{server.url}/submit")
     heading(page, "Submit a study")
     settled(page)

@@ -64,9 +64,9 @@ def press(app: AppTest, label: str) -> AppTest:
     return ran(named(app.button, label).click().run())
 
 
-def share(database: sa.Engine, actor: Actor, title: str) -> None:
+def share(database: sa.Engine, actor: Actor, title: str, kind: Kind = Kind.STUDY) -> None:
     day = timedelta(days=1)
-    shared_links.make_link(database, Kind.STUDY, "job-1", title, lasts=day, most=day, actor=actor)
+    shared_links.make_link(database, kind, "thing-1", title, lasts=day, most=day, actor=actor)
 
 
 @pytest.mark.parametrize("actor", [VIEWER, SUBMITTER, ADMIN])
@@ -92,6 +92,18 @@ def test_my_links_are_listed_and_end_by_a_click(open_page: OpenPage, sign_in: Si
     ended = words(press(app, "End it"))
     assert "The link to “mine” shows nothing any more" in ended.replace("\\", "")
     assert [link.revoked_at is None for link in shared_links.all_links(database, "vera")] == [False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "query"), [(Kind.DASHBOARD, "dashboard=thing-1"), (Kind.STUDY, "job=thing-1"), (Kind.RUN, "run=thing-1")]
+)
+def test_a_shared_link_leads_to_the_page_with_the_same(
+    open_page: OpenPage, sign_in: SignIn, database: sa.Engine, kind: Kind, query: str
+) -> None:
+    sign_in(VIEWER)
+    share(database, VIEWER, "mine", kind)
+    (link,) = [element.proto for element in open_page("account").get("page_link") if "mine" in element.proto.label]
+    assert link.query_string == query
 
 
 def test_an_administrator_ends_anybodys_link(open_page: OpenPage, sign_in: SignIn, database: sa.Engine) -> None:

@@ -7,40 +7,28 @@ from datetime import UTC, datetime
 import pandas as pd
 
 from host.settings import Settings
-from jobs import queue
 from jobs.host_report import Finding, HostReport, write_report
-from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job, running_job, tell_worker
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, words
-from warehouse.app_db.engine import app_engine
+from tests.webapp.submit_form import submitted_jobs
 from webapp.pages.home import page, tables
 from webapp.shared.cards import Card
 
 DEMO = "Run the demo study"
 
 
-def queued(settings: Settings) -> list[Job]:
-    engine = app_engine(settings.app_database_url)
-    try:
-        return queue.jobs(engine)
-    finally:
-        engine.dispose()
-
-
-def test_an_empty_warehouse_says_how_to_begin_and_one_click_queues_the_demo_once(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_an_empty_home_says_how_to_begin_and_queues_the_demo_once(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("home")
     shown = words(app)
     assert "Start here: nothing has been measured yet" in shown
     assert "No worker is running: the study will wait" in shown
     assert re.search(r"36 runs, about \d+ min", shown)
     click(app, DEMO)
-    (job,) = queued(settings)
+    (job,) = submitted_jobs(settings)
     assert (job.name, job.state) == ("demo", "queued")
     assert DEMO not in [button.label for button in app.button]
     assert "1 waiting" in words(app)
@@ -52,7 +40,7 @@ def test_a_demo_that_cannot_run_here_says_why(open_page: OpenPage, settings: Set
     (settings.models_dir / "target" / "config.json").unlink()
     app = click(open_page("home"), DEMO)
     assert "the model 'reference' is not prepared yet" in words(app)
-    assert queued(settings) == []
+    assert submitted_jobs(settings) == []
 
 
 def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPage, settings: Settings) -> None:
@@ -77,9 +65,7 @@ def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPag
     assert list(ended["runs"]) == ["none", "12"]
 
 
-def test_what_was_verified_on_this_host_stands_there_with_what_is_wrong_first(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_the_hosts_verification_is_shown_with_what_is_wrong_first(open_page: OpenPage, settings: Settings) -> None:
     findings = (Finding("engine vllm", ok=True, found="started"), Finding("telemetry", ok=False, found="no power"))
     write_report(settings.home, HostReport(datetime(2026, 11, 23, 12, tzinfo=UTC), None, findings))
     app = open_page("home")
@@ -87,7 +73,7 @@ def test_what_was_verified_on_this_host_stands_there_with_what_is_wrong_first(
     assert app.expander[0].table[0].value["What"].tolist() == ["telemetry", "engine vllm"]
 
 
-def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it() -> None:
+def test_a_study_measured_elsewhere_is_shown() -> None:
     row = {"job_id": "theirs", "study_name": "copied", "target": "big", "origin": "measured", "is_in_queue": False}
     row |= {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}
     copied = pd.DataFrame([row | {"runs_completed": 3, "runs_invalid": 1, "runs_failed": 1}])
@@ -104,7 +90,7 @@ def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it()
     assert tables.ended([], imported)["state"].tolist() == [["imported"]]
 
 
-def test_the_card_of_a_host_in_slots_counts_those_that_measure_nothing_helpers_included() -> None:
+def test_the_workers_card_counts_free_busy_and_waiting_slots() -> None:
     now = datetime(2026, 11, 21, 4, 12, tzinfo=UTC)
     slots = [
         WorkerInfo(f"w{number}", "host", "NVIDIA H200", 1, (), now, now, None, slot=f"{number}: GPU {number - 1}")

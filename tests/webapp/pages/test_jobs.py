@@ -26,7 +26,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.ingest.service import ingest_all
 from webapp.pages.jobs import detail, runs, sections, workers
-from webapp.pages.jobs.queue_controls import in_queue_order, queue_sentence
+from webapp.pages.jobs.queue_controls import queue_sentence
 
 NOW = datetime(2026, 11, 21, 4, 12, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script> $x$ :smile: *b* [a](http://b)"
@@ -72,7 +72,7 @@ def worker(name: str = "host-1", **changes: Any) -> WorkerInfo:
 AWAY = worker("host-2", last_seen=NOW - timedelta(seconds=AWAY_AFTER_S + 1), job_id="job-0")
 
 
-def test_the_progress_of_a_running_job_counts_finished_runs_and_the_part_of_the_current_one() -> None:
+def test_progress_counts_finished_runs_and_part_of_the_current_one() -> None:
     half = progress(runs_done=1, runs_total=4, requests_done=4, requests_total=8)
     assert sections.share_done(half) == pytest.approx(1.5 / 4)
     assert sections.share_done(progress(runs_done=4, runs_total=4)) == 1.0
@@ -88,11 +88,6 @@ def test_the_figures_of_a_running_job_have_units_and_name_failed_runs() -> None:
         ("Time left, estimated", "3 min 20 s", ""),
     ]
     assert sections.progress_figures(progress())[2] == ("Runs", "1 of 4", "none failed")
-
-
-def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> None:
-    jobs = [job(1), job(2), job(3, priority=5), job(4, state="running"), job(5, state="done")]
-    assert [listed.job_id for listed in in_queue_order(jobs)] == ["job-3", "job-1", "job-2"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +113,7 @@ def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> Non
         ),
     ],
 )
-def test_a_queued_job_says_its_position_and_when_it_starts_or_why_it_cannot(
+def test_a_queued_job_shows_its_position_and_start_or_what_blocks_it(
     queued: Job, position: int, left_s: float | None, workers_seen: list[WorkerInfo], sentence: str
 ) -> None:
     start = None if left_s is None else NOW + timedelta(seconds=left_s)
@@ -136,7 +131,7 @@ def test_workers_are_listed_with_their_state_hardware_and_own_engines() -> None:
     assert "slot" not in listed.columns
 
 
-def test_the_slots_of_a_host_are_listed_in_order_with_what_each_has() -> None:
+def test_the_slots_of_a_host_are_listed_in_order() -> None:
     slots = [worker(f"host-{number}", slot=f"{number}: GPU {number - 1}; processors 0-7") for number in (10, 2, 1)]
     listed = workers.table(slots, NOW, {"host-2": job(1)})
     assert listed["slot"].tolist() == ["1: GPU 0", "2: GPU 1", "10: GPU 9"]
@@ -154,7 +149,7 @@ def test_a_worker_whose_gpu_another_program_uses_waits_and_says_for_whom() -> No
     assert workers.waiting(listed[:1], NOW) == []
 
 
-def test_the_history_has_each_jobs_duration_runs_and_the_first_line_of_its_error() -> None:
+def test_the_history_has_duration_runs_and_first_line_of_the_error() -> None:
     ended = {"started_at": NOW, "finished_at": NOW + timedelta(seconds=200)}
     failed = job(1, state="failed", progress=progress(runs_done=4, runs_failed=2), error="exit code 1\nmore", **ended)
     rows = sections.history([job(2), failed])
@@ -216,7 +211,7 @@ def test_the_number_of_rows_and_the_progress_are_reconciled_in_a_sentence() -> N
     assert runs.counts_sentence(running, 2).startswith(waiting)
 
 
-def test_all_of_the_page_is_drawn_anew_when_a_job_starts_and_when_a_run_ends() -> None:
+def test_the_page_is_drawn_anew_when_jobs_start_or_runs_end() -> None:
     queued, begun = job(), job(state="running", progress=progress(runs_done=0))
     later = [job(state="running", progress=progress(**more)) for more in ({"runs_done": 0}, {"runs_done": 1})]
     shown = [sections.on_page([state]) for state in (queued, begun, *later)]
@@ -248,9 +243,7 @@ def shown_order(app: AppTest, *names: str) -> list[str]:
     return sorted(names, key=lambda name: shown.index(f"**{name}**"))
 
 
-def test_the_running_job_the_queue_and_the_workers_are_shown_and_jobs_are_moved_and_cancelled(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_running_and_queued_jobs_are_shown_moved_and_cancelled(open_page: OpenPage, settings: Settings) -> None:
     running = running_job(settings, study(name="running"), remaining_s=200.0)
     log = settings.logs_dir / "engines" / f"{running}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -281,7 +274,7 @@ def test_the_running_job_the_queue_and_the_workers_are_shown_and_jobs_are_moved_
     assert f"cancel-{running}" not in [button.key for button in app.button]
 
 
-def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page: OpenPage, settings: Settings) -> None:
+def test_a_link_opens_a_job_to_retry_or_run_again(open_page: OpenPage, settings: Settings) -> None:
     error = "EngineError: exit code 1\nValueError: <b>architecture</b> $x$"
     done = running_job(settings, study(name="done"), runs_done=4)
     finish(settings, done, "done")
@@ -303,7 +296,7 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
     assert all(escaped in head for escaped in (r"\<script\>", r"\$x\$", r"\:smile\:", r"\[a\]\("))
 
 
-def test_jobs_and_bundles_that_cannot_be_read_are_named_with_their_tracebacks_and_the_others_are_shown(
+def test_unreadable_jobs_and_bundles_are_named_with_tracebacks_beside_the_others(
     open_page: OpenPage, settings: Settings
 ) -> None:
     unreadable, other = (
@@ -330,9 +323,7 @@ def test_jobs_and_bundles_that_cannot_be_read_are_named_with_their_tracebacks_an
     assert f"{unreadable}, cancelled]" in words(app)
 
 
-def test_a_running_job_is_shown_however_many_came_after_it_and_old_links_lead_to_their_job(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_a_running_job_and_old_links_survive_hundreds_of_newer_jobs(open_page: OpenPage, settings: Settings) -> None:
     running = running_job(settings, study(name="the oldest"))
     ended = add_ended_jobs(settings, study(name="done"), 230)
     app = open_page("jobs", job=ended[0])

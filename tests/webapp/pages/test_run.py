@@ -30,7 +30,7 @@ def test_without_runs_the_page_says_how_to_get_some(open_page: OpenPage) -> None
     assert "No results yet" in words(open_page("run"))
 
 
-def test_a_run_shows_what_it_was_its_figures_and_how_it_was_started(open_page: OpenPage, read_study: ReadStudy) -> None:
+def test_a_run_shows_its_figures_and_how_it_was_started(open_page: OpenPage, read_study: ReadStudy) -> None:
     read_study(study())
     shown = words(open_page("run", run_tab="How it was run"))
     assert "**no draft, " in shown
@@ -75,7 +75,7 @@ requests = st.lists(st.tuples(st.floats(0, 100), st.floats(0.001, 20)), min_size
 
 
 @given(requests)
-def test_no_two_requests_of_a_lane_overlap_and_there_are_no_more_lanes_than_in_flight(
+def test_lanes_never_overlap_and_are_no_more_than_requests_in_flight(
     times: list[tuple[float, float]],
 ) -> None:
     frame = pd.DataFrame({"sent_s": [sent for sent, _ in times], "end_s": [sent + took for sent, took in times]})
@@ -93,9 +93,7 @@ def test_a_figure_that_is_always_zero_has_an_axis_with_numbers() -> None:
 
 
 @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
-def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
-    open_page: OpenPage, settings: Settings, sample: str
-) -> None:
+def test_an_imported_run_shows_its_file_and_origin(open_page: OpenPage, settings: Settings, sample: str) -> None:
     run, *_ = import_paths(settings, [SAMPLES / sample], actor=ADMIN).runs
     ingest_all(settings)
     shown = words(open_page("run", run_tab="Engine log"))

@@ -1,4 +1,4 @@
-"""The page of who looks at it: their links, tokens and password; and for an administrator the users."""
+"""The visitor's own links, tokens and password; for an administrator also the users."""
 
 from webapp.shared.page import Page, Section
 

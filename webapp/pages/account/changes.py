@@ -1,4 +1,4 @@
-"""A button that changes something, and the sentence about what became of it, which the next run of the page shows."""
+"""Buttons that change something, and the sentence about the outcome, which the next run of the page shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.shared.text import literal
 
 @dataclass(frozen=True)
 class _Outcome:
-    """`secret` is shown this once, to be copied."""
+    """What a change led to. `secret` is shown once, to be copied."""
 
     sentence: str
     is_refusal: bool = False
@@ -22,7 +22,7 @@ class _Outcome:
 
 
 def button(label: str, icon: str, key: str, part: str, change: Callable[[], str]) -> None:
-    """`change` returns what to say in this part of the page."""
+    """Draw a button. `change` returns what to say in this part of the page."""
     st.button(label, icon=f":material/{icon}:", key=key, on_click=_make, args=(part, change))
 
 
@@ -43,7 +43,7 @@ def refuse(part: str, error: UserError) -> None:
 
 
 def show_outcome(part: str) -> None:
-    """Once: the next click takes it away."""
+    """Show the outcome once: the next click removes it."""
     outcome: _Outcome | None = st.session_state.pop(_key(part), None)
     if outcome is None:
         return

@@ -1,4 +1,4 @@
-"""The links without a login that one has made, or that all have made, with a button that ends each."""
+"""The visitor's shared links, or everybody's, each with a button that ends it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from webapp.shared.url_params import DASHBOARD, JOB, RUN, page_file
 
 #: Each has a button.
 _MOST_SHOWN = 100
+#: The pages that show the same to those who have signed in, and their parameters.
+_PAGES = {
+    Kind.DASHBOARD: ("dashboards", DASHBOARD),
+    Kind.STUDY: ("results", JOB.key),
+    Kind.RUN: ("run", RUN.key),
+}
 
 
 def show() -> None:
@@ -45,22 +51,15 @@ def show() -> None:
 
 def _show(link: SharedLink, *, with_owner: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        page, query = _place(link)
         with st.container(gap=None, width="stretch"):
-            st.page_link(page_file(page), label=f"**{literal(link.title)}**", query_params=query)
+            page, key = _PAGES[link.kind]
+            st.page_link(page_file(page), label=f"**{literal(link.title)}**", query_params={key: link.subject})
             used = "not opened yet" if link.last_used_at is None else f"last opened {moment(link.last_used_at)}"
             owner = f"{literal(link.owner)} · " if with_owner else ""
             st.caption(
                 f"{owner}{link.kind} · made {moment(link.created_at)} · works until {moment(link.ends_at)} · {used}"
             )
         changes.button("End it", "link_off", f"end-link-{link.link_id}", "links", lambda: _end(link))
-
-
-def _place(link: SharedLink) -> tuple[str, dict[str, str]]:
-    """The page that shows the same to those who have signed in."""
-    if link.kind is Kind.DASHBOARD:
-        return "dashboards", {DASHBOARD: link.subject}
-    return ("results", {JOB.key: link.subject}) if link.kind is Kind.STUDY else ("run", {RUN.key: link.subject})
 
 
 def _end(link: SharedLink) -> str:

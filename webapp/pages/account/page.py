@@ -1,4 +1,4 @@
-"""Account: the links that I have made, my tokens and password, and for an administrator everybody's."""
+"""Account: the visitor's links, tokens and password, and for an administrator everybody's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def show_page() -> None:
 
 
 def _parts() -> dict[str, Callable[[], None]]:
-    """The tabs. Without users there is nobody to have a password or a token."""
+    """Return the tabs. Without users nobody can have a password or a token."""
     ours = gate()
     parts: dict[str, Callable[[], None]] = {LINKS_TAB: links.show}
     if ours.has_users:

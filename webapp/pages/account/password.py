@@ -1,4 +1,4 @@
-"""One's own password, changed by whoever knows the old one."""
+"""Changing the visitor's password, which takes the old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One's own tokens for programs: made, listed with their last use, and ended."""
+"""The visitor's tokens for programs: created, listed with their last use, and ended."""
 
 from __future__ import annotations
 
@@ -40,28 +40,25 @@ def show() -> None:
 
 
 def _show_new() -> None:
-    own = visitor.actor().role
-    scopes = [role.value for role in Role if role.rank <= own.rank]
+    scopes = [role.value for role in Role if role.rank <= visitor.actor().role.rank]
     with st.form("account-token", border=True):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             label = st.text_input("What it is for", max_chars=tokens.MOST_LABEL, placeholder="My notebook")
-            scope = st.selectbox("What it may do at most", scopes, help="As a user with this role may")
+            scope = st.selectbox("What it may do at most", scopes, help="Role of the token")
             days = st.selectbox("It works for", _DAYS, 1, format_func=lambda day: count(day, "day"))
             is_sent = st.form_submit_button("Make a token", type="primary", icon=":material/key:")
         st.caption("Programs send it as `Authorization: Bearer ...`, and act in your name.")
     if is_sent:
-        _make(label, Role(scope), timedelta(days=days))
+        actor, lasts = visitor.actor(), timedelta(days=days)
+        try:
+            engine = published_data.engine()
+            made, secret = tokens.add_token(engine, actor.name, label, Role(scope), lasts=lasts, actor=actor)
+        except UserError as error:
+            changes.refuse(_PART, error)
+        else:
+            until = moment(made.ends_at)
+            changes.note(_PART, f"Copy the token now: it is shown this once. It works until {until}.", secret)
         st.rerun()
-
-
-def _make(label: str, role: Role, lasts: timedelta) -> None:
-    actor = visitor.actor()
-    try:
-        made, secret = tokens.add_token(published_data.engine(), actor.name, label, role, lasts=lasts, actor=actor)
-    except UserError as error:
-        changes.refuse(_PART, error)
-        return
-    changes.note(_PART, f"Copy the token now: it is shown this once. It works until {moment(made.ends_at)}.", secret)
 
 
 def _show(token: Token, *, with_owner: bool) -> None:

@@ -45,7 +45,7 @@ def show() -> None:
 
 
 def _has_links() -> bool:
-    """Whether users choose a password with a link; else they sign in at a provider."""
+    """Return whether users set a password with a link; otherwise they sign in at a provider."""
     return gate().settings.web_login == "accounts"
 
 
@@ -87,7 +87,7 @@ def _make_link(name: str) -> None:
 
 
 def _show_chosen(users: list[User]) -> None:
-    """Not oneself: whoever gave up their own role here could not take it back."""
+    """Draw the changes to another user: administrators who gave up their own role here could not take it back."""
     by_name = {user.name: user for user in users}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("User", list(by_name), key=_CHOSEN)
@@ -96,7 +96,9 @@ def _show_chosen(users: list[User]) -> None:
         role = st.selectbox("Their role", names, names.index(user.role.value), key=f"{_ROLE}-{name}-{user.role.value}")
         changes.button("Give the role", "badge", "account-give-role", _PART, lambda: _give_role(user, Role(role)))
         if _has_links():
-            st.button("New link", icon=":material/link:", key="account-new-link", on_click=_link_again, args=(name,))
+            st.button(
+                "New link", icon=":material/link:", key="account-new-link", on_click=callback(_make_link), args=(name,)
+            )
         if user.disabled_at is None:
             changes.button("Disable", "person_off", "account-disable", _PART, lambda: _disable(user))
         else:
@@ -104,11 +106,6 @@ def _show_chosen(users: list[User]) -> None:
     st.caption(
         f"Disabling signs {literal(name)} out everywhere, and ends their tokens and shared links until they return."
     )
-
-
-@callback
-def _link_again(name: str) -> None:
-    _make_link(name)
 
 
 def _give_role(user: User, role: Role) -> str:

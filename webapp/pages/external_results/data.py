@@ -27,7 +27,7 @@ _HIDDEN = ("number", "source", "run_id", "doubts", "value")
 
 @dataclass(frozen=True)
 class Published:
-    """A source's figures as printed, the presets that repeat them, and contradictions among the figures."""
+    """The figures of a source as printed, the presets that repeat them, and contradictions among the figures."""
 
     figures: pd.DataFrame  # without columns that are empty throughout
     presets: tuple[str, ...]
@@ -78,7 +78,7 @@ def published(connection: duckdb.DuckDBPyConnection, source: str) -> Published:
 
 @published_query()
 def replications(connection: duckdb.DuckDBPyConnection, source: str, preset: str) -> list[Replication]:
-    """The newest job of the preset and of its reference-pair version, each if it has run."""
+    """Return the newest job of the preset and of its reference-pair version, if they have run."""
     names = [load_preset(preset, reference=reference).name for reference in (False, True)]
     jobs = [(name, queries.repeating_job(connection, name)) for name in names]
     return [

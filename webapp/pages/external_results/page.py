@@ -61,7 +61,7 @@ def show_page() -> None:
 
 
 def show_upload() -> None:
-    """The upload form, and the outcome of the last import."""
+    """Draw the upload form, and show the outcome of the last import."""
     with st.expander("Import result files of other tools", icon=":material/upload_file:", expanded=True):
         uploaded = uploads.choose_files(
             "Files",
@@ -89,7 +89,7 @@ def show_upload() -> None:
 
 
 def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -> tuple[bool, str]:
-    """Import the files. Returns whether that succeeded, and a sentence."""
+    """Import the files; return whether that succeeded, and a sentence."""
     try:
         imported = data.import_files(files, labels)
     except UserError as error:
@@ -103,7 +103,7 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
 
 
 def choose_labels() -> dict[str, str]:
-    """What the files do not say of their runs, by the name of the label."""
+    """Draw inputs for what the files do not record about their runs; return it by label."""
     st.caption("What the files do not record, for all runs in them:")
     with st.grid(len(_LABELS) // 2, gap="small", min_column_width=150):
         given = {
@@ -117,7 +117,7 @@ def choose_labels() -> dict[str, str]:
 
 
 def show_imported() -> None:
-    """The jobs of imported results, each with a link and a button that removes it."""
+    """List the jobs of imported results, each with a link and a button that removes it."""
     imported = data.imported_jobs()
     undo_banner.show(UNDO)
     if imported.empty:
@@ -167,7 +167,7 @@ def _remove(job_id: str) -> None:
 
 
 def show_published() -> None:
-    """The figures of one published source, contradictions among them, and replications."""
+    """Show the figures of one published source, contradictions among them, and replications."""
     sources = data.published_sources()
     st.subheader("Published figures", anchor=False)
     chosen = url_widgets.choose(url_params.SOURCE, sources["source"].tolist())
@@ -185,13 +185,13 @@ def show_published() -> None:
 
 
 def _with_code(text: str) -> str:
-    """The text as Markdown in which only what stands between backticks is set as code."""
+    """Return the text as Markdown in which only passages between backticks are markup."""
     parts = text.split("`")
     return "".join(f"`{part}`" if place % 2 else literal(part) for place, part in enumerate(parts))
 
 
 def _show_replications(source: str, name: str) -> None:
-    """A link that fills in the study, and its results beside the published figures if it has run."""
+    """Show a link that fills in the study, and its results beside the published figures if it has run."""
     st.page_link(
         page_file("submit"),
         label=f"Replicate here: {literal(name)}",

@@ -48,7 +48,8 @@ def show_page() -> None:
         studies, headlines = tables.read_studies(), tables.read_headlines()
     ended = tables.ended(last_ended, studies)
 
-    show_summary(active, ended, studies, workers, at_work)
+    cards = [now_card(active), finished_card(ended), measured_card(studies)]
+    show_cards([*cards, workers_card(workers, at_work, datetime.now(UTC))])
     with show_user_errors():
         if studies.empty and not active:
             show_first_steps(workers)
@@ -62,19 +63,8 @@ def show_page() -> None:
     follow(published, [job.job_id for job in active])
 
 
-def show_summary(
-    active: Sequence[Job],
-    ended: pd.DataFrame,
-    studies: pd.DataFrame,
-    workers: Sequence[WorkerInfo],
-    at_work: Collection[str],
-) -> None:
-    cards = [now_card(active), finished_card(ended), measured_card(studies)]
-    show_cards([*cards, workers_card(workers, at_work, datetime.now(UTC))])
-
-
 def show_first_steps(workers: Sequence[WorkerInfo]) -> None:
-    """Before the first study: three ways to start, the demo with one click."""
+    """Show three ways to start before the first study; the demo takes one click."""
     st.subheader("Start here: nothing has been measured yet", anchor=False)
     with st.grid(3, gap="small", min_column_width=260):
         with st.container(border=True, height="stretch"):
@@ -111,37 +101,26 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
         "Run the demo study", type="primary", icon=":material/play_arrow:"
     ):
         try:
-            _submit_demo()
+            if all(job.study_id != study.digest() for job in queue.active(published_data.engine())):
+                queue.submit(published_data.settings(), study, actor=visitor.actor())
         except StudyError as error:
             st.error(literal(error), icon=":material/block:")
         else:
             st.rerun()
 
 
-def _submit_demo() -> None:
-    """Submit the demo study unless one is queued or running. Raises StudyError."""
-    study = load_preset(DEMO)
-    if all(job.study_id != study.digest() for job in queue.active(published_data.engine())):
-        queue.submit(published_data.settings(), study, actor=visitor.actor())
-
-
 def show_headlines(headlines: Sequence[Headline]) -> None:
     st.subheader("What the newest study of each target says", anchor=False)
     if not headlines:
-        st.caption("No study says anything yet: needs valid runs of a baseline and of another arm at the same load.")
+        st.caption("No verdicts yet. A verdict needs valid runs of a baseline and another arm at the same load.")
         return
     answered = headlines[:_MOST_ANSWERS]
     with st.grid(min(2, len(answered)), min_column_width=_MIN_WIDTH, gap="small"):
         for headline in answered:
             answers.show_compact(headline.job_id, tables.title(headline))
-    st.caption(f"How sure: {READING_WORDS[False]}; a first line stands on the strict reading: {READING_WORDS[True]}.")
-    show_table(
-        tables.headlines(headlines),
-        tables.headline_config(),
-        "The headline of each target",
-        View(""),
-        "headlines",
-    )
+    st.caption(f"How sure: {READING_WORDS[False]}; headlines use the strict reading: {READING_WORDS[True]}.")
+    rows = tables.headlines(headlines)
+    show_table(rows, tables.HEADLINE_COLUMNS, "The headline of each target", View(""), "headlines")
     st.caption(
         "The arm that is surest to be faster, as the geometric mean over all of its cells, with the verdict and the "
         "interval that its study gives."
@@ -158,13 +137,13 @@ def show_ended(ended: pd.DataFrame) -> None:
         ended,
         hide_index=True,
         placeholder="",
-        column_config=tables.ended_config(),
+        column_config=tables.ENDED_COLUMNS,
         alt="The studies that finished last",
     )
 
 
 def show_verification(report: HostReport | None) -> None:
-    """What `drafthouse verify` found last on this host, for administrators."""
+    """Show what `drafthouse verify` last found on this host, for administrators."""
     if report is None:
         return
     wrong = sum(not finding.ok for finding in report.findings)
@@ -187,7 +166,7 @@ def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
 
 
 def now_card(active: Sequence[Job]) -> Card:
-    """The running studies, or how many are queued."""
+    """Return the card of running studies, or of how many are queued."""
     running = [job for job in active if job.state == "running"]
     queued = sum(job.state == "queued" for job in active)
     waiting = f"{count(queued, 'study waits', 'studies wait')} in the queue" if queued else "nothing waits in the queue"
@@ -205,7 +184,7 @@ def _progress_words(job: Job) -> str:
 
 
 def finished_card(ended: pd.DataFrame) -> Card:
-    """`ended` as `home_tables.ended` gives it."""
+    """Return the card of the last finished study. `ended`: as `tables.ended` returns it."""
     label = "Finished last"
     if ended.empty:
         return Card(label, "–", "No study has ended yet")
@@ -216,7 +195,7 @@ def finished_card(ended: pd.DataFrame) -> Card:
 
 
 def measured_card(studies: pd.DataFrame) -> Card:
-    """`studies` as `queries.jobs_with_results` gives it, or empty."""
+    """Return the card of measured runs. `studies`: as `queries.jobs_with_results` returns it, or empty."""
     label = "Measured"
     if studies.empty:
         return Card(label, "no runs", "The warehouse is empty")
@@ -229,7 +208,7 @@ def measured_card(studies: pd.DataFrame) -> Card:
 
 
 def workers_card(workers: Sequence[WorkerInfo], at_work: Collection[str], now: datetime) -> Card:
-    """The workers that are present: how many are free, their hardware, GPUs and engines."""
+    """Return the card of the present workers: how many are free, their hardware, GPUs and engines."""
     label = "Workers"
     present = [worker for worker in workers if not worker.is_away(now)]
     if not present:
@@ -237,6 +216,8 @@ def workers_card(workers: Sequence[WorkerInfo], at_work: Collection[str], now: d
         return Card(label, "none", f"{away}start one with drafthouse up or drafthouse worker")
     idle = [worker for worker in present if worker.worker not in at_work]
     waiting = [f"{worker.place} waits: {worker.waits_for}" for worker in idle if worker.waits_for]
+    # A card has room for one reason; the list of workers has them all.
+    reasons = waiting if len(waiting) < 2 else [f"{len(waiting)} wait: Jobs says for what"]
     free = len(idle) - len(waiting)
     slots = any(worker.slot for worker in present)
     gpus = sum(worker.gpus for worker in present)
@@ -247,13 +228,8 @@ def workers_card(workers: Sequence[WorkerInfo], at_work: Collection[str], now: d
     return Card(
         label,
         (f"{free} of {len(present)} slots free" if slots else f"{free} free") if free else none_free,
-        "; ".join((*_in_short(waiting), hardware, count(gpus, "GPU"), f"engines: {engines}")),
+        "; ".join((*reasons, hardware, count(gpus, "GPU"), f"engines: {engines}")),
     )
-
-
-def _in_short(waiting: Sequence[str]) -> Sequence[str]:
-    """A card has room for one; the list of workers has them all."""
-    return waiting if len(waiting) < 2 else [f"{len(waiting)} wait: Jobs says for what"]
 
 
 if __name__ == "__main__":

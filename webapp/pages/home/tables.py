@@ -10,11 +10,10 @@ import pandas as pd
 
 from jobs.host_report import Finding
 from jobs.table import Job
-from lab.comparison.effect import Interval
 from lab.metrics import number_format
 from lab.metrics.number_format import number
 from warehouse.queries.comparing import headlines as queries
-from warehouse.queries.comparing.headlines import ArmHeadline, Headline
+from warehouse.queries.comparing.headlines import Headline
 from webapp.shared import published_data
 from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.text import RunCounts, duration, literal, moment
@@ -24,76 +23,65 @@ from webapp.shared.verdicts.tables import SIGNS
 MAX_ENDED = 6
 #: State of a study that was measured in another home: it was never in this queue.
 NOT_QUEUED = "elsewhere"
+HEADLINE_COLUMNS = columns(
+    pinned="target",
+    target={"width": 90},
+    verdict={"width": 100, "help": "Strict: with 95 % confidence no verdict of the whole study is false (Holm)"},
+    arm={"label": "Surest arm", "width": 120},
+    mean=Column("Speed-up over all cells", help="Geometric mean of output throughput over the baseline's", width=145),
+    cost=Column(
+        "Per 10⁶ output tokens", help="In its surest cell, at the study's price or the price book's", width=120
+    ),
+    open=Column("Study", width=64, link_text="Results"),
+    cells=Column("Cells", "%d", "Workloads × loads in which the arm was compared"),
+    arms=Column("Arms", "%d", "Candidates from which the surest was chosen"),
+    hardware={},
+)
+_COLOURS = {"done": "green", "failed": "red", "cancelled": "orange", "imported": "gray", NOT_QUEUED: "gray"}
+ENDED_COLUMNS = columns(
+    state=Column("State", width=95, states=_COLOURS),
+    study={"width": 160},
+    target={"width": 105},
+    runs=Column("Runs", width=95),
+    took=Column("Took", width=75),
+    ended=Column("Ended (UTC)", MINUTE, width=125),
+    error={"width": 150},
+    open=Column("Open", width=70, link_text="Results"),
+)
 _ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
 _read_headlines = published_data.published_query(1)(queries.headlines)
 
 
 def headlines(newest: Sequence[Headline]) -> pd.DataFrame:
-    """One row per target."""
+    """Return the table of headlines, one row per target."""
     return pd.DataFrame([_headline(headline) for headline in newest])
 
 
 def title(headline: Headline) -> str:
-    """The target, and its newest study as a link to its results, as Markdown."""
+    """Return the target, and its newest study as a link to its results, as Markdown."""
     when, link = moment(headline.measured_at), _results_link(headline.job_id)
     return f"**{literal(headline.target)}** :gray[·] [{literal(headline.study_name)}]({link}) :gray[· {when}]"
 
 
 def _headline(headline: Headline) -> dict[str, object]:
-    return (
-        {"target": headline.target}
-        | _arm(headline.arm)
-        | {
-            "arms": headline.arms,
-            "open": _results_link(headline.job_id),
-            "hardware": headline.hardware,
+    """Return the row of a headline: the arm over all cells, and its cost in its surest cell."""
+    arm = headline.arm
+    mean = None if arm is None else arm.mean
+    about: dict[str, object] = {"verdict": "no interval yet", "arm": None, "mean": None, "cells": None, "cost": None}
+    if arm is not None:
+        about = {
+            "verdict": SIGNS[arm.verdict],
+            "arm": arm.arm,
+            "mean": "–" if mean is None else number_format.ratio(mean.value, mean.low, mean.high),
+            "cells": arm.cells,
+            "cost": "price unknown" if arm.cost is None else f"{number(arm.cost)} {arm.currency}",
         }
-    )
-
-
-def _arm(arm: ArmHeadline | None) -> dict[str, object]:
-    """The arm over all cells, and its cost in its surest cell."""
-    if arm is None:
-        return {"verdict": "no interval yet", "arm": None, "mean": None, "cells": None, "cost": None}
-    return {
-        "verdict": SIGNS[arm.verdict],
-        "arm": arm.arm,
-        "mean": _ratio_words(arm.mean),
-        "cells": arm.cells,
-        "cost": "price unknown" if arm.cost is None else f"{number(arm.cost)} {arm.currency}",
-    }
-
-
-def _ratio_words(ratio: Interval | None) -> str:
-    if ratio is None:
-        return "–"
-    return number_format.ratio(ratio.value, ratio.low, ratio.high)
-
-
-def headline_config() -> dict[str, Any]:
-    return columns(
-        pinned="target",
-        target={"width": 90},
-        verdict={
-            "width": 100,
-            "help": "Strict: with 95 % confidence no verdict of the whole study is false (Holm)",
-        },
-        arm={"label": "Surest arm", "width": 120},
-        mean=Column(
-            "Speed-up over all cells", help="Geometric mean of output throughput over the baseline's", width=145
-        ),
-        cost=Column(
-            "Per 10⁶ output tokens", help="In its surest cell, at the study's price or the price book's", width=120
-        ),
-        open=Column("Study", width=64, link_text="Results"),
-        cells=Column("Cells", "%d", "Workloads × loads in which the arm was compared"),
-        arms=Column("Arms", "%d", "Candidates from which the surest was chosen"),
-        hardware={},
-    )
+    link = _results_link(headline.job_id)
+    return {"target": headline.target, **about, "arms": headline.arms, "open": link, "hardware": headline.hardware}
 
 
 def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
-    """Finished studies, newest first: `jobs` of this queue that ended last, and studies from elsewhere.
+    """Return finished studies, newest first: `jobs` of this queue that ended last, and studies from elsewhere.
 
     `studies`: the frame of `queries.jobs_with_results`, or an empty one.
     """
@@ -133,27 +121,13 @@ def _of_elsewhere(row: Mapping[Hashable, Any]) -> dict[str, object]:
 
 
 def _runs_words(results: Mapping[Hashable, Any] | None) -> str:
-    """The number of runs in the warehouse, in words."""
+    """Say how many runs are in the warehouse."""
     return "none" if results is None else run_counts(results).words
 
 
 def run_counts(row: Mapping[Hashable, Any]) -> RunCounts:
-    """Of a row of `queries.jobs_with_results`, or of its sums."""
+    """Return the counts in a row of `queries.jobs_with_results`, or in its sums."""
     return RunCounts(*(int(row[name]) for name in ("runs_completed", "runs_invalid", "runs_failed")))
-
-
-def ended_config() -> dict[str, Any]:
-    colours = {"done": "green", "failed": "red", "cancelled": "orange", "imported": "gray", NOT_QUEUED: "gray"}
-    return columns(
-        state=Column("State", width=95, states=colours),
-        study={"width": 160},
-        target={"width": 105},
-        runs=Column("Runs", width=95),
-        took=Column("Took", width=75),
-        ended=Column("Ended (UTC)", MINUTE, width=125),
-        error={"width": 150},
-        open=Column("Open", width=70, link_text="Results"),
-    )
 
 
 def _results_link(job_id: str) -> str:
@@ -161,17 +135,17 @@ def _results_link(job_id: str) -> str:
 
 
 def read_headlines() -> list[Headline]:
-    """One of each target, the newest first; none before the first publication."""
+    """Return the newest headline of each target; none before the first publication."""
     return [] if published_data.publication() is None else _read_headlines()
 
 
 def read_studies() -> pd.DataFrame:
-    """As `published_data.studies_with_results`, but empty before the first publication."""
+    """Return `published_data.studies_with_results`, or an empty frame before the first publication."""
     return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
 
 
 def verification(findings: Sequence[Finding]) -> pd.DataFrame:
-    """In Markdown, what is wrong first; without the column of what to do if nothing is."""
+    """Return the findings in Markdown, wrong ones first; without the column of remedies if there are none."""
     ordered = sorted(findings, key=lambda finding: finding.ok)
     rows = [
         (":green[ok]" if one.ok else ":red[**wrong**]", *map(literal, (one.what, one.found, one.remedy)))

@@ -27,7 +27,7 @@ _REFRESH_EVERY = "1s"
 
 
 def show(engine: sa.Engine, job_id: str) -> None:
-    """Raises UserError for an unknown job."""
+    """Show the job in a box. Raises UserError for an unknown job."""
     job = queue.job(engine, job_id)
     with st.container(border=True):
         _show_head(job)
@@ -40,7 +40,8 @@ def show(engine: sa.Engine, job_id: str) -> None:
         with runs_tab:
             runs.show(engine, job)
         with log_tab:
-            (_show_live_log if job.state == "running" else _show_log)(job_id)
+            every = _REFRESH_EVERY if job.state == "running" else None
+            st.fragment(_show_log, run_every=every)(job_id)
         with events_tab:
             _show_events(engine, job_id)
         with study_tab:
@@ -54,29 +55,19 @@ def _show_head(job: Job) -> None:
             show_badge(job)
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             if job.progress and job.progress.runs_done:
-                _show_results_link(job)
+                query = {url_params.JOB.key: url_params.job_label(job.name, job.job_id)}
+                st.page_link(page_file("results"), label="Results", icon=":material/monitoring:", query_params=query)
             if visitor.allowed_any(Change.SUBMIT):
-                _show_submit_link(job)
+                query = {FROM_JOB: job.job_id}
+                label = "Edit and resubmit"
+                st.page_link(page_file("submit"), label=label, icon=":material/edit:", query_params=query)
             if job.state in FINISHED and visitor.allowed(Change.RETRY, job.submitted_by):
                 _show_retry_buttons(job)
+    by = f" by {literal(job.submitted_by)}" if job.submitted_by else ""
     st.caption(
-        f"Submitted {moment(job.submitted_at)}{_by(job)} · started {moment(job.started_at)}"
+        f"Submitted {moment(job.submitted_at)}{by} · started {moment(job.started_at)}"
         f" · ended {moment(job.finished_at)}" + (f" · worker {literal(job.worker)}" if job.worker else "")
     )
-
-
-def _by(job: Job) -> str:
-    return f" by {literal(job.submitted_by)}" if job.submitted_by else ""
-
-
-def _show_results_link(job: Job) -> None:
-    query = {url_params.JOB.key: url_params.job_label(job.name, job.job_id)}
-    st.page_link(page_file("results"), label="Results", icon=":material/monitoring:", query_params=query)
-
-
-def _show_submit_link(job: Job) -> None:
-    query = {FROM_JOB: job.job_id}
-    st.page_link(page_file("submit"), label="Edit and resubmit", icon=":material/edit:", query_params=query)
 
 
 def _show_retry_buttons(job: Job) -> None:
@@ -95,13 +86,8 @@ def _retry(job: Job, *, everything: bool) -> None:
 
 
 def can_retry(job: Job) -> bool:
-    """A job whose runs all completed has nothing to retry."""
+    """Return whether any run of the job is left to retry."""
     return job.state != "done" or bool(job.progress and job.progress.runs_failed)
-
-
-@st.fragment(run_every=_REFRESH_EVERY)
-def _show_live_log(job_id: str) -> None:
-    _show_log(job_id)
 
 
 def _show_log(job_id: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 import streamlit as st
@@ -13,40 +13,23 @@ from jobs import order
 from jobs.table import MAX_PRIORITY, Job
 from jobs.worker_registry import WorkerInfo, has_hardware, lacking_engines
 from lab.roles import Change
-from lab.study import Study
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import clock, count, duration, literal
 
 
-def in_queue_order(jobs: Sequence[Job]) -> list[Job]:
-    """The queued jobs in the order in which workers take them."""
-    return order.queued_in_order(jobs)
-
-
-def estimated_starts(jobs: Sequence[Job], workers: Sequence[WorkerInfo]) -> Mapping[str, datetime | None]:
-    """When each queued job will start, by its id, estimated from the duration of earlier runs on this host."""
-    return order.estimated_starts(jobs, workers, takes_s=_duration_s)
-
-
-def _duration_s(study: Study) -> float:
-    return published_data.forecast(study).seconds
-
-
 def queue_sentence(
     job: Job, position: int, start: datetime | None, workers: Sequence[WorkerInfo], now: datetime
 ) -> str:
-    """`Next in the queue; starts in about 3 min (04:12 UTC).`, or why no worker can start it. Positions begin at 1."""
+    """Say `Next in the queue; starts in about 3 min (04:12 UTC).`, or why it cannot start. Positions begin at 1."""
     ahead = "Next in the queue" if position == 1 else f"{count(position - 1, 'study', 'studies')} ahead in the queue"
     priority = f" · priority {job.priority}" if job.priority else ""
-    return f"{ahead}; {_start_words(job, start, workers, now)}{priority}."
-
-
-def _start_words(job: Job, start: datetime | None, workers: Sequence[WorkerInfo], now: datetime) -> str:
+    left_s = 0.0 if start is None else (start - now).total_seconds()
     if start is None:
-        return _why_blocked(job, workers, now)
-    left_s = (start - now).total_seconds()
-    return "starting now" if left_s < 1 else f"starts in about {duration(left_s)} ({clock(start)})"
+        when = _why_blocked(job, workers, now)
+    else:
+        when = "starting now" if left_s < 1 else f"starts in about {duration(left_s)} ({clock(start)})"
+    return f"{ahead}; {when}{priority}."
 
 
 def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
@@ -62,12 +45,8 @@ def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     return f"it requires {literal(job.study.hardware)}, but the workers online have {literal(names)}"
 
 
-def show_position(job: Job, position: int, start: datetime | None, workers: Sequence[WorkerInfo]) -> None:
-    st.caption(queue_sentence(job, position, start, workers, datetime.now(UTC)))
-
-
 def show_controls(job: Job, position: int, last: int) -> None:
-    """Buttons up and down, unless it is the only queued job, and the priority as a number; for administrators."""
+    """Draw buttons up and down, unless it is the only queued job, and the priority; for administrators."""
     if not visitor.allowed_any(Change.ORDER):
         return
     if last > 1:

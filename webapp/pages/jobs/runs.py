@@ -24,15 +24,22 @@ _METRIC, _TTFT = BY_NAME["output_tok_per_s"], BY_NAME["ttft_p50_ms"]
 _CELL = ("workload", "pattern", "concurrency")
 #: A longer table scrolls.
 _MAX_ROWS = 10
+_COLUMNS = columns(
+    state=Column("State", width=95, states={"completed": "green", "invalid": "orange", "failed": "red"}),
+    arm={"width": 150},
+    tok_per_s=Column(_METRIC.heading, help=_METRIC.label, width=105, alignment="right"),
+    ratio=Column("Ratio so far", help="To the baseline, in this cell", width=90, alignment="right"),
+    ttft=Column(_TTFT.heading, width=100, alignment="right"),
+    workload={"width": 160},
+    load={"width": 80},
+    repeat={"width": 65},
+    error={"width": 300},
+    pinned="",
+)
 
 
 def show(engine: sa.Engine, job: Job) -> None:
-    (_show_live if job.state in ACTIVE else _show)(engine, job.job_id)
-
-
-@st.fragment(run_every=_REFRESH_EVERY)
-def _show_live(engine: sa.Engine, job_id: str) -> None:
-    _show(engine, job_id)
+    st.fragment(_show, run_every=_REFRESH_EVERY if job.state in ACTIVE else None)(engine, job.job_id)
 
 
 def _show(engine: sa.Engine, job_id: str) -> None:
@@ -46,14 +53,14 @@ def _show(engine: sa.Engine, job_id: str) -> None:
             rows,
             hide_index=True,
             height="content" if len(rows) <= _MAX_ROWS else 390,
-            column_config=_columns(),
+            column_config=_COLUMNS,
             alt="The runs of this job that have ended, the last one first",
         )
     st.caption(counts_sentence(job, len(counted)))
 
 
 def counts_sentence(job: Job, listed: int) -> str:
-    """How many runs have ended, and how many of them the table has: the rest is being published."""
+    """Say how many runs have ended, and how many of them are still to be published."""
     ended = max(listed, 0 if job.progress is None else job.progress.runs_done)
     if not ended:
         return "No run has ended yet. Each appears here when it ends."
@@ -67,7 +74,7 @@ def counts_sentence(job: Job, listed: int) -> str:
 
 
 def table(runs: pd.DataFrame) -> pd.DataFrame:
-    """The last run first. `runs`: as `published_data.results` gives them, those that count."""
+    """Return the table of runs, the last run first. `runs`: the counted rows of `published_data.results`."""
     ordered = runs.sort_values(["started_at", "run_id"], kind="stable")
     ratios = running_ratios(ordered)
     rows = [
@@ -128,18 +135,3 @@ def _state(row: dict[Hashable, Any]) -> str:
     if row["status"] != "completed":
         return "failed"
     return "invalid" if row["is_valid"] is not None and not row["is_valid"] else "completed"
-
-
-def _columns() -> dict[str, Any]:
-    return columns(
-        state=Column("State", width=95, states={"completed": "green", "invalid": "orange", "failed": "red"}),
-        arm={"width": 150},
-        tok_per_s=Column(_METRIC.heading, help=_METRIC.label, width=105, alignment="right"),
-        ratio=Column("Ratio so far", help="To the baseline, in this cell", width=90, alignment="right"),
-        ttft=Column(_TTFT.heading, width=100, alignment="right"),
-        workload={"width": 160},
-        load={"width": 80},
-        repeat={"width": 65},
-        error={"width": 300},
-        pinned="",
-    )

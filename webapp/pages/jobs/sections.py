@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import UTC, datetime
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from access.web import visitor
-from jobs import queue, worker_registry
+from jobs import order, queue, worker_registry
 from jobs.queue import Page
 from jobs.table import Job, Progress
 from lab.metrics.catalogue import BY_NAME
@@ -27,10 +27,19 @@ from webapp.shared.url_params import page_file
 _REFRESH_EVERY = "1s"
 #: A longer table scrolls.
 _MAX_ROWS = 8
+_HISTORY = columns(
+    "job_id",
+    state=Column("State", width=95, states={state: colour for state, (_, colour, _) in BADGES.items()}),
+    name=Column("Study", width=160),
+    submitted=Column("Submitted (UTC)", MINUTE, width=130),
+    duration={"width": 85},
+    runs=Column("Runs", width=85),
+    error={"width": 125},
+)
 
 
 def show_empty_state() -> None:
-    """Shown until the first study is submitted."""
+    """Say that no study has been submitted yet."""
     with st.container(border=True, horizontal_alignment="center"):
         st.space("medium")
         st.subheader("No jobs yet", anchor=False, text_alignment="center")
@@ -44,13 +53,13 @@ def show_empty_state() -> None:
 
 
 def show_active(active: Sequence[Job]) -> None:
-    """Cards of queued and running jobs, refreshed every second while there are any."""
+    """Show cards of queued and running jobs, refreshed every second while there are any."""
     if active:
         _show_live(on_page(active))
 
 
 def on_page(active: Sequence[Job]) -> list[tuple[str, str, int, int]]:
-    """What the rest of the page shows of these jobs: if it changes, all of the page is drawn anew."""
+    """Return what the rest of the page shows about these jobs: a change redraws the whole page."""
     return [
         (job.job_id, job.state, *((progress.runs_done, progress.runs_total) if (progress := job.progress) else (0, 0)))
         for job in active
@@ -70,18 +79,19 @@ def _show_live(shown: list[tuple[str, str, int, int]]) -> None:
 
 
 def _show_queue(active: list[Job]) -> None:
-    queued = queue_controls.in_queue_order(active)
+    queued = order.queued_in_order(active)
     if not queued:
         return
     with show_user_errors():
         workers = worker_registry.list_workers(published_data.engine())
-        starts = queue_controls.estimated_starts(active, workers)
+        starts = order.estimated_starts(active, workers, takes_s=lambda study: published_data.forecast(study).seconds)
     for position, job in enumerate(queued, start=1):
         with st.container(border=True, key=f"active-{job.job_id}", gap="small"):
             with _show_head(job):
                 queue_controls.show_controls(job, position, len(queued))
                 _show_cancel_button(job)
-            queue_controls.show_position(job, position, starts.get(job.job_id), workers)
+            start = starts.get(job.job_id)
+            st.caption(queue_controls.queue_sentence(job, position, start, workers, datetime.now(UTC)))
 
 
 def _show_running(job: Job) -> None:
@@ -95,13 +105,15 @@ def _show_running(job: Job) -> None:
         st.progress(share_done(progress), text=literal(progress_sentence(progress)))
         with st.grid(4, gap="small"):
             for label, value, detail in progress_figures(progress):
-                _show_figure(label, value, detail)
+                with st.container(gap="xxsmall"):
+                    st.caption(label)
+                    st.markdown(f"**{literal(value)}** :gray[{literal(detail)}]")
         if progress.standing:
             st.caption(literal(progress.standing))
 
 
 def _show_head(job: Job) -> DeltaGenerator:
-    """The job's name and state; returns the container for its buttons, at the right."""
+    """Show the job's name and state; return the container for its buttons, at the right."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}]", width="content")
@@ -109,14 +121,8 @@ def _show_head(job: Job) -> DeltaGenerator:
         return st.container(horizontal=True, vertical_alignment="center", width="content", gap="xsmall")
 
 
-def _show_figure(label: str, value: str, detail: str) -> None:
-    with st.container(gap="xxsmall"):
-        st.caption(label)
-        st.markdown(f"**{literal(value)}** :gray[{literal(detail)}]")
-
-
 def _show_cancel_button(job: Job) -> None:
-    """Ask for confirmation, as the measurements of the current run are lost."""
+    """Draw the button, which asks for confirmation: the measurements of the current run are lost."""
     if job.cancel_requested or not visitor.allowed(Change.CANCEL, job.submitted_by):
         return
     with st.popover("Cancel", icon=":material/cancel:"):
@@ -128,26 +134,26 @@ def _show_cancel_button(job: Job) -> None:
 
 
 def share_done(progress: Progress) -> float:
-    """The finished runs plus the finished part of the current run, as a share of all runs."""
+    """Return the finished runs plus the finished part of the current run, as a share of all runs."""
     within = progress.requests_done / progress.requests_total if progress.requests_total else 0.0
     return min(1.0, (progress.runs_done + min(1.0, within)) / max(1, progress.runs_total))
 
 
 def progress_sentence(progress: Progress) -> str:
-    """`measuring: draft model k=3, reference/code/64, c4-n16, repeat 1: 5 of 16 requests`."""
+    """Say `measuring: draft model k=3, reference/code/64, c4-n16, repeat 1: 5 of 16 requests`."""
     where = ", ".join(part for part in (progress.arm, progress.workload, progress.load) if part)
     requests = f": {progress.requests_done} of {progress.requests_total} requests" if progress.requests_total else ""
     return f"{progress.phase}: {where}, repeat {progress.repeat + 1}{requests}"
 
 
 def runs_of(progress: Progress) -> str:
-    """`3 of 8`, or `3 of at most 8` if outcomes may make it less."""
+    """Say `3 of 8`, or `3 of at most 8` if the study may stop earlier."""
     most = "at most " if progress.runs_total_is_at_most else ""
     return f"{progress.runs_done} of {most}{progress.runs_total}"
 
 
 def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
-    """Label, value and detail of each figure of a running job."""
+    """Return label, value and detail of each figure of a running job."""
     failed = f"{count(progress.runs_failed, 'run')} failed" if progress.runs_failed else "none failed"
     return [
         (BY_NAME["output_tok_per_s"].label, f"{number(progress.output_tok_per_s)} tok/s", "current run"),
@@ -158,14 +164,14 @@ def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
 
 
 def show_table(jobs: Sequence[Job]) -> None:
-    """A page of jobs, newest first. The selected one is shown in detail below."""
+    """Show a page of jobs, newest first; the selected job is shown in detail below."""
     st.subheader("All jobs", anchor=False)
     st.dataframe(
         history(jobs),
         hide_index=True,
         height="content" if len(jobs) <= _MAX_ROWS else 320,
         placeholder="",
-        column_config=_columns(),
+        column_config=_HISTORY,
         on_select=lambda: _open_selected(jobs),
         selection_mode="single-row",
         key="jobs-table",
@@ -174,7 +180,7 @@ def show_table(jobs: Sequence[Job]) -> None:
 
 
 def show_pages(page: Page, before: str | None) -> None:
-    """Buttons to the newest jobs and to those submitted before this page; no button if everything is on one page."""
+    """Draw buttons to the newest and to older jobs; no button if everything is on one page."""
     if before is None and page.older is None:
         return
     with st.container(horizontal=True, gap="small"):
@@ -197,7 +203,9 @@ def history(jobs: Sequence[Job]) -> pd.DataFrame:
             "state": [job.state],
             "name": job.name,
             "submitted": job.submitted_at,
-            "duration": _duration(job),
+            "duration": "–"
+            if job.started_at is None or job.finished_at is None
+            else duration((job.finished_at - job.started_at).total_seconds()),
             "runs": _runs_done(job.progress),
             "job_id": job.job_id,
             "error": job.error.splitlines()[0] if job.error else None,
@@ -210,26 +218,7 @@ def history(jobs: Sequence[Job]) -> pd.DataFrame:
 def _runs_done(progress: Progress | None) -> str:
     if progress is None:
         return "–"
-    done = runs_of(progress)
-    return f"{done}, {progress.runs_failed} failed" if progress.runs_failed else done
-
-
-def _duration(job: Job) -> str:
-    if job.started_at is None or job.finished_at is None:
-        return "–"
-    return duration((job.finished_at - job.started_at).total_seconds())
-
-
-def _columns() -> dict[str, Any]:
-    return columns(
-        "job_id",
-        state=Column("State", width=95, states={state: colour for state, (_, colour, _) in BADGES.items()}),
-        name=Column("Study", width=160),
-        submitted=Column("Submitted (UTC)", MINUTE, width=130),
-        duration={"width": 85},
-        runs=Column("Runs", width=85),
-        error={"width": 125},
-    )
+    return runs_of(progress) + (f", {progress.runs_failed} failed" if progress.runs_failed else "")
 
 
 def _open_selected(jobs: Sequence[Job]) -> None:

@@ -1,4 +1,4 @@
-"""What was set aside because it cannot be read: jobs, and bundles that the ingester rejected, with their tracebacks."""
+"""Unreadable jobs, and bundles that the ingester rejected, with their tracebacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _rejected_bundles = published_query()(results.rejected_bundles)
 
 
 def show(engine: sa.Engine) -> None:
-    """Show nothing if nothing is set aside."""
+    """Show unreadable jobs and rejected bundles, if there are any."""
     with show_user_errors():
         jobs = queue.set_aside(engine)
         bundles = None if published_data.publication() is None else _rejected_bundles()

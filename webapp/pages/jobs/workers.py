@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import pandas as pd
 import sqlalchemy as sa
@@ -20,6 +19,17 @@ from webapp.shared.text import duration, literal
 
 _REFRESH_EVERY = "10s"
 _COLUMNS = ("state", "slot", "study", "job_id", "hardware", "gpus", "engines", "last_seen", "worker")
+_CONFIG = columns(
+    state=Column("State", width=80, states={"free": "green", "working": "blue", "waiting": "orange", "away": "gray"}),
+    slot=Column("Slot", width=90),
+    hardware={"width": 135},
+    gpus=Column("GPUs", width=50),
+    engines=Column("Engines", width=200),
+    job_id={"label": "Current job", "width": 145},
+    study={"width": 135},
+    last_seen=Column("Last seen", width=118),
+    worker=Column("Worker", width=200),
+)
 
 
 @st.fragment(run_every=_REFRESH_EVERY)
@@ -37,7 +47,7 @@ def show(engine: sa.Engine) -> None:
         table(workers, datetime.now(UTC), running),
         hide_index=True,
         height="content" if len(workers) <= 10 else 250,
-        column_config=_columns(),
+        column_config=_CONFIG,
         alt="The workers, by their slots, most recently seen first",
     )
     if sentences := waiting(workers, datetime.now(UTC)):
@@ -47,31 +57,25 @@ def show(engine: sa.Engine) -> None:
 
 
 def table(workers: Sequence[WorkerInfo], now: datetime, running: Mapping[str, Job]) -> pd.DataFrame:
-    """Workers that are there before others, those of a host by their slots; the slot only if there is one."""
-    rows = [
-        {
-            "state": [_state(worker, now, running)],
-            "slot": (worker.slot or "–").partition(";")[0],
-            "hardware": worker.hardware,
-            "gpus": f"{worker.gpus}" if worker.gpus else "none",
-            "engines": engine_names(worker),
-            "job_id": "–" if (job := _job(worker, now, running)) is None else job.job_id,
-            "study": "–" if job is None else f"{job.name} ({job.submitted_by})" if job.submitted_by else job.name,
-            "last_seen": f"{duration((now - worker.last_seen).total_seconds())} ago",
-            "worker": worker.worker,
-        }
-        for worker in sorted(workers, key=lambda worker: _place(worker, now))
-    ]
+    """Return the table of workers: present ones first, those of a host by slot; slots only if there are any."""
+    rows = []
+    for worker in sorted(workers, key=lambda of: (of.is_away(now), of.host if of.slot else "", of.slot_number)):
+        job = None if worker.is_away(now) else running.get(worker.worker)
+        rows.append(
+            {
+                "state": [_state(worker, now, running)],
+                "slot": (worker.slot or "–").partition(";")[0],
+                "hardware": worker.hardware,
+                "gpus": f"{worker.gpus}" if worker.gpus else "none",
+                "engines": engine_names(worker),
+                "job_id": "–" if job is None else job.job_id,
+                "study": "–" if job is None else f"{job.name} ({job.submitted_by})" if job.submitted_by else job.name,
+                "last_seen": f"{duration((now - worker.last_seen).total_seconds())} ago",
+                "worker": worker.worker,
+            }
+        )
     has_slots = any(worker.slot for worker in workers)
     return pd.DataFrame(rows, columns=[name for name in _COLUMNS if has_slots or name != "slot"])
-
-
-def _place(worker: WorkerInfo, now: datetime) -> tuple[bool, str, int]:
-    return (worker.is_away(now), worker.host if worker.slot else "", worker.slot_number)
-
-
-def _job(worker: WorkerInfo, now: datetime, running: Mapping[str, Job]) -> Job | None:
-    return None if worker.is_away(now) else running.get(worker.worker)
 
 
 def _state(worker: WorkerInfo, now: datetime, running: Mapping[str, Job]) -> str:
@@ -83,37 +87,20 @@ def _state(worker: WorkerInfo, now: datetime, running: Mapping[str, Job]) -> str
 
 
 def waiting(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
-    """Say of each worker that starts no engine why not, and at last what an administrator can do about GPUs."""
+    """Say why each waiting worker starts no engine, and last what an administrator can do about GPUs."""
     kept = [worker for worker in workers if worker.waits_for and not worker.is_away(now)]
     kept.sort(key=lambda worker: (worker.host, worker.slot_number))
     remedy = "End the program, leave the GPU out (setting `gpus`), or measure beside it (`share_gpus = true`)."
-    sentences = [f"{literal(_capitalised(worker.place))} waits: {literal(worker.waits_for)}." for worker in kept]
+    sentences = [
+        f"{literal(worker.place[:1].upper() + worker.place[1:])} waits: {literal(worker.waits_for)}." for worker in kept
+    ]
     of_gpus = any("GPU" in (worker.waits_for or "") for worker in kept)
     return [*sentences, remedy] if of_gpus else sentences
 
 
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def engine_names(worker: WorkerInfo) -> str:
-    """`vllm 0.32.0+cpu, transformers 5.19.0`, without endpoints, which are not the worker's own engines."""
+    """List the worker's own engines: `vllm 0.32.0+cpu, transformers 5.19.0`."""
     if worker.engines is None:
         return "not reported yet"
     own = [engine for engine in worker.engines if engine.kind != "endpoint"]
     return ", ".join(f"{engine.engine} {engine.version or ''}".strip() for engine in own) or "none"
-
-
-def _columns() -> dict[str, Any]:
-    colours = {"free": "green", "working": "blue", "waiting": "orange", "away": "gray"}
-    return columns(
-        state=Column("State", width=80, states=colours),
-        slot=Column("Slot", width=90),
-        hardware={"width": 135},
-        gpus=Column("GPUs", width=50),
-        engines=Column("Engines", width=200),
-        job_id={"label": "Current job", "width": 145},
-        study={"width": 135},
-        last_seen=Column("Last seen", width=118),
-        worker=Column("Worker", width=200),
-    )

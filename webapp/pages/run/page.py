@@ -77,12 +77,12 @@ def show_page() -> None:
 
 
 def labels(runs: pd.DataFrame) -> list[str]:
-    """The label of each run in lists and links: what was run, and its id."""
+    """Return the label of each run in lists and links: what was run, and its id."""
     return [url_params.job_label(_what(run), run["run_id"]) for _, run in runs.iterrows()]
 
 
 def _what(run: Any) -> str:
-    """Arm, workload, load, repeat and attempt, as far as an imported file has them."""
+    """Name a run by arm, workload, load, repeat and attempt, as far as an imported file has them."""
     workload = run["workload"] if isinstance(run["workload"], str) else run["category"]
     where = [part for part in (run["arm"], workload, run["pattern"]) if isinstance(part, str)]
     where += [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
@@ -134,7 +134,7 @@ def _show_badge(run: pd.Series) -> None:
 
 
 def show_summary(run: pd.Series) -> None:
-    """Cards of a completed run; a failed one has none."""
+    """Show the cards of a completed run; a failed one has none."""
     if run["status"] != "completed":
         return
     done = run["requests_completed"]
@@ -205,7 +205,7 @@ def _show_checks(run: pd.Series, findings: pd.DataFrame) -> None:
 
 
 def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
-    """The requests; a selected row shows its prompt and output."""
+    """Show the requests; a selected row shows its prompt and output."""
     st.caption("Select a row to read its prompt and output.")
     chosen = st.dataframe(
         requests[[name for name in _SHOWN if requests[name].notna().any()]],
@@ -233,7 +233,7 @@ def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
 
 
 def _show_numbers(run: pd.Series, view: View) -> None:
-    """All metrics with their formulas; a dash where unknown."""
+    """Show all metrics with their formulas; a dash where unknown."""
     rows = [
         {"name": metric.name, "value": _figure(run[metric.name]), "unit": metric.unit, "formula": metric.formula}
         for metric in METRICS

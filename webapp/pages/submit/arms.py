@@ -15,80 +15,63 @@ from jobs.engines.speculation.option import (
     schedule,
     whole_numbers,
 )
-from lab.study.methods import method_of
-from webapp.pages.submit import form_model, form_options, row_widgets, validation_messages
-from webapp.pages.submit.form_model import NO_SPECULATION, Row, UnreadableError, flags_text, read_flags
-from webapp.pages.submit.new_arm import FIRST_K, made_name, new_arm
-from webapp.pages.submit.row_widgets import BUTTONS_WIDTH, Label, RowWidgets, row_container
-from webapp.pages.submit.validation_messages import Problem
+from lab.study.methods import method_of, spoken_name
+from lab.study.reference_pair import DRAFTS, TARGET
+from webapp.pages.submit import form_options, inputs
+from webapp.pages.submit.inputs import BUTTONS_WIDTH, Fields, ShownProblem, Width, row_container
+from webapp.pages.submit.values import (
+    NO_SPECULATION,
+    Row,
+    UnreadableError,
+    flags_text,
+    inline,
+    list_text,
+    read_flags,
+    read_numbers,
+    read_ranges,
+    read_sizes,
+)
 from webapp.shared.text import count, literal
 
-TABLE = "arms"
-#: In pixels; the columns of free text share the rest.
-_ENGINE_WIDTH, _METHOD_WIDTH, _TOKENS_WIDTH = 122, 138, 70
-_DRAFTS = (
-    "A folder or hub name; `reference-draft` and `reference-eagle3` are included. "
-    "For look-up methods: the shortest and longest match in tokens (prompt_lookup_min and _max)"
-)
-_LABELS: tuple[Label, ...] = (
-    ("Name", "stretch", None),
-    ("Engine", _ENGINE_WIDTH, "Its name in the worker's engines.toml; endpoint: a server that is already running"),
-    (
-        "Method",
-        _METHOD_WIDTH,
-        "How tokens are drafted: the methods the engine supports, where a worker has reported them",
-    ),
-    ("Draft model", "stretch", _DRAFTS),
-    ("k", _TOKENS_WIDTH, "Speculative tokens per round"),
-)
+_METHOD, _MODEL, _K = "speculation.method", "speculation.model", "speculation.num_speculative_tokens"
+_LOOKUP, _OPTIONS = ("speculation.prompt_lookup_min", "speculation.prompt_lookup_max"), "speculation.options"
+_TEXTS = ("flags", "config", "environment")
+#: Widths in pixels; the columns of free text share the rest.
+_COLUMNS: Mapping[str, Width] = {"name": "stretch", "engine": 122, _METHOD: 138, _MODEL: "stretch", _K: 70}
 _BASELINE = "arms-baseline"
 #: In place of a row's number: the arm without speculation, whichever that is.
 _DEFAULT_BASELINE = -1
-_AREA = 96
-_DETAILS, _METHOD_DETAILS = ("flags", "config", "environment"), ("options",)
+_AREA_HEIGHT = 96
+#: The number of tokens that an arm begins with, and those that follow if it is taken.
+FIRST_K = 3
+_NEXT_K = (FIRST_K, 5, 1, 2, 4, 6, 7, 8)
 #: How an option that is a list or a table is typed: its reader, and an example.
 _TYPED: Mapping[Any, tuple[Callable[[str], Any], str]] = {
-    schedule: (form_model.read_ranges, "1-4: 3, 5-512: 0"),
-    lengths_by_batch: (form_model.read_sizes, "4: 3, 8: 2"),
-    falling_shares: (form_model.read_numbers, "0.8, 0.5, 0.2"),
-    whole_numbers: (form_model.read_numbers, "1, 2, 4"),
+    schedule: (read_ranges, "1-4: 3, 5-512: 0"),
+    lengths_by_batch: (read_sizes, "4: 3, 8: 2"),
+    falling_shares: (read_numbers, "0.8, 0.5, 0.2"),
+    whole_numbers: (read_numbers, "1, 2, 4"),
 }
 
 
-def edit(problems: Sequence[Problem], target: str) -> tuple[Row, ...]:
+def edit(problems: Sequence[ShownProblem], target: str) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
-        with head:
-            st.markdown("**Arms** :gray[– ways to serve the target]", width="content")
-        rows = _rows(problems)
+        head.markdown("**Arms** :gray[– ways to serve the target]", width="content")
+        rows = inputs.edit_rows("arms", _COLUMNS, _row, problems)
         with head:
             baseline = _baseline({number: row["name"] for number, row in rows.items()})
-        _show_add_button(rows, target)
-        row_widgets.show_problems(validation_messages.of_table(problems, TABLE), validation_messages.anchor(TABLE))
+        arms = list(rows.values())
+        engine = (arms[-1]["engine"] if arms else None) or form_options.DEFAULT_ENGINE
+        new = new_arm(arms, engine, form_options.methods(engine), target)
+        inputs.show_add_button("arms", "Add an arm", new)
+        inputs.show_problems(problems, inputs.anchor("arms"))
     return tuple(row | {"baseline": number == baseline} for number, row in rows.items())
 
 
-def _rows(problems: Sequence[Problem]) -> dict[int, dict[str, Any]]:
-    rows = {}
-    row_widgets.show_header(TABLE, _LABELS)
-    for place, (number, initial) in enumerate(row_widgets.rows(TABLE)):
-        rows[number] = _row(RowWidgets(TABLE, number, initial))
-        row_widgets.show_row_problems(problems, TABLE, place)
-    return rows
-
-
-def _show_add_button(rows: Mapping[int, Row], target: str) -> None:
-    arms = list(rows.values())
-    engine = (arms[-1]["engine"] if arms else None) or form_options.DEFAULT_ENGINE
-    new = new_arm(arms, engine, form_options.methods(engine), target)
-    st.button(
-        "Add an arm", icon=":material/add:", type="tertiary", on_click=row_widgets.add, args=(TABLE, new), key="add-arm"
-    )
-
-
 def _baseline(names: Mapping[int, str]) -> int:
-    """The number of the baseline's row, or `_DEFAULT_BASELINE`."""
-    initial = next((number for number, row in row_widgets.rows(TABLE) if row.get("baseline")), _DEFAULT_BASELINE)
+    """Draw the choice of the baseline; return its row's number, or `_DEFAULT_BASELINE`."""
+    initial = next((number for number, row in inputs.rows("arms") if row.get("baseline")), _DEFAULT_BASELINE)
     options = [_DEFAULT_BASELINE, *names]
     with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
         st.caption("Baseline", width="content", help="The arm that the others are compared with")
@@ -97,158 +80,159 @@ def _baseline(names: Mapping[int, str]) -> int:
             options,
             options.index(initial) if initial in options else 0,
             format_func=lambda number: names.get(number, "the arm without speculation") or "(unnamed)",
-            key=row_widgets.key(_BASELINE),
+            key=inputs.key(_BASELINE),
             label_visibility="collapsed",
             width=230,
         )
     return chosen
 
 
-def _row(widgets: RowWidgets) -> dict[str, Any]:
-    row: dict[str, Any] = {}
+def made_name(method: str | None, k: int | None) -> str:
+    """Name a row after its method and number of tokens: `draft model k=3`."""
+    return spoken_name(None, None) if method in (None, NO_SPECULATION) else spoken_name(method, k)
+
+
+def new_arm(arms: Sequence[Row], engine: str, methods: Sequence[str], target: str) -> dict[str, Any]:
+    """Return an arm to add: the last method of speculation with the first number of tokens that is free.
+
+    `engine` is the last arm's, `methods` are its methods.
+    """
+    last = next((arm for arm in reversed(arms) if arm.get(_METHOD) not in (None, NO_SPECULATION)), None)
+    drafts = {path: last.get(path) for path in (_METHOD, _MODEL, *_LOOKUP)} if last else _first_draft(methods, target)
+    arm = {"engine": engine, **drafts}
+    drafts_so = ("engine", _METHOD, _MODEL)
+    same = [other for other in arms if all((other.get(path) or None) == (arm.get(path) or None) for path in drafts_so)]
+    taken = {other.get(_K) for other in same}
+    k = next((number for number in _NEXT_K if number not in taken), FIRST_K)
+    return {**arm, _K: k, "name": made_name(arm[_METHOD], k)}
+
+
+def _first_draft(methods: Sequence[str], target: str) -> dict[str, Any]:
+    """Return the reference model's own draft, or else a method of the engine that needs no draft model."""
+    if target == TARGET and "draft_model" in methods:
+        return {_METHOD: "draft_model", _MODEL: DRAFTS["draft_model"]}
+    without_model = [method for method in methods if method_of(method).draft_model == "refused"]
+    return {_METHOD: next(iter([*without_model, *methods]), "ngram")}
+
+
+def _row(fields: Fields) -> dict[str, Any]:
     with row_container():
-        row["name"] = _name(widgets)
-        row["engine"] = widgets.choice(
-            "engine", "Engine", form_options.engine_names(), accept_new_options=True, required=True, width=_ENGINE_WIDTH
-        )
+        row = {"name": _name(fields)}
+        engines = form_options.engine_names()
+        row["engine"] = _draw(fields, "engine", offered=dict(zip(engines, engines, strict=True)))
         methods = [NO_SPECULATION, *form_options.methods(row["engine"])]
-        row["method"] = widgets.choice("method", "Method", methods, required=True, width=_METHOD_WIDTH)
-        row |= _drafting(widgets, row["method"])
-        row["k"] = _tokens(widgets, row["method"])
-        row |= widgets.hidden_values(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
-        if details := widgets.details("Flags, configuration file and environment of this arm"):
+        offered = dict(zip(methods, methods, strict=True))
+        row[_METHOD] = _draw(fields, _METHOD, offered=offered, accept_new_options=False)
+        speculates = row[_METHOD] != NO_SPECULATION
+        row |= _draft(fields, str(row[_METHOD]))
+        if speculates:
+            row[_K] = _draw(fields, _K, first=FIRST_K)
+        else:
+            fields.show_disabled(_K, _COLUMNS[_K])
+        texts = (_OPTIONS, *_TEXTS) if speculates else _TEXTS
+        if details := fields.details("Flags, configuration file and environment of this arm"):
             with details:
-                _show_details(widgets, row["engine"], row["method"])
-                _show_copy_button(widgets, row)
-        widgets.show_remove_button("arm")
-    if form_options.is_endpoint(row["engine"]) or widgets.initial.get("base_url"):
-        row |= _server(widgets)
+                if speculates:
+                    _show_options(fields, row["engine"], row[_METHOD])
+                for path in texts:
+                    fields.draw(path, height=_AREA_HEIGHT)
+                _show_copy_button(fields, {**row, **fields.values(*texts), "name": f"{row['name']} copy"})
+        row |= fields.values(*texts)
+        fields.show_remove_button("arm")
+    if form_options.is_endpoint(row["engine"]) or fields.initial.get("server.base_url"):
+        with row_container():
+            row |= {path: fields.draw(path) for path in ("server.base_url", "server.served_model", "server.api_key")}
+            st.space(BUTTONS_WIDTH)
     if summary := details_summary(row):
         st.caption(literal(summary))
     return row
 
 
-def _name(widgets: RowWidgets) -> str:
-    """The arm's name. One that is made from method and k follows them; one that was typed stays."""
-    method = widgets.value("method")
-    made = made_name(method, None if method == NO_SPECULATION else widgets.value("k") or FIRST_K)
-    before = st.session_state.setdefault(widgets.key("made-name"), made)
-    st.session_state[widgets.key("made-name")] = made
-    if made != before and widgets.value("name") in (before, "", None):
-        widgets.set_value("name", made)
-    return widgets.settable_text("name", "Name", placeholder="a unique name")
+def _draw(fields: Fields, path: str, **options: Any) -> Any:
+    return fields.draw(path, in_row=True, width=_COLUMNS[path], **options)
 
 
-def _drafting(widgets: RowWidgets, method: str | None) -> Row:
-    """The draft model, or in the same place the shortest and longest match of a look-up method."""
-    drafts_by = method_of(str(method))
+def _name(fields: Fields) -> str:
+    """Draw the arm's name. A generated name follows method and k; a typed name stays."""
+    method = fields.value(_METHOD)
+    made = made_name(method, None if method == NO_SPECULATION else fields.value(_K) or FIRST_K)
+    before = st.session_state.setdefault(fields.key("made-name"), made)
+    fields.set_value("made-name", made)
+    if made != before and fields.value("name") in (before, "", None):
+        fields.set_value("name", made)
+    return str(_draw(fields, "name"))
+
+
+def _draft(fields: Fields, method: str) -> dict[str, Any]:
+    """Draw the draft model, or instead the shortest and longest match of a look-up method."""
+    drafts_by = method_of(method)
     if drafts_by.looks_up:
         with row_container(wrap=False):
-            lookup = {"lookup_min": widgets.count("lookup_min", "Shortest match", placeholder="shortest")}
-            return lookup | {"lookup_max": widgets.count("lookup_max", "Longest match", placeholder="longest")}
+            return {path: fields.draw(path, in_row=True) for path in _LOOKUP}
     if method == NO_SPECULATION or drafts_by.draft_model == "refused":
-        widgets.placeholder("no_model", "Draft model", "stretch")
+        fields.show_disabled(_MODEL, "stretch")
         return {}
-    placeholder = "a folder or hub name" if drafts_by.draft_model == "needed" else "none, or a folder or hub name"
-    return {"draft_model": widgets.text("draft_model", "Draft model", placeholder=placeholder)}
+    needed = {"placeholder": "a folder or hub name"} if drafts_by.draft_model == "needed" else {}
+    return {_MODEL: _draw(fields, _MODEL, **needed)}
 
 
-def _tokens(widgets: RowWidgets, method: str | None) -> int | None:
-    if method == NO_SPECULATION:
-        widgets.placeholder("no_k", "k", _TOKENS_WIDTH)
-        return None
-    return widgets.count("k", "k", default=FIRST_K, width=_TOKENS_WIDTH)
-
-
-def _server(widgets: RowWidgets) -> Row:
-    with row_container():
-        help_text = "Without /v1. The server is already running; nothing is started."
-        row = {
-            "base_url": widgets.text("base_url", "Server URL", inside=True, help=help_text, placeholder="http://…"),
-            "served_model": widgets.text("served_model", "Served model", inside=True, placeholder="same as the target"),
-        }
-        help_text = "The NAME of a secret DRAFTHOUSE_SECRET_NAME on the worker's host, never the key itself."
-        row["api_key"] = widgets.text("api_key", "API key secret", inside=True, placeholder="none", help=help_text)
-        st.space(BUTTONS_WIDTH)
-    return row
-
-
-def _show_details(widgets: RowWidgets, engine: str | None, method: str | None) -> None:
-    if method != NO_SPECULATION:
-        _show_options(widgets, engine, method)
-        label = "All options of the method (TOML)"
-        widgets.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
-    widgets.area("flags", "Flags (TOML, one per line)", _AREA, placeholder="max-num-seqs = 8")
-    widgets.area("config", "Engine configuration file (YAML)", _AREA, placeholder="kv-cache-dtype: fp8")
-    widgets.area("environment", "Environment (NAME=value)", _AREA, placeholder="OMP_NUM_THREADS=1")
-
-
-def _show_options(widgets: RowWidgets, engine: str | None, method: str | None) -> None:
-    """Options by name with what each does, and a field for each that is set; the text below has them all."""
+def _show_options(fields: Fields, engine: str | None, method: str | None) -> None:
+    """Draw a list of options to add, and a field for each option in the text of all options."""
     offered = {option.name: option for option in form_options.speculation_options(engine, method)}
     if offered:
-        _show_option_picker(widgets, offered)
+        _show_option_picker(fields, offered)
     try:
-        options = read_flags(widgets.value("options") or "")
+        options = read_flags(fields.value(_OPTIONS) or "")
     except UnreadableError:
         return
     for name, value in options.items():
         if name in offered:
             with row_container():
-                _show_option(widgets, offered[name], value)
-                widgets.show_cross(f"Remove {name}", f"remove-{name}", _set_option, (widgets, name, None))
+                _show_option(fields, offered[name], value)
+                fields.show_cross(f"Remove {name}", f"remove-{name}", _set_option, (fields, name, None))
 
 
-def _show_option(widgets: RowWidgets, option: Option, value: Any) -> None:
-    """The field of an option's kind, which shows and changes the value that the text has."""
-    key, about = widgets.key(f"option-{option.name}"), option.about[:1].upper() + option.about[1:]
+def _show_option(fields: Fields, option: Option, value: Any) -> None:
+    """Draw the field of an option, which shows and changes its value in the text of all options."""
+    key = fields.key(f"option-{option.name}")
     label = option.name.replace("_", " ")
     reader, example = _TYPED.get(option.wrong, (str, ""))
-    shared: dict[str, Any] = {
-        "key": key,
-        "help": about,
-        "on_change": lambda: _set_option(widgets, option.name, _read(st.session_state.get(key), reader)),
-    }
+
+    def take() -> None:
+        entered = st.session_state.get(key)
+        _set_option(fields, option.name, reader(entered) if isinstance(entered, str) else entered)
+
+    shared: dict[str, Any] = {"key": key, "help": option.about[:1].upper() + option.about[1:], "on_change": take}
     if isinstance(option.wrong, OneOf):
         st.session_state[key] = value if value in option.wrong.words else None
         st.selectbox(label, option.wrong.words, **shared)
     elif isinstance(value, bool):
         st.session_state[key] = value
         st.toggle(label, **shared, width="stretch")
-    elif isinstance(value, int | float) and row_widgets.fits_a_field(value):
+    elif isinstance(value, int | float) and inputs.fits_a_field(value):
         st.session_state[key] = value
         st.number_input(label, step=1 if isinstance(value, int) else 0.1, **shared)
     else:
-        st.session_state[key] = form_model.list_text(value) if option.wrong in _TYPED else _plain_text(value)
+        is_text = isinstance(value, str)
+        st.session_state[key] = value if is_text else (list_text if option.wrong in _TYPED else inline)(value)
         st.text_input(f"{label}, like {example}" if example else label, placeholder=example, **shared)
 
 
-def _plain_text(value: Any) -> str:
-    return value if isinstance(value, str) else form_model.flags_text({"value": value}).removeprefix("value = ")
+def _set_option(fields: Fields, name: str, value: Any) -> None:
+    """Write the option's value into the text of all options; None removes the option."""
+    options = read_flags(fields.value(_OPTIONS) or "") | {name: value}
+    fields.set_value(_OPTIONS, flags_text({key: of for key, of in options.items() if of is not None}))
 
 
-def _read(entered: Any, reader: Callable[[str], Any]) -> Any:
-    return reader(entered) if isinstance(entered, str) else entered
-
-
-def _set_option(widgets: RowWidgets, name: str, value: Any) -> None:
-    """Write the option's value into the text of all options; None takes it out."""
-    widgets.set_value("options", with_option(widgets.value("options"), name, value))
-
-
-def with_option(text: str | None, name: str, value: Any) -> str:
-    """The options' text with this value of one of them, or without it (None)."""
-    options = read_flags(text or "")
-    return flags_text({key: of for key, of in (options | {name: value}).items() if of is not None})
-
-
-def _show_option_picker(widgets: RowWidgets, offered: Mapping[str, Option]) -> None:
-    """The option that is picked joins the text, with a value to change."""
-    picker = widgets.key("add_option")
+def _show_option_picker(fields: Fields, offered: Mapping[str, Option]) -> None:
+    """Draw a list of options; the chosen one is added to the text with its example, unless it is there already."""
+    picker = fields.key("add_option")
 
     def add_line() -> None:
-        if option := offered.get(st.session_state.get(picker) or ""):
-            widgets.set_value("options", with_line(widgets.value("options"), option.name, option.example))
+        lines = (fields.value(_OPTIONS) or "").splitlines()
+        option = offered.get(st.session_state.get(picker) or "")
+        if option and not any(line.partition("=")[0].strip() == option.name for line in lines):
+            fields.set_value(_OPTIONS, "\n".join([*lines, option.example]))
         st.session_state[picker] = None
 
     st.selectbox(
@@ -262,33 +246,25 @@ def _show_option_picker(widgets: RowWidgets, offered: Mapping[str, Option]) -> N
     )
 
 
-def with_line(text: str | None, name: str, example: str) -> str:
-    """The options' text with one more line, unless it has that option already."""
-    lines = (text or "").splitlines()
-    has = any(line.partition("=")[0].strip() == name for line in lines)
-    return "\n".join(lines if has else [*lines, example])
-
-
-def _show_copy_button(widgets: RowWidgets, row: Row) -> None:
-    copy = {**row, "name": f"{row['name']} copy"}
+def _show_copy_button(fields: Fields, copy: Row) -> None:
     st.button(
         "Copy this arm",
         icon=":material/content_copy:",
-        key=widgets.key("copy"),
-        on_click=row_widgets.add_after,
-        args=(TABLE, widgets.number, copy),
+        key=fields.key("copy"),
+        on_click=lambda: inputs.add("arms", copy, after=fields.number),
     )
 
 
 def details_summary(row: Row) -> str:
-    """What the row's closed details hold: flags in full if they are short, the rest counted."""
-    flags = ", ".join((row.get("flags") or "").splitlines())
-    variables = len((row.get("environment") or "").splitlines())
-    settings = len((row.get("config") or "").splitlines())
+    """Summarise the row's closed details: flags in full if they are short, the rest counted."""
+    flags, variables, settings = (
+        len((row.get(path) or "").splitlines()) for path in ("flags", "environment", "config")
+    )
+    listed = ", ".join((row.get("flags") or "").splitlines())
     parts = [
-        flags if len(flags) <= 90 else count(len((row.get("flags") or "").splitlines()), "flag"),
+        listed if len(listed) <= 90 else count(flags, "flag"),
         f"configuration file of {count(settings, 'line')}" if settings else "",
         count(variables, "variable") if variables else "",
-        ", ".join((row.get("options") or "").splitlines()),
+        ", ".join((row.get(_OPTIONS) or "").splitlines()),
     ]
     return " · ".join(part for part in parts if part)

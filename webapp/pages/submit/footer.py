@@ -1,4 +1,4 @@
-"""What stays in view while a study is edited: its plan, what is wrong with it, and the button that submits it."""
+"""The footer of the Submit page: the study's plan, its problems, and the button that submits it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from jobs.table import MAX_PRIORITY
 from lab.roles import Change
 from lab.study import Study
 from lab.study.plan import repeats_of_a_launch
-from webapp.pages.submit import form_state, validation_messages
-from webapp.pages.submit.validation_messages import Problem
+from webapp.pages.submit.inputs import ShownProblem
 from webapp.shared import published_data, url_params
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
@@ -38,21 +37,27 @@ class Receipt(TypedDict, total=False):
     at: float
 
 
-def show(study: Study | None, problems: Sequence[Problem], *, is_text: bool, submit: Submit) -> None:
-    """`study` is None while it is not valid; one that is may still have problems on this host."""
+def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) -> None:
+    """Show the footer. `study` is None while it is invalid; a valid study may still have problems on this host."""
+    receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
+    is_submitted = study is not None and receipt.get("digest") == study.digest()
     with st.bottom, st.container(key="submit-footer", gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             with st.container(gap="xxsmall", width="stretch"):
                 _show_plan(study)
-                _show_receipt(study)
-            _show_submit(study, problems, submit)
+                if is_submitted:
+                    _show_receipt(receipt)
+            if visitor.allowed_any(Change.SUBMIT):
+                _show_submit(None if problems else study, receipt, submit, is_submitted=is_submitted)
+            else:
+                st.caption("You can plan a study here; submitting it takes the role of a submitter.", width=260)
         if problems:
-            _show_problems(problems, is_text=is_text)
+            _show_problems(problems)
 
 
 def _show_plan(study: Study | None) -> None:
     if study is None:
-        st.markdown("**The plan** :gray[appears when nothing is wrong]")
+        st.markdown("**The plan** :gray[appears once the study is valid]")
         return
     forecast = published_data.forecast(study)
     most = "at most " if study.until_decided else ""
@@ -72,7 +77,7 @@ def _show_plan(study: Study | None) -> None:
 
 
 def _counting(study: Study) -> str:
-    """How engine starts and runs are counted."""
+    """Explain how engine starts and runs are counted."""
     if study.tune is not None:
         return "About: a tuning measures what could still win"
     per_launch = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
@@ -82,13 +87,11 @@ def _counting(study: Study) -> str:
     return f"Engine starts: {starts}. Runs: arms × workloads × loads × repeats"
 
 
-def _show_submit(study: Study | None, problems: Sequence[Problem], submit: Submit) -> None:
-    """The button submits a study once, however often it is clicked; it is submitted again elsewhere."""
-    if not visitor.allowed_any(Change.SUBMIT):
-        st.caption("You can plan a study here; submitting it takes the role of a submitter.", width=260)
-        return
-    receipt = _receipt()
-    is_submitted = _is_submitted(study, receipt)
+def _show_submit(study: Study | None, receipt: Receipt, submit: Submit, *, is_submitted: bool) -> None:
+    """Draw the button, which submits a study once, however often it is clicked; a menu submits it again.
+
+    `study` is None while it has problems.
+    """
     with st.container(horizontal=True, vertical_alignment="bottom", width="content", gap="small"):
         highest = MAX_PRIORITY if visitor.allowed_any(Change.ORDER) else 0
         help_text = "Higher runs first; of equals, those who submitted take turns"
@@ -99,35 +102,22 @@ def _show_submit(study: Study | None, problems: Sequence[Problem], submit: Submi
         if study is not None and is_submitted:
             _show_again(study, receipt, submit, priority)
         label, icon = ("Submitted", "check") if is_submitted else ("Submit study", "send")
-        disabled = study is None or bool(problems) or is_submitted
+        disabled = study is None or is_submitted
         clicked = st.button(
             label, type="primary", icon=f":material/{icon}:", disabled=disabled, key="submit-study", width=165
         )
         if clicked and study is not None and not disabled:
             _submit(study, receipt, submit, priority)
-            st.rerun()
 
 
 def _submit(study: Study, receipt: Receipt, submit: Submit, priority: int) -> None:
-    """The receipt is updated in place: a second click may abort this script run at any access to the session state."""
+    """Submit, and update the receipt in place: a second click may abort this run at any access to the session state."""
     if (job_id := submit(study, priority)) is not None:
         receipt.update(Receipt(digest=study.digest(), job_id=job_id, name=study.name, at=time.monotonic()))
+    st.rerun()
 
 
-def _receipt() -> Receipt:
-    receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
-    return receipt
-
-
-def _is_submitted(study: Study | None, receipt: Receipt) -> bool:
-    return study is not None and receipt.get("digest") == study.digest()
-
-
-def _show_receipt(study: Study | None) -> None:
-    """Show nothing unless this very study was the last to be submitted."""
-    receipt = _receipt()
-    if not _is_submitted(study, receipt):
-        return
+def _show_receipt(receipt: Receipt) -> None:
     st.page_link(
         page_file("jobs"),
         label=f"Submitted as {receipt['job_id']}: watch it on the Jobs page",
@@ -142,19 +132,15 @@ def _show_again(study: Study, receipt: Receipt, submit: Submit, priority: int) -
         st.markdown("The same study becomes a second job, which measures everything again.")
         if st.button("Submit it once more", key="submit-again") and time.monotonic() - receipt["at"] > _DOUBLE_CLICK_S:
             _submit(study, receipt, submit, priority)
-            st.rerun()
 
 
-def _show_problems(problems: Sequence[Problem], *, is_text: bool) -> None:
-    """Each as a link to the field that it is about."""
-    listed = validation_messages.listed(problems, form_state.FIELDS)
-    elsewhere = validation_messages.anchor(validation_messages.ELSEWHERE)
+def _show_problems(problems: Sequence[ShownProblem]) -> None:
+    """List the problems, each with a link to its field."""
     items = "".join(
-        f'<li><a href="#{elsewhere if is_text else problem.anchor}">{html.escape(problem.where)}</a>: '
-        f"{html.escape(problem.sentence)}</li>"
-        for problem in listed[:_MAX_LISTED]
+        f'<li><a href="#{problem.anchor}">{html.escape(problem.where)}</a>: {html.escape(problem.sentence)}</li>'
+        for problem in problems[:_MAX_LISTED]
     )
-    rest = len(listed) - _MAX_LISTED
+    rest = len(problems) - _MAX_LISTED
     items += f"<li>and {count(rest, 'more problem')}</li>" if rest > 0 else ""
-    head = f"{count(len(listed), 'problem')} to fix before this study can be submitted:"
+    head = f"{count(len(problems), 'problem')} to fix before this study can be submitted:"
     st.html(f'<div class="problems" role="status"><strong>{head}</strong><ul>{items}</ul></div>')

@@ -1,4 +1,4 @@
-"""The options that the Submit form offers: presets, engines with their methods, datasets.
+"""The options that the Submit form offers: presets, engines with their methods, datasets, and adding a dataset.
 
 They are read again after a few seconds. They are suggestions only: whether a study can run is checked when it is
 submitted.
@@ -6,8 +6,13 @@ submitted.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
+import pandas as pd
 import streamlit as st
 
 from access.web import visitor
@@ -21,32 +26,41 @@ from jobs.engines.speculation.option import Option
 from jobs.presets import Preset, all_presets
 from jobs.submission import Context, problems
 from jobs.worker_registry import known_engines
-from lab.roles import Role
+from lab.errors import UserError
+from lab.roles import Change, Role
 from lab.study import Study
 from lab.study.methods import METHODS
-from webapp.shared import published_data
+from webapp.shared import published_data, uploads
+from webapp.shared.columns import Column, columns
+from webapp.shared.text import count, literal
 
 #: The engine of a new arm, offered even before a worker has reported its engines.
 DEFAULT_ENGINE = "vllm"
 DEMO = "demo"
 _REFRESH_S = 10
+_MAX_MIB = 200
+_UPLOADER, _TYPES = "dataset-file", ["jsonl", "json", "csv", "parquet"]
+#: Key in the session's state: whether the last upload was registered, and a sentence.
+_OUTCOME = "datasets-outcome"
+_REPLACE = "dataset-replace"
 _NOTES = {"built in": "", "registered": "registered", "missing": "not on this host yet"}
+_STATES = {"built in": "gray", "registered": "green", "missing": "orange"}
 
 
 @st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
 def presets() -> list[Preset]:
-    """The demo comes first, as it runs anywhere without changes."""
+    """Return all presets, the demo first, as it runs anywhere without changes."""
     return sorted(all_presets(), key=lambda preset: (preset.name != DEMO, preset.name))
 
 
 @st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
 def engines() -> list[Capabilities]:
-    """The engines that the workers have reported."""
+    """Return the engines that the workers have reported."""
     return known_engines(published_data.engine())
 
 
 def engine_names() -> list[str]:
-    """The engines that workers have reported, and two that are offered even if none has."""
+    """Return the names of reported engines, and of two that are always offered."""
     return list(dict.fromkeys([*(capabilities.engine for capabilities in engines()), DEFAULT_ENGINE, ENDPOINT]))
 
 
@@ -57,7 +71,7 @@ def is_endpoint(engine: str | None) -> bool:
 
 
 def methods(engine: str | None) -> list[str]:
-    """The methods of this engine as workers reported them, well-known ones first; all well-known ones if none did."""
+    """Return the reported methods of this engine, well-known ones first; all well-known ones if none is reported."""
     reported = [
         method for capabilities in engines() if capabilities.engine == engine for method in capabilities.methods
     ]
@@ -66,7 +80,7 @@ def methods(engine: str | None) -> list[str]:
 
 
 def speculation_options(engine: str | None, method: str | None) -> list[Option]:
-    """The options of this method in the engine as a worker reported it; those of vLLM if none did."""
+    """Return the method's options in the engine that a worker reported, or else in vLLM."""
     reported = next((capabilities for capabilities in engines() if capabilities.engine == engine), None)
     options = options_of(reported.kind if reported else DEFAULT_ENGINE, method)
     if reported is None or reported.speculation is None:
@@ -80,7 +94,7 @@ def datasets() -> list[DatasetState]:
 
 
 def missing(study: Study) -> list[Problem]:
-    """What keeps the study from being submitted, as far as it is known without asking an engine."""
+    """Return what keeps the study from being submitted, as far as it is known without asking an engine."""
     return list(_missing(study.digest(), visitor.actor().role, study))
 
 
@@ -90,19 +104,86 @@ def _missing(digest: str, role: Role, _study: Study) -> list[Problem]:  # noqa: 
     return problems(context, _study, role, probe_engines=False)
 
 
-def add_dataset(name: str, file: Path, *, replace: bool = False) -> DatasetState:
-    """Raises UserError naming the first invalid line, or that another file has the name."""
-    added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor(), replace=replace)
-    datasets.clear()
-    _missing.clear()
-    return added
-
-
 def dataset_labels() -> dict[str, str]:
-    """Name -> label; missing datasets come last."""
+    """Return each dataset's label by its name; missing datasets come last."""
     states = sorted(datasets(), key=lambda state: state.state == "missing")
     return {state.name: f"{state.name} ({note})" if (note := _NOTES[state.state]) else state.name for state in states}
 
 
 def categories(dataset: str) -> list[str]:
     return next((list(state.stock.categories) for state in datasets() if state.name == dataset and state.stock), [])
+
+
+def show_datasets() -> None:
+    adding = ", and adding one" if visitor.allowed_any(Change.DATASETS) else ""
+    expander = st.expander(
+        f"Datasets on this host{adding}", icon=":material/dataset:", key="datasets", on_change="rerun"
+    )
+    if expander.open:
+        with expander:
+            _show_table()
+            if visitor.allowed_any(Change.DATASETS):
+                _show_upload()
+
+
+def _show_table() -> None:
+    shown: dict[str, tuple[Any, Callable[[DatasetState], Any]]] = {
+        "name": (Column("Dataset", width=170), lambda of: of.name),
+        "state": (Column("State", width=95, states=_STATES), lambda of: [of.state]),
+        "rows": (Column("Rows", "%,d", width=70), lambda of: of.stock.rows if of.stock else None),
+        "what": (Column("Description", width=420), lambda of: of.what),
+        "get": (Column("How to get it", width=330), lambda of: of.how_to_get if of.state == "missing" else ""),
+        "source": ({"width": 300}, lambda of: of.source),
+        "licence": (Column("Licence", width=200), lambda of: of.licence),
+        "columns": (Column("Format", width=400), lambda of: of.columns),
+        "sha256": (Column("SHA-256", width=150), lambda of: of.sha256),
+    }
+    st.dataframe(
+        pd.DataFrame([{name: cell(state) for name, (_, cell) in shown.items()} for state in datasets()]),
+        hide_index=True,
+        height=290,
+        placeholder="",
+        column_config=columns(pinned="name", **{name: column for name, (column, _) in shown.items()}),
+        alt="The datasets, their sources, and which of them are on this host",
+    )
+
+
+def _show_upload() -> None:
+    name, file, add = st.columns([1.4, 3, 1.2], vertical_alignment="bottom")
+    help_text = (
+        "A new name for a JSONL file with prompts or messages of your own; or a name of the list for a file in that "
+        "format: mooncake for AIPerf's and Mooncake's traces, otel for OpenTelemetry's spans"
+    )
+    with name:
+        chosen = st.text_input("Name", key="dataset-name", placeholder="like my_prompts", help=help_text).strip()
+    with file:
+        files = uploads.choose_files("File", _TYPES, _UPLOADER, _MAX_MIB)
+    with add:
+        ready = bool(chosen and files)
+        if st.button("Check and add", icon=":material/upload_file:", disabled=not ready, width="stretch") and files:
+            with st.spinner(f"Checking {literal(files[0].name)} ..."):
+                replace = bool(st.session_state.get(_REPLACE))
+                st.session_state[_OUTCOME] = register(chosen, files[0].name, files[0], replace=replace)
+            uploads.forget(_UPLOADER)
+            st.rerun(scope="app")
+    st.checkbox("Replace another file of this name", key=_REPLACE)
+    st.caption(f"Files are refused above {_MAX_MIB} MiB: for those, `drafthouse datasets add NAME FILE` on this host.")
+    if outcome := st.session_state.pop(_OUTCOME, None):
+        is_registered, sentence = outcome
+        (st.success if is_registered else st.error)(sentence)
+
+
+def register(name: str, file_name: str, content: BinaryIO, *, replace: bool = False) -> tuple[bool, str]:
+    """Register the file as a dataset under its own name; return whether that succeeded, and a sentence."""
+    with tempfile.TemporaryDirectory(prefix="drafthouse-upload-") as folder:
+        file = Path(folder, Path(file_name).name)
+        with file.open("wb") as copy:
+            shutil.copyfileobj(content, copy)
+        try:
+            added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor(), replace=replace)
+        except UserError as error:
+            return False, literal(str(error).replace(f"{folder}/", ""))
+    datasets.clear()
+    _missing.clear()
+    rows = f" with {count(added.stock.rows, 'row')}" if added.stock else ""
+    return True, f"{literal(added.name)} is registered{rows}: you can choose it as the dataset of a workload."

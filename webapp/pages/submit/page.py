@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import streamlit as st
@@ -10,18 +11,9 @@ from access.web import visitor
 from jobs import queue
 from lab.errors import StudyError
 from lab.study import Study
-from webapp.pages.submit import (
-    datasets,
-    footer,
-    form_options,
-    form_state,
-    row_widgets,
-    start,
-    text_editor,
-    validation_messages,
-)
-from webapp.pages.submit.form_model import FormValues, sound_part, to_study
-from webapp.pages.submit.validation_messages import Problem
+from webapp.pages.submit import editing, footer, form_options, inputs, start
+from webapp.pages.submit.inputs import ROW, ShownProblem
+from webapp.pages.submit.values import TABLES, FormValues, Problem, to_study
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 
@@ -35,61 +27,79 @@ def show_page() -> None:
     with show_user_errors():
         start.ensure()  # before the switch is drawn: a draft may set it
         with head:
-            mode = text_editor.show_switch()
+            is_text = editing.show_switch()
         start.show()
-        is_text = mode == text_editor.TOML
         study, problems = check_text() if is_text else check_form()
-        datasets.show()
-        footer.show(study, problems, is_text=is_text, submit=submit)
-        start.save_edits()
+        form_options.show_datasets()
+        footer.show(study, problems, submit=submit)
+        start.save_draft()
 
 
-def check_text() -> tuple[Study | None, list[Problem]]:
+def check_text() -> tuple[Study | None, list[ShownProblem]]:
     """Draw the study as text; return it, or None while the text is not a valid study, and its problems."""
-    text_editor.follow_form()
-    study, problems = text_editor.edit()
+    study, problems = editing.edit_text()
     if study is not None:
         problems = problems_here(study)
-    text_editor.show_problems(problems)
-    return study, problems
+    sentences = [f"{path}: {sentence}" if path else sentence for path, sentence in problems]
+    inputs.show_sentences(sentences, inputs.ELSEWHERE)
+    return study, [dataclasses.replace(inputs.shown_problem(of), anchor=inputs.ELSEWHERE) for of in problems]
 
 
-def check_form() -> tuple[Study | None, list[Problem]]:
+def check_form() -> tuple[Study | None, list[ShownProblem]]:
     """Draw the form with each problem beside its field; return the study, or None while it is not valid, and the
     problems.
 
     Problems are known only after the form has been drawn, so a change in them draws the page once more.
     """
-    shown: list[Problem] = st.session_state.get(_SHOWN, [])
-    values = form_state.edit(shown)
+    shown: list[ShownProblem] = st.session_state.get(_SHOWN, [])
+    values = editing.edit_form(shown)
     study = None
     try:
         study = to_study(values)
-        problems = problems_here(study)
+        found = problems_here(study)
     except StudyError as error:
-        problems = [*error.problems, *missing_besides(values, error.problems)]
+        found = [*error.problems, *missing_besides(values, error.problems)]
+    problems = list(map(inputs.shown_problem, found))
     if problems != shown:
         st.session_state[_SHOWN] = problems
         st.rerun()
-    others = validation_messages.elsewhere(problems, form_state.FIELDS)
-    row_widgets.show_problems(others, validation_messages.anchor(validation_messages.ELSEWHERE))
+    inputs.show_problems(problems, inputs.ELSEWHERE)
     return study, problems
 
 
 def problems_here(study: Study) -> list[Problem]:
-    """What the valid study names and this host lacks, and why the queue refused this very study, if it did."""
+    """Return what this host lacks for the valid study, and why the queue refused the same study, if it did."""
     digest, refused = st.session_state.get(_REFUSAL, (None, []))
     return list(dict.fromkeys([*form_options.missing(study), *(refused if digest == study.digest() else [])]))
 
 
 def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem]:
-    """What the sound part of a study that is not valid names and this host lacks."""
-    part = sound_part(values, problems)
-    return [] if part is None else validation_messages.moved(form_options.missing(part[0]), part[1])
+    """Return what this host lacks for the valid fields and rows of an invalid study.
+
+    Nothing if what is left makes no study.
+    """
+    wrong_rows = {(row[1], int(row[2])) for path, _ in problems if (row := ROW.match(path))}
+    wrong = {inputs.shown_problem(problem).anchor for problem in problems}
+    places = {
+        table: [place for place in range(len(getattr(values, table))) if (table, place) not in wrong_rows]
+        for table in TABLES
+    }
+    rows = {table: tuple(getattr(values, table)[place] for place in kept) for table, kept in places.items()}
+    if rows["arms"] and not any(arm.get("baseline") for arm in rows["arms"]):
+        rows["arms"] = ({**rows["arms"][0], "baseline": True}, *rows["arms"][1:])  # the one that was may be left out
+    fields = {path: None if inputs.anchor(path) in wrong else value for path, value in values.fields.items()}
+    try:
+        study = to_study(FormValues(fields | {"name": fields["name"] or "unnamed"}, **rows))
+    except StudyError:
+        return []
+    return [
+        (f"{row[1]}[{places[row[1]][int(row[2])]}]{path[row.end(2) + 1 :]}" if (row := ROW.match(path)) else path, said)
+        for path, said in form_options.missing(study)
+    ]
 
 
 def submit(study: Study, priority: int) -> str | None:
-    """The job's id, or None if the queue refuses the study."""
+    """Submit the study; return the job's id, or None if the queue refuses the study."""
     try:
         return queue.submit(published_data.settings(), study, priority, actor=visitor.actor())
     except StudyError as error:

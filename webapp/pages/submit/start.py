@@ -16,14 +16,12 @@ import streamlit as st
 
 from jobs import queue
 from jobs.presets import load_preset
-from jobs.table import Job
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.reference_pair import reference_version
 from lab.tuning.beginning import tuning_of
-from webapp.pages.submit import draft, form_options, form_state, text_editor
-from webapp.pages.submit.draft import Draft
-from webapp.pages.submit.form_model import FormValues
+from webapp.pages.submit import editing, form_options
+from webapp.pages.submit.editing import Edits
 from webapp.shared import published_data, undo_banner, url_params
 from webapp.shared.errors import callback, show_user_errors
 from webapp.shared.text import literal
@@ -57,42 +55,36 @@ class Start:
         return {self.kind: self.name} | {name: value for name, value in options.items() if value}
 
 
-@dataclass(frozen=True)
-class UnsavedEdits:
-    """The form's values, and the text if the study is being edited as text that differs from them."""
-
-    values: FormValues
-    text: str | None
+_DEMO = Start("preset", form_options.DEMO)
 
 
 def ensure() -> None:
     """Fill the form with the draft or the study that the link names, or on the first visit with the demo study."""
-    if (saved := draft.find()) is not None:
-        _continue(saved)
+    if (draft := editing.find_draft()) is not None:
+        _continue(Start(**draft[0]), draft[1])
         return
     requested = _from_link()
-    if not form_state.is_filled():
-        _load(Start("preset", form_options.DEMO))
+    if not editing.is_filled():
+        _load(_DEMO)
     if requested is not None and requested != st.session_state[_START]:
         _try(requested)
 
 
-def save_edits() -> None:
-    """At the end of the page: what was typed survives a reload."""
-    draft.follow(asdict(st.session_state[_START]))
+def save_draft() -> None:
+    """Save unsaved edits, so that they survive a reload."""
+    editing.save_draft(asdict(st.session_state[_START]))
 
 
-def _continue(saved: Draft) -> None:
-    """Go on with a draft. What it started from may be gone; then it is a change of the demo study."""
-    start = Start(**saved.start)
+def _continue(start: Start, edits: Edits) -> None:
+    """Go on with a draft. If its first study is gone, the draft counts as a change to the demo study."""
     try:
         study = _study(start)
     except UserError:
-        start = Start("preset", form_options.DEMO)
+        start = _DEMO
         study = _study(start)
-    form_state.begin(study)
+    editing.begin(study)
     st.session_state.pop(_MISSING, None)
-    _restore(UnsavedEdits(saved.values, saved.text), start)
+    _restore(edits, start)
 
 
 def _try(start: Start) -> None:
@@ -116,39 +108,29 @@ def _from_link() -> Start | None:
 
 
 def _load(start: Start) -> None:
-    """Raises UserError for an unknown preset or job."""
+    """Fill the form with another study. Raises UserError for an unknown preset or job."""
     study = _study(start)
     _offer_undo()
-    form_state.begin(study)
-    text_editor.reset()
+    editing.begin(study)
     st.session_state.pop(_MISSING, None)
     _set_start(start, without=(*_IN_URL, url_params.EDITS))
 
 
 def _offer_undo() -> None:
-    """Before another study replaces the form's: record unsaved edits, so that they can be brought back."""
+    """Record unsaved edits that another study is about to replace, so that they can be restored."""
     undo_banner.clear(_UNDO)
     before: Start | None = st.session_state.get(_START)
-    edits = None if before is None else _unsaved_edits()
+    edits = None if before is None else editing.unsaved()
     if before is None or edits is None:
         return
-    name: str = edits.values.fields["name"] or "an unnamed study"
+    name = str(edits.values.fields["name"] or "an unnamed study")
     shown = name if len(name) <= _MAX_LETTERS else f"{name[:_MAX_LETTERS]}…"
     message = f"Your changes to “{shown}” were replaced."
     undo_banner.record(_UNDO, message, icon="edit_off", undo=lambda: _restore(edits, before))
 
 
-def _unsaved_edits() -> UnsavedEdits | None:
-    """Unsaved edits, or None if the form is untouched."""
-    text = text_editor.unsaved_text()
-    return None if text is None and not form_state.is_changed() else UnsavedEdits(form_state.current(), text)
-
-
-def _restore(edits: UnsavedEdits, start: Start) -> None:
-    form_state.fill(edits.values)
-    text_editor.reset()
-    if edits.text is not None:
-        text_editor.restore(edits.text)
+def _restore(edits: Edits, start: Start) -> None:
+    editing.restore(edits)
     _set_start(start)
 
 
@@ -157,7 +139,7 @@ def _set_start(start: Start, without: Collection[str] = _IN_URL) -> None:
     view: dict[str, str | list[str]] = {
         key: st.query_params.get_all(key) for key in st.query_params if key not in without
     }
-    if start != Start("preset", form_options.DEMO):
+    if start != _DEMO:
         view.update(start.query)
     st.query_params.from_dict(view)
 
@@ -172,7 +154,7 @@ def _study(start: Start) -> Study:
 
 
 def show() -> None:
-    """The choice of what to start from, and a description of the chosen preset."""
+    """Draw the choice of the first study, and a description of the chosen preset."""
     start: Start = st.session_state[_START]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _show_choice(start)
@@ -195,13 +177,14 @@ def _show_choice(start: Start) -> None:
             Start("preset", preset.name): f"{preset.name}: {preset.title.replace('`', '')}"
             for preset in form_options.presets()
         }
-        titles |= {Start(FROM_JOB, job.job_id): url_params.job_label(job.name, job.job_id) for job in _jobs()}
+        newest = {job.study_id: job for job in reversed(queue.jobs(published_data.engine(), limit=_MAX_JOBS))}
+        for job in reversed(newest.values()):
+            titles[Start(FROM_JOB, job.job_id)] = url_params.job_label(job.name, job.job_id)
     plain = Start(start.kind, start.name)
-    options = list(dict.fromkeys([*titles, plain]))
     st.session_state[_CHOICE] = plain
     st.selectbox(
         "Start from",
-        options,
+        list(dict.fromkeys([*titles, plain])),
         format_func=lambda option: titles.get(option, option.name),
         key=_CHOICE,
         on_change=_chosen,
@@ -210,8 +193,8 @@ def _show_choice(start: Start) -> None:
 
 
 def _show_reference_toggle(start: Start) -> None:
-    """Draw no toggle for the demo, which uses the reference pair already."""
-    if start.name == form_options.DEMO and start.kind == "preset":
+    """Draw the toggle, but not for the demo, which uses the reference pair already."""
+    if (start.kind, start.name) == (_DEMO.kind, _DEMO.name):
         return
     st.session_state[_REFERENCE] = start.reference
     with st.container(width="content"):
@@ -226,21 +209,12 @@ def _show_reference_toggle(start: Start) -> None:
 @callback
 def _chosen() -> None:
     chosen: Start = st.session_state[_CHOICE]
-    reference = bool(st.session_state.get(_REFERENCE, False)) and chosen != Start("preset", form_options.DEMO)
+    reference = bool(st.session_state.get(_REFERENCE, False)) and chosen != _DEMO
     _try(Start(chosen.kind, chosen.name, reference))
 
 
 def _show_about(start: Start) -> None:
-    if start.kind == "preset":
-        about = next((preset.about for preset in form_options.presets() if preset.name == start.name), "")
-        if about:
-            changed = "The preset, before your changes: " if _unsaved_edits() is not None else ""
-            st.caption(literal(changed + about))
-
-
-def _jobs() -> list[Job]:
-    """The newest job of each recently submitted study."""
-    newest: dict[str, Job] = {}
-    for job in queue.jobs(published_data.engine(), limit=_MAX_JOBS):
-        newest.setdefault(job.study_id, job)
-    return list(newest.values())
+    about = next((of.about for of in form_options.presets() if (of.name, start.kind) == (start.name, "preset")), "")
+    if about:
+        changed = "The preset, before your changes: " if editing.unsaved() is not None else ""
+        st.caption(literal(changed + about))

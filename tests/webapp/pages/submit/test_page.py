@@ -31,7 +31,7 @@ from tests.webapp.submit_form import (
     submitted_jobs,
     unfold,
 )
-from webapp.pages.submit import advanced, arms, datasets, form_options, loads, workloads
+from webapp.pages.submit import arms, form_options, study_fields
 from webapp.pages.submit.start import Start
 from webapp.shared.url_params import EDITS, page_file
 from webapp.shared.verdicts.answers import FROM_JOB
@@ -44,7 +44,7 @@ from webapp.shared.verdicts.answers import FROM_JOB
         ({"flags": "max-num-seqs = 8\ndtype = 1"}, "max-num-seqs = 8, dtype = 1"),
         ({"flags": "\n".join(["a-flag-with-a-long-name = 1"] * 4)}, "4 flags"),
         (
-            {"config": "a: 1\nb: 2", "environment": "X=1", "options": "y = 2"},
+            {"config": "a: 1\nb: 2", "environment": "X=1", "speculation.options": "y = 2"},
             "configuration file of 2 lines · 1 variable · y = 2",
         ),
     ],
@@ -54,8 +54,10 @@ def test_what_an_arms_closed_details_hold_is_summed_up(row: dict[str, str], summ
 
 
 def test_a_pattern_is_listed_with_its_parameters() -> None:
-    assert loads.pattern_label("burstiness_low").startswith("burstiness_low: 2 requests/s, burstiness 4, 32 at once")
-    assert loads.pattern_label("concurrency_sweep") == "concurrency_sweep: 1, 5, 25, 50, 100, 200 at once"
+    assert study_fields.pattern_label("burstiness_low").startswith(
+        "burstiness_low: 2 requests/s, burstiness 4, 32 at once"
+    )
+    assert study_fields.pattern_label("concurrency_sweep") == "concurrency_sweep: 1, 5, 25, 50, 100, 200 at once"
 
 
 def test_a_start_is_a_link() -> None:
@@ -82,10 +84,11 @@ def lines(*rows: Mapping[str, str]) -> bytes:
 def test_a_dataset_is_checked_registered_and_then_offered(settings: Settings) -> None:
     assert settings.models_dir.exists()
     assert (
-        datasets.register("my_prompts", "mine.jsonl", BytesIO(lines({"prompt": "fine"}, {"promt": "not"})))[0] is False
+        form_options.register("my_prompts", "mine.jsonl", BytesIO(lines({"prompt": "fine"}, {"promt": "not"})))[0]
+        is False
     )
     rows = [{"prompt": f"question {place}", "category": "ours"} for place in range(20)]
-    outcome = datasets.register("my_prompts", "mine.jsonl", BytesIO(lines(*rows)))
+    outcome = form_options.register("my_prompts", "mine.jsonl", BytesIO(lines(*rows)))
     assert outcome[0] is True
     assert outcome[1].replace("\\", "").startswith("my_prompts is registered with 20 rows")
     assert form_options.categories("my_prompts") == ["ours"]
@@ -95,7 +98,7 @@ def test_a_dataset_is_checked_registered_and_then_offered(settings: Settings) ->
     assert list(labels).index("my_prompts") < list(labels).index("spec_bench")
 
 
-def test_the_form_begins_as_the_demo_study_and_is_submitted_once_with_its_name_and_priority(
+def test_the_form_begins_as_the_demo_and_is_submitted_once(
     open_page: OpenPage, settings: Settings, demo: Study
 ) -> None:
     app = open_page("submit")
@@ -131,10 +134,10 @@ def test_what_is_wrong_or_missing_here_is_said_and_nothing_is_submitted(
     assert '<a href="#problem-target">Target model</a>: ' in words(app)
     assert "nothing does not hold a model" in words(app)
     set_value(app, "text_input", "arms-0-name", "")
-    set_value(app, "text_input", "arms-2-draft_model", "./nowhere")
+    set_value(app, "text_input", "arms-2-speculation.model", "./nowhere")
     for problem in ("Target model</a>: /", "Arm 1, name</a>: ", "Arm 3, draft model</a>: /"):
         assert f">{problem}" in words(app)  # each is found beside the others
-    set_value(app, "text_input", "arms-2-draft_model", "reference-eagle3")
+    set_value(app, "text_input", "arms-2-speculation.model", "reference-eagle3")
     set_value(app, "text_input", "arms-0-name", "no draft")
     set_value(app, "text_input", "target", "reference")
     model = settings.models_dir / "target" / "config.json"
@@ -187,15 +190,15 @@ def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: Op
     set_value(app, "selectbox", "arms-baseline", 2)
     click(app, "Add an arm")
     added = 4
-    assert [field(app, "text_input", f"arms-{added}-{name}").value for name in ("name", "draft_model")] == [
+    assert [field(app, "text_input", f"arms-{added}-{name}").value for name in ("name", "speculation.model")] == [
         "EAGLE-3 k=5",
         "reference-eagle3",
     ]
-    set_value(app, "number_input", f"arms-{added}-k", 2)
-    set_value(app, "selectbox", f"arms-{added}-method", "ngram")
+    set_value(app, "number_input", f"arms-{added}-speculation.num_speculative_tokens", 2)
+    set_value(app, "selectbox", f"arms-{added}-speculation.method", "ngram")
     assert field(app, "text_input", f"arms-{added}-name").value == "n-gram k=2"
     set_value(app, "text_input", f"arms-{added}-name", "mine")
-    set_value(app, "number_input", f"arms-{added}-k", 4)
+    set_value(app, "number_input", f"arms-{added}-speculation.num_speculative_tokens", 4)
     assert field(app, "text_input", f"arms-{added}-name").value == "mine"
     assert "to fix" not in words(app)
     click(app, "Add a load")
@@ -208,19 +211,17 @@ def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: Op
     assert (pattern.label, pattern.request_rate_rps, pattern.burstiness) == ("burstiness_low", 2.0, 4.0)
 
 
-def test_an_arm_takes_text_and_the_address_of_a_server_and_its_dataset_may_be_uploaded(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_an_arm_takes_texts_and_a_server_and_datasets_are_uploaded(open_page: OpenPage, settings: Settings) -> None:
     app = unfold(open_page("submit"), "arms-1")
     field(app, "text_area", "arms-1-flags").set_value("max-num-seqs = 8")
     field(app, "text_area", "arms-1-config").set_value("kv-cache-dtype: fp8")
     field(app, "text_area", "arms-1-environment").set_value("OMP_NUM_THREADS=1")
-    field(app, "text_area", "arms-1-options").set_value("draft_tensor_parallel_size = 1")
+    field(app, "text_area", "arms-1-speculation.options").set_value("draft_tensor_parallel_size = 1")
     unfold(ran(app.run()), "arms-1", opened=False)
     assert "max-num-seqs = 8 · configuration file of 1 line · 1 variable" in words(app)
     set_value(app, "selectbox", "arms-0-engine", "endpoint")
-    field(app, "text_input", "arms-0-base_url").set_value("http://127.0.0.1:9000")
-    field(app, "text_input", "arms-0-api_key").set_value("LAB")
+    field(app, "text_input", "arms-0-server.base_url").set_value("http://127.0.0.1:9000")
+    field(app, "text_input", "arms-0-server.api_key").set_value("LAB")
     server, drafted = (arm for arm in shown_study(ran(app.run())).arms[:2])
     assert server.server is not None
     assert (server.server.base_url, server.server.api_key) == ("http://127.0.0.1:9000", "LAB")
@@ -237,7 +238,7 @@ def test_an_arm_takes_text_and_the_address_of_a_server_and_its_dataset_may_be_up
     assert field(app, "selectbox", "workloads-0-category").options[0] == "ours"
     tell_worker(settings, methods=("draft_model", "suffix"))
     form_options.engines.clear()  # as after some seconds
-    assert field(ran(app.run()), "selectbox", "arms-1-method").options == ["none", "draft_model", "suffix"]
+    assert field(ran(app.run()), "selectbox", "arms-1-speculation.method").options == ["none", "draft_model", "suffix"]
 
 
 def upload(app: AppTest, content: bytes) -> None:
@@ -264,9 +265,7 @@ def test_what_was_typed_survives_a_reload_without_its_secrets(open_page: OpenPag
     assert shown_study(open_page("submit", **{EDITS: "nobodys"})) == demo
 
 
-def test_what_was_typed_stays_while_it_is_folded_away_and_while_another_page_is_shown(
-    open_page: OpenPage, demo: Study
-) -> None:
+def test_what_was_typed_stays_while_folded_away_and_on_another_page(open_page: OpenPage, demo: Study) -> None:
     app = unfold(unfold(open_page("submit"), "more"), "workloads-0")
     field(app, "number_input", "sampling.temperature").set_value(0.5)
     field(app, "toggle", "workloads-0-ignore_eos").set_value(False)
@@ -286,46 +285,52 @@ def test_what_was_typed_stays_while_it_is_folded_away_and_while_another_page_is_
 @pytest.mark.parametrize(
     ("row", "summary"),
     [
-        ({"think": "fixed", "think_s": 2.0, "max_turns": 3, "ignore_eos": True}, ""),
+        ({"sessions.think": "fixed", "sessions.think_s": 2.0, "sessions.max_turns": 3, "ignore_eos": True}, ""),
         (
-            {"session_answers": "own", "max_turns": 8, "think": "exponential", "think_s": 4.0, "score": "number"},
+            {
+                "sessions.answers": "own",
+                "sessions.max_turns": 8,
+                "sessions.think": "exponential",
+                "sessions.think_s": 4.0,
+                "score": "number",
+            },
             "sessions with the model's own answers · at most 8 turns · pauses of 4 s in the mean · scored: number",
         ),
         (
-            {"session_answers": "recorded", "think": "fixed", "think_s": 1.5},
+            {"sessions.answers": "recorded", "sessions.think": "fixed", "sessions.think_s": 1.5},
             "sessions with the recorded answers · pauses of 1.5 s",
         ),
         (
-            {"session_answers": "own", "think": "none", "think_s": 1.5},
+            {"sessions.answers": "own", "sessions.think": "none", "sessions.think_s": 1.5},
             "sessions with the model's own answers · no pauses",
         ),
         ({"own_output_lengths": True, "ignore_eos": False}, "each prompt's own output length · answers may end early"),
     ],
 )
 def test_what_a_workloads_closed_details_change_is_summed_up(row: dict[str, Any], summary: str) -> None:
-    assert workloads.details_summary(row) == summary
+    assert study_fields.workload_summary(row) == summary
 
 
 def test_sessions_scores_and_thinking_need_no_text(open_page: OpenPage) -> None:
     app = unfold(unfold(open_page("submit"), "workloads-0"), "more")
-    set_value(app, "selectbox", "workloads-0-session_answers", "own")
-    set_value(app, "number_input", "workloads-0-max_turns", 6)
-    set_value(app, "selectbox", "workloads-0-think", "exponential")
-    assert field(app, "number_input", "workloads-0-think_s").value == 2.0
-    set_value(app, "number_input", "workloads-0-think_s", 4.0)
+    set_value(app, "selectbox", "workloads-0-sessions.answers", "own")
+    set_value(app, "number_input", "workloads-0-sessions.max_turns", 6)
+    set_value(app, "selectbox", "workloads-0-sessions.think", "exponential")
+    assert field(app, "number_input", "workloads-0-sessions.think_s").value == 2.0
+    set_value(app, "number_input", "workloads-0-sessions.think_s", 4.0)
     set_value(app, "selectbox", "workloads-0-score", "number")
     set_value(app, "selectbox", "thinking", "false")
     set_value(app, "text_input", "reasoning-parser", "qwen3")
     made = shown_study(app)
     assert made.workloads[0].sessions == Sessions(max_turns=6, think="exponential", think_s=4.0)
     assert made.workloads[0].score == "number"
-    thinks = dict.fromkeys(advanced.THINKING_FLAGS, "false")
+    thinks = dict.fromkeys(study_fields.THINKING_FLAGS, "false")
     assert thinks | {"reasoning-parser": "qwen3"} == {
         name: value for name, value in made.engine_flags.items() if name in {*thinks, "reasoning-parser"}
     }
     app = unfold(unfold(app, "workloads-0"), "more")
     set_value(app, "selectbox", "thinking", "")
-    set_value(app, "selectbox", "workloads-0-think", "none")
+    set_value(app, "selectbox", "workloads-0-sessions.think", "none")
     made = shown_study(app)
     assert made.workloads[0].sessions == Sessions(max_turns=6, think="none")
     assert not set(thinks) & set(made.engine_flags)
@@ -352,15 +357,18 @@ def test_an_option_has_a_field_of_its_kind(open_page: OpenPage) -> None:
     app = unfold(app, "arms-1")
     ran(field(app, "button", "arms-1-remove-enforce_eager").click().run())
     set_value(app, "text_input", batches, "3 at first")
-    assert 'num_speculative_tokens_per_batch_size = "3 at first"' in field(app, "text_area", "arms-1-options").value
-    assert "enforce_eager" not in field(app, "text_area", "arms-1-options").value
+    assert (
+        'num_speculative_tokens_per_batch_size = "3 at first"'
+        in field(app, "text_area", "arms-1-speculation.options").value
+    )
+    assert "enforce_eager" not in field(app, "text_area", "arms-1-speculation.options").value
 
 
-def test_options_are_offered_by_method_and_the_picked_one_joins_the_text_once(open_page: OpenPage) -> None:
+def test_options_are_offered_by_method_and_join_the_text_once(open_page: OpenPage) -> None:
     app = unfold(open_page("submit"), "arms-1")
     for name in ("enforce_eager", "rejection_sample_method", "enforce_eager"):
         set_value(app, "selectbox", "arms-1-add_option", name)
-    text = field(app, "text_area", "arms-1-options").value
+    text = field(app, "text_area", "arms-1-speculation.options").value
     assert text == 'enforce_eager = true\nrejection_sample_method = "block"'
     assert not any("suffix" in str(option) for option in field(app, "selectbox", "arms-1-add_option").options)
     drafted = shown_study(app).arms[1].speculation

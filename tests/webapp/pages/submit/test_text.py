@@ -13,7 +13,7 @@ from tests.webapp.submit_form import edit_as, field, set_name, shown_study, subm
 from webapp.shared.url_params import EDITS
 
 
-def test_the_text_changes_the_form_the_form_the_text_and_either_is_submitted(
+def test_text_and_form_follow_each_other_and_either_is_submitted(
     open_page: OpenPage, settings: Settings, demo: Study
 ) -> None:
     app = unfold(open_page("submit"), "more")
@@ -36,9 +36,7 @@ def test_the_text_changes_the_form_the_form_the_text_and_either_is_submitted(
     assert "target: the model 'reference' is not prepared yet" in words(app)
 
 
-def test_text_that_is_no_study_is_refused_stays_and_comes_back_after_it_was_replaced(
-    open_page: OpenPage, demo: Study
-) -> None:
+def test_a_wrong_text_is_refused_stays_and_comes_back_when_replaced(open_page: OpenPage, demo: Study) -> None:
     app = edit_as(open_page("submit"), "TOML")
     wrong = study_to_toml(demo).replace("max_concurrency", "max_concurency")
     ran(toml(app).set_value(wrong).run())

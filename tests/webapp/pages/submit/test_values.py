@@ -13,8 +13,8 @@ from lab.errors import StudyError
 from lab.study import Arm, Load, Study, Workload
 from lab.study.parsing import study_from_toml
 from tests.lab.studies import study
-from webapp.pages.submit import form_model, validation_messages
-from webapp.pages.submit.form_model import (
+from webapp.pages.submit import inputs, values
+from webapp.pages.submit.values import (
     FormValues,
     from_study,
     list_text,
@@ -24,7 +24,6 @@ from webapp.pages.submit.form_model import (
     to_study,
     to_toml,
 )
-from webapp.pages.submit.form_state import FIELDS
 
 TUNE = {"drafted_tokens": [2, 4], "most_repeats": 4, "budget_minutes": 1.5, "schedule": False}
 RICH: dict[str, Any] = {
@@ -120,29 +119,20 @@ def test_every_preset_comes_back_from_the_form_as_it_was(name: str, reference: b
     assert to_study(from_study(preset)) == preset
 
 
-def test_a_study_that_uses_every_field_comes_back_as_it_was() -> None:
-    rich = study(**RICH)
-    assert to_study(from_study(rich)) == rich
-    assert study_from_toml(to_toml(from_study(rich))) == rich
-
-
-def test_a_search_for_a_capacity_comes_back_as_it_was() -> None:
-    searched = study(loads=[CAPACITY], slo={"ttft_ms": 200.0})
-    assert to_study(from_study(searched)) == searched
-    assert study_from_toml(to_toml(from_study(searched))) == searched
-
-
-def test_a_tuning_comes_back_as_it_was() -> None:
-    for tune in ({}, TUNE):
-        tuned = study(tune=tune)
-        assert to_study(from_study(tuned)) == tuned
-        assert study_from_toml(to_toml(from_study(tuned))) == tuned
-
-
-def test_a_study_on_all_slots_comes_back_as_it_was() -> None:
-    spread = study(spread=True, repeats=4)
-    assert to_study(from_study(spread)) == spread
-    assert study_from_toml(to_toml(from_study(spread))) == spread
+@pytest.mark.parametrize(
+    "parts",
+    [
+        RICH,
+        {"loads": [CAPACITY], "slo": {"ttft_ms": 200.0}},
+        {"tune": {}},
+        {"tune": TUNE},
+        {"spread": True, "repeats": 4},
+    ],
+)
+def test_every_part_of_a_study_comes_back_as_it_was(parts: dict[str, Any]) -> None:
+    original = study(**parts)
+    assert to_study(from_study(original)) == original
+    assert study_from_toml(to_toml(from_study(original))) == original
 
 
 def test_that_study_really_uses_every_field_there_is() -> None:
@@ -154,101 +144,82 @@ def test_that_study_really_uses_every_field_there_is() -> None:
         assert used == set(model.model_fields)
 
 
-def test_the_form_has_a_field_for_everything_a_study_has() -> None:
-    assert set(from_study(study()).fields) == set(FIELDS)
-
-
-def changed(part: str, row: int, **cells: Any) -> FormValues:
-    values = from_study(study())
-    rows = list(getattr(values, part))
+def changed(part: str, row: int, cells: dict[str, Any]) -> FormValues:
+    filled = from_study(study())
+    rows = list(getattr(filled, part))
     rows[row] = {**rows[row], **cells}
     replacements: dict[str, Any] = {part: tuple(rows)}
-    return dataclasses.replace(values, **replacements)
+    return dataclasses.replace(filled, **replacements)
 
 
-def problems(values: FormValues) -> list[tuple[str, str]]:
+def problems(filled: FormValues) -> dict[str, list[str]]:
+    """What stands beside each element of the form, by the element's id."""
     with pytest.raises(StudyError) as refused:
-        to_study(values)
-    return refused.value.problems
+        to_study(filled)
+    return beside(refused.value.problems)
+
+
+def beside(found: list[tuple[str, str]]) -> dict[str, list[str]]:
+    shown = list(map(inputs.shown_problem, found))
+    return {problem.anchor: [of.beside for of in shown if of.anchor == problem.anchor] for problem in shown}
 
 
 def test_what_is_wrong_is_said_at_its_row_and_nowhere_else() -> None:
-    by_row = problems(changed("loads", 1, num_prompts=0))
-    assert validation_messages.of_row(by_row, "loads", 1) == ["prompts: should be greater than or equal to 1, got 0"]
-    assert validation_messages.of_row(by_row, "loads", 0) == []
-    assert validation_messages.of_row(by_row, "arms", 1) == []
-    assert validation_messages.of_table(by_row, "loads") == []
+    sentence = "prompts: should be greater than or equal to 1, got 0"
+    assert problems(changed("loads", 1, {"num_prompts": 0})) == {"problem-loads-1": [sentence]}
 
 
 def test_a_method_without_its_draft_model_is_told_so_in_its_row() -> None:
-    (sentence,) = validation_messages.of_row(problems(changed("arms", 1, draft_model="")), "arms", 1)
+    (sentence,) = problems(changed("arms", 1, {"speculation.model": ""}))["problem-arms-1"]
     assert sentence.startswith("speculation: method draft_model needs a draft model")
 
 
 def test_a_draft_model_without_a_method_is_not_dropped_silently() -> None:
-    by_row = problems(changed("arms", 0, draft_model="some/model"))
-    assert any("method: is required" in sentence for sentence in validation_messages.of_row(by_row, "arms", 0))
+    found = problems(changed("arms", 0, {"speculation.model": "some/model"}))
+    assert any("method: is required" in sentence for sentence in found["problem-arms-0"])
 
 
 @pytest.mark.parametrize(
-    ("column", "text", "beginning"),
+    ("path", "text", "beginning"),
     [
         ("flags", "max-num-seqs: 8", "flags: not valid TOML"),
-        ("config", "kv-cache-dtype: [fp8", "configuration file: not valid YAML"),
-        ("config", "- fp8", "configuration file: the YAML has no keys"),
+        ("config", "kv-cache-dtype: [fp8", "engine configuration file: not valid YAML"),
+        ("config", "- fp8", "engine configuration file: the YAML has no keys"),
         (
             "config",
             "a: &a [1]\nb: [*a, *a]",
-            "configuration file: not valid YAML: references (*name) are not supported",
+            "engine configuration file: not valid YAML: references (*name) are not supported",
         ),
-        ("config", f"a: {'[' * 5000}", "configuration file: not "),
-        ("config", f"a: {'9' * 5000}", "configuration file: not a configuration: "),
-        ("config", "a" * 100_001, "configuration file: it has 100,001 characters: the limit is 100,000"),
-        ("config", "since: 2026-11-21", "configuration file, since"),
+        ("config", f"a: {'[' * 5000}", "engine configuration file: not "),
+        ("config", f"a: {'9' * 5000}", "engine configuration file: not a configuration: "),
+        ("config", "a" * 100_001, "engine configuration file: it has 100,001 characters: the limit is 100,000"),
+        ("config", "since: 2026-11-21", "engine configuration file, since"),
         ("environment", "OMP_NUM_THREADS", "environment: line 1 is not a variable: write one NAME=value per line"),
         ("environment", 'A="b', "environment: line 1: the value begins with a quote"),
-        ("options", "x", "options of the method: not valid TOML"),
+        ("speculation.options", "x", "all options of the method: not valid TOML"),
     ],
 )
-def test_a_text_that_cannot_be_read_says_how_it_is_written(column: str, text: str, beginning: str) -> None:
-    sentences = validation_messages.of_row(problems(changed("arms", 1, **{column: text})), "arms", 1)
+def test_a_text_that_cannot_be_read_says_how_it_is_written(path: str, text: str, beginning: str) -> None:
+    sentences = problems(changed("arms", 1, {path: text}))["problem-arms-1"]
     assert any(sentence.startswith(beginning) for sentence in sentences), sentences
 
 
 def test_two_baselines_are_said_of_the_arms_together() -> None:
-    values = changed("arms", 0, baseline=True)
-    both = dataclasses.replace(values, arms=(values.arms[0], {**values.arms[1], "baseline": True}))
-    (sentence,) = validation_messages.of_table(problems(both), "arms")
+    filled = changed("arms", 0, {"baseline": True})
+    both = dataclasses.replace(filled, arms=(filled.arms[0], {**filled.arms[1], "baseline": True}))
+    (sentence,) = problems(both)["problem-arms"]
     assert sentence.startswith("only one may be the baseline")
 
 
 def test_a_row_that_was_just_added_asks_for_what_it_needs() -> None:
-    values = from_study(study())
-    grown = dataclasses.replace(values, loads=(*values.loads, {"max_concurrency": None, "label": ""}))
-    sentences = validation_messages.of_row(problems(grown), "loads", 2)
-    assert sentences == ["concurrency: is required but missing", "prompts: is required but missing"]
+    filled = from_study(study())
+    grown = dataclasses.replace(filled, loads=(*filled.loads, {"max_concurrency": None, "label": ""}))
+    sentences = ["concurrency: is required but missing", "prompts: is required but missing"]
+    assert problems(grown) == {"problem-loads-2": sentences}
 
 
-def test_a_wrong_field_is_said_beside_that_field_only() -> None:
-    values = from_study(study())
-    by_row = problems(dataclasses.replace(values, fields={**values.fields, "sampling.top_p": 0.0}))
-    assert len(validation_messages.of_field(by_row, "sampling.top_p")) == 1
-    others = [field for field in FIELDS if field != "sampling.top_p"]
-    assert [validation_messages.of_field(by_row, field) for field in others] == [[]] * len(others)
-    assert validation_messages.elsewhere(by_row, FIELDS) == []
-
-
-def test_no_problem_is_lost_between_the_fields() -> None:
-    by_row = [("", "something about the whole"), ("unheard_of", "what is this")]
-    assert validation_messages.elsewhere(by_row, FIELDS) == ["something about the whole", "unheard_of: what is this"]
-
-
-def test_whole_numbers_that_a_widget_made_floats_are_whole_again() -> None:
-    assert to_study(changed("loads", 0, burstiness=1.0, num_prompts=4.0)) == study()
-
-
-def test_a_form_that_is_not_valid_yet_can_still_be_looked_at_as_text() -> None:
-    text = to_toml(changed("loads", 1, num_prompts=0))
+def test_a_form_that_is_not_valid_yet_is_shown_as_text() -> None:
+    text = to_toml(changed("loads", 1, {"num_prompts": 0}))
     assert "num_prompts = 0" in text
     with pytest.raises(StudyError):
         study_from_toml(text)
@@ -256,8 +227,8 @@ def test_a_form_that_is_not_valid_yet_can_still_be_looked_at_as_text() -> None:
 
 @given(st.dictionaries(NAMES | TEXT, VALUES, max_size=4))
 def test_flags_and_options_read_back_as_they_were_from_one_line_each(flags: dict[str, Any]) -> None:
-    text = form_model.flags_text(flags)
-    assert form_model.read_flags(text) == flags
+    text = values.flags_text(flags)
+    assert values.read_flags(text) == flags
     assert len(text.splitlines()) == len(flags)
 
 
@@ -297,23 +268,23 @@ def test_lists_are_shown_as_they_are_typed(value: Any, text: str) -> None:
 
 
 def test_a_schedule_is_one_line_that_a_person_can_edit() -> None:
-    text = form_model.flags_text({"num_speculative_tokens_per_batch_size": [[1, 4, 3], [5, 512, 0]]})
+    text = values.flags_text({"num_speculative_tokens_per_batch_size": [[1, 4, 3], [5, 512, 0]]})
     assert text == "num_speculative_tokens_per_batch_size = [[1, 4, 3], [5, 512, 0]]"
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_a_configuration_file_reads_back_as_it_was(config: dict[str, Any]) -> None:
-    assert form_model.read_config(form_model.config_text(config)) == config
+    assert values.read_config(values.config_text(config)) == config
 
 
 @given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=5))
 def test_an_environment_reads_back_as_it_was(environment: dict[str, str]) -> None:
-    assert form_model.read_environment(form_model.environment_text(environment)) == environment
+    assert values.read_environment(values.environment_text(environment)) == environment
 
 
 def test_the_configuration_of_the_sources_is_read_as_an_engine_reads_it() -> None:
     text = "kv-cache-dtype: fp8\nasync-scheduling: true\nmax-num-batched-tokens: 8192\n"
-    assert form_model.read_config(text) == {
+    assert values.read_config(text) == {
         "kv-cache-dtype": "fp8",
         "async-scheduling": True,
         "max-num-batched-tokens": 8192,
@@ -322,10 +293,10 @@ def test_the_configuration_of_the_sources_is_read_as_an_engine_reads_it() -> Non
 
 @pytest.mark.parametrize("empty", ["", "\n", "  \n"])
 def test_an_empty_text_is_nothing(empty: str) -> None:
-    assert form_model.read_config(empty) == form_model.read_flags(empty) == form_model.read_environment(empty) == {}
+    assert values.read_config(empty) == values.read_flags(empty) == values.read_environment(empty) == {}
 
 
 @pytest.mark.parametrize("text", ["max-num-seqs = " + "9" * 5_000, "dtype = " + "[" * 50_000])
 def test_flags_with_huge_numbers_or_deep_nesting_are_answered_with_a_sentence(text: str) -> None:
-    with pytest.raises(form_model.UnreadableError, match="not valid TOML"):
-        form_model.read_flags(text)
+    with pytest.raises(values.UnreadableError, match="not valid TOML"):
+        values.read_flags(text)

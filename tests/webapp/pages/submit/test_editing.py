@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.pages.submit.draft import without_secrets
+from webapp.pages.submit.editing import without_secrets
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from lab.study.methods import METHODS
-from webapp.pages.submit.new_arm import new_arm
+from webapp.pages.submit.arms import new_arm
 
-PLAIN: dict[str, Any] = {"name": "no draft", "engine": "vllm", "method": "none", "k": None}
+PLAIN: dict[str, Any] = {"name": "no draft", "engine": "vllm", "speculation.method": "none"}
 
 
 def head(k: int) -> dict[str, Any]:
-    return {"name": f"EAGLE-3 k={k}", "engine": "vllm", "method": "eagle3", "draft_model": "lab/head", "k": k}
+    speculation = {"method": "eagle3", "model": "lab/head", "num_speculative_tokens": k}
+    drafts = {f"speculation.{name}": value for name, value in speculation.items()}
+    return {"name": f"EAGLE-3 k={k}", "engine": "vllm", **drafts}
 
 
 @pytest.mark.parametrize(
@@ -27,12 +29,12 @@ def head(k: int) -> dict[str, Any]:
         ([head(k) for k in range(1, 9)], "lab/large", "EAGLE-3 k=3", "lab/head"),
     ],
 )
-def test_it_drafts_as_the_last_one_does_with_a_number_of_tokens_that_is_free(
+def test_a_new_arm_drafts_as_the_last_one_with_a_free_k(
     arms: list[dict[str, Any]], target: str, name: str, draft_model: str | None
 ) -> None:
     arm = new_arm(arms, "vllm", list(METHODS), target)
-    assert (arm["name"], arm.get("draft_model")) == (name, draft_model)
-    assert arm["name"].endswith(f"k={arm['k']}")
+    assert (arm["name"], arm.get("speculation.model")) == (name, draft_model)
+    assert arm["name"].endswith(f"k={arm['speculation.num_speculative_tokens']}")
 
 
 def test_its_method_is_one_of_its_engine() -> None:
