@@ -70,12 +70,6 @@ def facets(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield " · ".join(_FACETS[name](value) for name, value in zip(keys, key, strict=True)), rows
 
 
-def arms_drawn(frame: pd.DataFrame, arms: Sequence[str]) -> list[str]:
-    """The study's arms that have rows, in the study's order."""
-    with_rows = set(frame["arm"])
-    return [arm for arm in arms if arm in with_rows]
-
-
 def number_tooltip(column: str, title: str) -> alt.Tooltip:
     """The column's number as `lab.metrics.number_format.number` writes it, in a chart with `with_written` of it."""
     return alt.Tooltip(f"{column}{_WRITTEN}:N", title=title)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import altair as alt
+import pandas as pd
 
 Mode = Literal["light", "dark"]
 AnyChart = TypeVar(
@@ -86,6 +87,12 @@ def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[A
         styles.append(ArmStyle(arm, ink.arms[place % len(ink.arms)], *SHAPES[(place + 1) % len(SHAPES)]))
         place += 1
     return tuple(styles)
+
+
+def styles_drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
+    """The styles of the arms that have rows."""
+    arms = set(rows["arm"])
+    return tuple(style for style in styles if style.arm in arms)
 
 
 def colour_scale(styles: Sequence[ArmStyle]) -> alt.Scale:

@@ -118,15 +118,14 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
     (row,) = mark["rows"]
     assert 4 < row["concurrency"] < 16
     assert row["low"] < row["concurrency"] < row["high"]
-    answers = tables.crossings_table(crossings)["answer"]
     interval = f"[{row['low']:.1f}, {row['high']:.1f}]"
-    assert answers.tolist() == [f"pays up to concurrency {row['concurrency']:.1f} {interval}"]
+    assert crossings["answer"].tolist() == [f"pays up to concurrency {row['concurrency']:.1f} {interval}"]
 
 
 def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
     even = break_even([Point(1.0, Interval(1.5, 1.4, 1.6)), Point(4.0, Interval(1.2, 1.1, 1.3))])
     crossings = tables.crossings({("draft", "code"): even})
-    assert tables.crossings_table(crossings)["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
+    assert crossings["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
     assert crossings["concurrency"].isna().all()
 
 

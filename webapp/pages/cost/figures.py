@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import altair as alt
 import pandas as pd
 
 from webapp.charts import cost, panels
-from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
-from webapp.charts.panels import Figure
-from webapp.charts.theme import ArmStyle, Mode
+from webapp.charts.axes import Setting, facets, load_axis
+from webapp.charts.panels import Figure, panels_of
+from webapp.charts.theme import ArmStyle, Mode, styles_drawn
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost import selection, tables
 from webapp.pages.cost.selection import Choice
@@ -39,12 +38,10 @@ def _cost(frame: pd.DataFrame, choice: Choice, styles: Sequence[ArmStyle], mode:
         return None
     title, domain = choice.measure.title(currency), cost.domain(rows)
     hollow = f"; hollow: fewer than {choice.least_share:.0%} of requests meet the SLO"
-    return _figure(
-        (f"cost-{currency}", f"{title} by load", "logarithmic" + (hollow if (rows["meets_slo"] == "no").any() else "")),
-        rows,
-        Setting(load_axis(rows), _drawn(rows, styles), mode),
-        lambda part, setting: cost.panel(part, title, setting, domain),
-    )
+    note = "logarithmic" + (hollow if (rows["meets_slo"] == "no").any() else "")
+    setting = Setting(load_axis(rows), styles_drawn(rows, styles), mode)
+    panels = panels_of(facets(rows), lambda part: cost.panel(part, title, setting, domain))
+    return Figure(f"cost-{currency}", f"{title} by load", note, setting.styles, panels, rows)
 
 
 def _saving(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
@@ -53,25 +50,6 @@ def _saving(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> Figu
         return None
     domain, has_intervals = cost.saving_domain(rows), rows["saving_low"].notna().any()
     note = f"share of its cost; {'whiskers: 95 % interval' if has_intervals else 'one repeat: no interval'}"
-    return _figure(
-        ("saving", "Saving against the baseline by load", note),
-        rows,
-        Setting(load_axis(rows), _drawn(rows, styles), mode),
-        lambda part, setting: cost.saving_panel(part, setting, domain),
-    )
-
-
-def _figure(
-    titles: tuple[str, str, str],
-    rows: pd.DataFrame,
-    setting: Setting,
-    draw: Callable[[pd.DataFrame, Setting], alt.LayerChart],
-) -> Figure:
-    """`titles`: key, title and note."""
-    charts = tuple((title, draw(part, setting)) for title, part in facets(rows))
-    return Figure(*titles, setting.styles, charts, rows)
-
-
-def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
-    arms = arms_drawn(rows, [style.arm for style in styles])
-    return tuple(style for style in styles if style.arm in arms)
+    setting = Setting(load_axis(rows), styles_drawn(rows, styles), mode)
+    panels = panels_of(facets(rows), lambda part: cost.saving_panel(part, setting, domain))
+    return Figure("saving", "Saving against the baseline by load", note, setting.styles, panels, rows)

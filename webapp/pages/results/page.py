@@ -159,7 +159,7 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     if compared is None or not compared.pairs:
         st.caption("No verdicts yet: a verdict needs valid runs of the baseline and of another arm at the same load.")
         return
-    agreed = published_data.agreements(job_id, measure.name, compared)
+    agreed = published_data.agreements(compared)
     shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
     if agreed is None:
         st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {job_id}`.")
