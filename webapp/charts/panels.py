@@ -10,7 +10,7 @@ import pandas as pd
 
 from lab.metrics.definition import Metric
 from webapp.charts import results
-from webapp.charts.axes import Setting, facets, load_axis, without_wide
+from webapp.charts.axes import Setting, facets, load_axis, ratio_domain, without_wide
 from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
 
 #: A title (empty where the figure's own suffices) and a chart.
@@ -66,7 +66,7 @@ def throughput_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[Arm
 def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
     rows = frame[~frame["is_baseline"] & frame["ratio"].notna()].drop(columns="values")
     drawn = styles_drawn(rows, styles)
-    setting, domain = Setting(load_axis(rows), drawn, mode), results.ratio_domain(rows)
+    setting, domain = Setting(load_axis(rows), drawn, mode), ratio_domain(rows)
     return Figure(
         "speedup",
         "Speed-up by load" if measure.higher_is_better else f"{measure.label} against the baseline",

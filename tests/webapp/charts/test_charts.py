@@ -12,7 +12,7 @@ from altair.utils import sanitize_pandas_dataframe
 
 from lab.metrics.number_format import number
 from tests.webapp import frames
-from webapp.charts import axes, results, theme, vega_spec
+from webapp.charts import axes, marks, results, theme, vega_spec
 from webapp.charts import panels as figures
 from webapp.charts.results import BY_LABEL, MEASURES
 from webapp.charts.theme import Mode
@@ -106,8 +106,8 @@ def test_the_losing_side_is_shaded_below_one_for_throughput_and_above_one_for_la
 )
 def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ...]) -> None:
     arm = frames.ArmRatios("arm", "ngram", ratios)
-    domain = results.ratio_domain(frames.speedup((arm,)))
-    ticks = results.ratio_ticks(domain)
+    domain = axes.ratio_domain(frames.speedup((arm,)))
+    ticks = axes.ratio_ticks(domain)
     assert 1 in ticks
     assert ticks == sorted(set(ticks))
     assert len(ticks) <= 10
@@ -115,9 +115,9 @@ def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ..
 
 
 def test_ratios_of_a_few_percent_have_labels_to_read_them_by() -> None:
-    domain = results.ratio_domain(frames.speedup((frames.ArmRatios("arm", "ngram", (1.04, 1.0, 0.99)),)))
-    assert [tick for tick in results.ratio_ticks(domain) if tick > 1]
-    assert [tick for tick in results.ratio_ticks(domain) if tick < 1]
+    domain = axes.ratio_domain(frames.speedup((frames.ArmRatios("arm", "ngram", (1.04, 1.0, 0.99)),)))
+    assert [tick for tick in axes.ratio_ticks(domain) if tick > 1]
+    assert [tick for tick in axes.ratio_ticks(domain) if tick < 1]
 
 
 def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
@@ -215,7 +215,7 @@ def test_a_specification_has_the_rows_and_the_rest_that_altair_writes() -> None:
 def test_tooltips_write_numbers_as_the_pages_do() -> None:
     values = [0.0, 0.00021, 0.85, 1.5, 44.0, 999.0, 1000.0, 1234.6, 123456.7, -2.5, None]
     chart = alt.Chart(pd.DataFrame({"p50": values})).mark_text()
-    chart = axes.with_written(chart, "p50").encode(text=axes.number_tooltip("p50", "p50, ms").shorthand)
+    chart = marks.with_written(chart, "p50").encode(text=marks.number_tooltip("p50", "p50, ms").shorthand)
     svg = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict()))
     shown = re.findall(r"<text[^>]*>([^<]+)</text>", svg)
     assert shown == [number(value).replace("-", "\N{MINUS SIGN}") for value in values]

@@ -16,7 +16,7 @@ from lab.comparison.breakeven import Point, break_even
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import MARKS, Word
 from lab.metrics import histogram
-from webapp.charts import compare, predicted, results, theme, vega_spec
+from webapp.charts import axes, compare, predicted, theme, vega_spec
 from webapp.charts.compare import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -130,7 +130,7 @@ def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
 
 
 def test_a_wide_interval_does_not_press_the_ratios_together() -> None:
-    low, high = results.ratio_domain(gains())
+    low, high = axes.ratio_domain(gains())
     assert low > 0.3
     assert high < 4
 

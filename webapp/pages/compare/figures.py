@@ -14,8 +14,9 @@ from lab.metrics.catalogue import BY_NAME
 from lab.quality.non_inferiority import MARGIN
 from warehouse.queries.comparing.comparisons import StudyComparison, break_evens
 from warehouse.queries.comparing.ratio_tables import ArmTable
-from webapp.charts import by_group, compare, results
+from webapp.charts import by_group, compare
 from webapp.charts import quality as quality_chart
+from webapp.charts.axes import ratio_domain
 from webapp.charts.panels import Figure, Panel, panels_of
 from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
 from webapp.pages.compare import data, tables
@@ -139,7 +140,7 @@ def crossing(
     if rows.empty:
         return None
     crossings, measure = tables.crossings(evens(comparison, candidates)), BY_NAME[comparison.metric]
-    domain, drawn = results.ratio_domain(rows), styles_drawn(rows, styles)
+    domain, drawn = ratio_domain(rows), styles_drawn(rows, styles)
     title = measure.ratio_label
     look = compare.Look(f"{title} (×)", domain, drawn, mode, measure.higher_is_better)
     panels = panels_of(
