@@ -19,23 +19,23 @@ _ENDS: dict[Mode, tuple[str, str, str]] = {
     "dark": ("#e8743b", "#1e2732", "#4ba3e3"),
 }
 _HALF_BRIGHT = 128
-#: Fields that several tooltips have: type, title and format.
+#: Fields that several tooltips have, with title and format.
 _TIPS: dict[str, tuple[str, ...]] = {
-    "arm": ("N", "Arm"),
-    "basis": ("N", "Interval from"),
-    "category": ("N", "Category"),
-    "concurrency": ("Q", "Concurrency (requests in flight)"),
-    "high": ("Q", "95 % to", ".1f"),
-    "low": ("Q", "95 % from", ".1f"),
-    "pattern": ("N", "Load"),
-    "prompts": ("Q", "Prompts", ",.0f"),
-    "repeats": ("Q", "Repeats"),
-    "requests": ("Q", "Requests", ",.0f"),
-    "rounds": ("Q", "Rounds", ",.0f"),
-    "series": ("N", "Series"),
-    "verdict": ("N", "Verdict"),
-    "workload": ("N", "Workload"),
-    "written": ("N", "Ratio to the baseline [95 %]"),
+    "arm": ("arm:N", "Arm"),
+    "basis": ("basis:N", "Interval from"),
+    "category": ("category:N", "Category"),
+    "concurrency": ("concurrency:Q", "Concurrency (requests in flight)"),
+    "high": ("high:Q", "95 % to", ".1f"),
+    "low": ("low:Q", "95 % from", ".1f"),
+    "pattern": ("pattern:N", "Load"),
+    "prompts": ("prompts:Q", "Prompts", ",.0f"),
+    "repeats": ("repeats:Q", "Repeats"),
+    "requests": ("requests:Q", "Requests", ",.0f"),
+    "rounds": ("rounds:Q", "Rounds", ",.0f"),
+    "series": ("series:N", "Series"),
+    "verdict": ("verdict:N", "Verdict"),
+    "workload": ("workload:N", "Workload"),
+    "written": ("written:N", "Ratio to the baseline [95 %]"),
 }
 
 
@@ -110,16 +110,13 @@ def is_dark(mode: Mode, share: float, *, higher: bool = True) -> bool:
 
 
 def tips(*fields: str | tuple[str, ...] | alt.Tooltip) -> list[alt.Tooltip]:
-    """The lines of a tooltip: fields that several have by their name, others as `("k:Q", title)` with or without a
-    format.
-    """
+    """The lines of a tooltip: fields that several have by their name, others as `("k:Q", title)` or with a format."""
     return [field if isinstance(field, alt.Tooltip) else _tip(field) for field in fields]
 
 
 def _tip(field: str | tuple[str, ...]) -> alt.Tooltip:
-    kind, *rest = _TIPS[field] if isinstance(field, str) else ("", *field[1:])
-    shorthand = f"{field}:{kind}" if isinstance(field, str) else field[0]
-    return alt.Tooltip(shorthand, **dict(zip(("title", "format"), rest, strict=False)))
+    shorthand, title, *written = _TIPS[field] if isinstance(field, str) else field
+    return alt.Tooltip(shorthand, title=title, format=written[0] if written else alt.Undefined)
 
 
 def number_tooltip(column: str, title: str) -> alt.Tooltip:

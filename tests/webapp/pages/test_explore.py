@@ -133,14 +133,14 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(read
     for mark in MARKS:
         parameters = {"mark": [str(mark)], "study": [label]}
         (figure,) = figures.figures(parameters, "light")
-        shown = figures.shown(parameters, "light")
+        shown = figures.shown(parse(parameters), "light")
         arms = ["no draft", "draft", "a first by name"]
         drafting = mark == "Scatter"  # against the acceptance length, which the baseline has not
         assert [style.arm for style in figure.styles] == arms[drafting:]
         assert len(figure.rows) == (16 if drafting else len(shown.runs if shown.groups is None else shown.groups))
         assert all(chart.to_dict()["layer"] for _, chart in figure.panels)
     priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
-    cost = figures.shown(priced, "dark")
+    cost = figures.shown(parse(priced), "dark")
     assert cost.figure is None
     assert "without cost per million output tokens cannot be drawn" in cost.notes[0]
 
@@ -168,11 +168,11 @@ def test_points_and_legend_carry_the_verdict_and_a_click_opens_the_run_in_a_draw
 
 def test_means_that_mix_what_is_not_told_apart_are_named(read_study: ReadStudy) -> None:
     label = url_params.job_label(three_arms().name, read_study(three_arms()))
-    mixed = figures.shown({"study": [label], "facet": ["none"]}, "light")
+    mixed = figures.shown(parse({"study": [label], "facet": ["none"]}), "light")
     assert mixed.notes == (
         "Some means are over runs that differ in category: separate them by panels, colour or a filter.",
     )
-    assert figures.shown({"study": [label]}, "light").notes == ()
+    assert figures.shown(parse({"study": [label]}), "light").notes == ()
 
 
 def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
@@ -187,12 +187,12 @@ def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
 ) -> None:
     job_id = read_study(three_arms(repeats=2))
     link = {"study": [url_params.job_label("small", job_id)], "metric": ["Time per output token, any percentile"]}
-    found = figures.shown({**link, "percentile": ["p12.5"]}, "light")
+    found = figures.shown(parse({**link, "percentile": ["p12.5"]}), "light")
     assert found.figure is not None
     assert found.figure.title == "Time per output token p12.5 by concurrency"
     assert set(found.figure.rows["verdict"]) > {"baseline"}
     assert all(words.endswith(" in output") for words in set(found.figure.rows["verdict"]) - {"baseline"})
-    known = figures.shown({**link, "percentile": ["95"]}, "light").runs
+    known = figures.shown(parse({**link, "percentile": ["95"]}), "light").runs
     assert parse({**link, "percentile": ["95"]}).metric.column == "tpot_p95_ms"
     assert (found.runs["tpot_p12.5_ms"] <= known["tpot_p95_ms"]).all()
     app = open_page("explore", metric="Time to first token, any percentile", percentile="99.9")

@@ -26,7 +26,7 @@ _PANELS = (
 
 def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
     """The link's draft cost, or None if it has none. Raises UserError for an invalid one."""
-    text = (*parameters.get(url_params.DRAFT_COST, ()), "")[0]
+    text = url_params.first(parameters, url_params.DRAFT_COST)
     if not text:
         return None
     try:

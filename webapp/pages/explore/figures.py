@@ -17,7 +17,7 @@ from webapp.charts.theme import ArmStyle, Mode
 from webapp.pages.explore import data
 from webapp.pages.explore.data import Judged
 from webapp.pages.explore.selection import Selection, parse
-from webapp.shared.published_data import cached_figures
+from webapp.shared.published_data import cached_by_publication
 from webapp.shared.text import count
 
 #: Numbers of every run in the table below any chart.
@@ -31,6 +31,7 @@ _CHARTS = {"Line": explore_runs.line, "Bar": explore_runs.bar, "Scatter": explor
 _COMPARED = "output_tok_per_s"
 _ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
+_MAX_FIGURES = 128
 #: Properties in which the runs behind one mean may differ without the chart showing it.
 _MIXABLE = (
     *("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target", "turn", "context"),
@@ -55,14 +56,13 @@ class Shown:
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Raises KeyError for a value that names nothing, ValueError for an invalid date, UserError without a warehouse."""
-    figure = shown(parameters, mode).figure
+    figure = shown(parse(parameters), mode).figure
     return [] if figure is None else [figure]
 
 
-@cached_figures
-def shown(parameters: Mapping[str, Sequence[str]], mode: Mode) -> Shown:
-    """The figure with all that the page shows beside it; raises like `figures`."""
-    view = parse(parameters)
+@cached_by_publication(_MAX_FIGURES)
+def shown(view: Selection, mode: Mode) -> Shown:
+    """Draw the figure with all that the page shows beside it. Raises UserError without a warehouse."""
     runs = data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])), view.of_requests)
     if runs.empty:
         return Shown(None, runs, None, ())

@@ -41,7 +41,7 @@ def show_page() -> None:
         drawn = filters.choose_drawing()
         view = View("explore", {**filters.choose_runs(options), **drawn})
         slice_ = parse(view.parameters)
-        shown = figures.shown(view.parameters, colour_mode())
+        shown = figures.shown(slice_, colour_mode())
 
     show_count(options, shown, slice_)
     if shown.runs.empty:

@@ -42,7 +42,10 @@ def show_page() -> None:
             category_column, metric_column, claim_column, share_column = (st.container() for _ in range(4))
         runs = published_data.results(job_id)
         with category_column:
-            category = url_widgets.choose(url_params.CATEGORY, categories(runs))
+            categories = sorted(runs["category"].dropna().astype(str))
+            category = url_widgets.choose(
+                url_params.CATEGORY, list(dict.fromkeys([figures.ALL_CATEGORIES, *categories]))
+            )
         with metric_column:
             measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
         with claim_column:
@@ -50,27 +53,31 @@ def show_page() -> None:
         url_widgets.report_missing(url_params.CATEGORY, url_params.METRIC)
         cells = figures.of_category(published_data.cells(job_id, measure.name), category)
         compared = published_data.comparison(job_id, measure.name)
+        has_pairs = compared is not None and bool(compared.pairs)
+        if compared is not None and category != figures.ALL_CATEGORIES:
+            compared = arm_cards.of_category(compared, category)
         state = study_picker.job_state(job_id)
 
+    name = runs["study_name"].iloc[0] if len(runs) else None
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
     with share_column, st.container(horizontal_alignment="right"):
-        share_dialog.show(Kind.STUDY, job_id, _name(runs), urljoin(st.context.url or "", view.link))
+        share_dialog.show(
+            Kind.STUDY, job_id, name if isinstance(name, str) else "A study", urljoin(st.context.url or "", view.link)
+        )
     answers.show(job_id, measure.name)
     if claimed is not None and compared is not None:
-        st.info(literal(tables.claim_sentence(claimed, _of_category(compared, category))), icon=":material/gavel:")
+        st.info(literal(tables.claim_sentence(claimed, compared)), icon=":material/gavel:")
     study_picker.show_caveats(runs, state)
-    if compared is not None and compared.pairs:
-        show_comparison(_of_category(compared, category), cells, measure)
+    if compared is not None and has_pairs:
+        show_comparison(compared, cells, measure)
     show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
-    show_charts(cells, measure, view)
-    shown = figures.of_category(runs, category)
-    show_tables(cells, shown, measure=measure, view=view)
+    if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
+        needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
+        study_picker.show_nothing_to_compare(runs, needed)
+    mode = colour_mode()
+    show_figures(figures.draw(job_id, category, measure.name, mode), mode, view)
+    show_tables(cells, figures.of_category(runs, category), measure=measure, view=view)
     study_picker.follow(state)
-
-
-def _name(runs: pd.DataFrame) -> str:
-    name = runs["study_name"].iloc[0] if len(runs) else None
-    return name if isinstance(name, str) else "A study"
 
 
 def _choose_claim() -> float | None:
@@ -98,15 +105,6 @@ def _claim(text: str) -> float:
     return claimed
 
 
-def _of_category(compared: StudyComparison, category: str) -> StudyComparison:
-    return arm_cards.of_category(compared, None if category == figures.ALL_CATEGORIES else category)
-
-
-def categories(runs: pd.DataFrame) -> list[str]:
-    """The categories to choose from; `all` first."""
-    return list(dict.fromkeys([figures.ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
-
-
 def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric) -> None:
     """First each arm over all of its cells, then the best single cell, as such."""
     order = panels.arms_of(cells, published_data.arms(compared.jobs[0]))
@@ -124,14 +122,6 @@ def _planned(job: Job) -> int | None:
     if job.study.runs_are_planned:
         return sum(len(launch.runs) for launch in plan(job.study))
     return job.progress.runs_total if job.progress and job.progress.end_reason else None
-
-
-def show_charts(cells: pd.DataFrame, measure: Metric, view: View) -> None:
-    mode = colour_mode()
-    if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
-        needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
-        study_picker.show_nothing_to_compare(published_data.results(view.parameters[url_params.JOB.key][0]), needed)
-    show_figures(figures.figures(view.parameters, mode), mode, view)
 
 
 def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, view: View) -> None:
