@@ -51,7 +51,7 @@ def test_throughput_begins_at_zero_and_all_panels_share_one_scale() -> None:
     assert domains[0][1] > frames.speedup()["value"].max() * 1.03
 
 
-def test_the_repeats_of_a_mean_are_dots_and_no_range_that_could_pass_for_an_interval() -> None:
+def test_the_repeats_of_a_mean_are_dots_and_no_interval() -> None:
     several = figures.throughput_figure(frames.speedup(repeats=3), OUTPUT, styles(), "light")
     single = figures.throughput_figure(frames.speedup(repeats=1), OUTPUT, styles(), "light")
     fields = [{y["field"] for y in encodings(figure.panels[0][1], "y")} for figure in (several, single)]
@@ -86,7 +86,7 @@ def _layers(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:
     return layers
 
 
-def test_speed_up_is_logarithmic_with_a_rule_at_one_and_one_among_its_labels() -> None:
+def test_speed_up_is_logarithmic_with_a_rule_and_label_at_one() -> None:
     _, panel = figures.speedup_figure(frames.speedup(), OUTPUT, styles(), "light").panels[0]
     scales = [y["scale"] for y in encodings(panel, "y") if "scale" in y]
     assert {scale["type"] for scale in scales} == {"log"}
@@ -95,7 +95,7 @@ def test_speed_up_is_logarithmic_with_a_rule_at_one_and_one_among_its_labels() -
     assert "one" in {y["field"] for y in encodings(panel, "y")}
 
 
-def test_the_losing_side_is_shaded_below_one_for_throughput_and_above_one_for_latency() -> None:
+def test_the_losing_side_is_below_one_for_throughput_above_for_latency() -> None:
     for measure, edge in ((OUTPUT, "low"), (TTFT, "high")):
         _, panel = figures.speedup_figure(frames.speedup(), measure, styles(), "light").panels[0]
         assert encodings(panel, "y2")[0]["field"] == edge
@@ -129,7 +129,7 @@ def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
     assert dict(first) == {"draft k=3": "above", "n-gram": "below", "third": "none"}
 
 
-def test_an_arm_keeps_its_colour_and_mark_on_every_figure_and_the_baseline_is_grey() -> None:
+def test_an_arm_keeps_its_colour_and_the_baseline_is_grey() -> None:
     for mode in theme.INKS:
         everywhere = [
             figures.throughput_figure(frames.speedup(), OUTPUT, styles(mode), mode).styles,
@@ -162,7 +162,7 @@ def test_concurrencies_are_in_numeric_order() -> None:
     assert axes.load_axis(frames.speedup(loads=((16, 48), (4, 16), (1, 6)))).order == ("1", "4", "16")
 
 
-def test_there_is_one_panel_per_category_and_datasets_are_named_when_there_are_several() -> None:
+def test_each_category_has_a_panel_that_names_its_dataset_among_several() -> None:
     rows = frames.speedup()
     assert [title for title, _ in axes.facets(rows)] == ["code", "repeat"]
     both = pd.concat([rows, rows.assign(dataset="own.jsonl", category="all")])

@@ -38,9 +38,7 @@ P95 = CELLS.assign(p95_ttft_ms=[193.0, 1517.0, 200.0, 1600.0])
         ),
     ],
 )
-def test_a_measure_is_drawn_over_an_ordered_column_with_a_colour_for_each_category(
-    frame: pd.DataFrame, spec: ChartSpec
-) -> None:
+def test_a_measure_is_drawn_over_an_ordered_column_coloured_by_category(frame: pd.DataFrame, spec: ChartSpec) -> None:
     assert custom.automatic(frame) == spec
     for _, chart in custom.panels(frame, spec, "light"):
         chart.to_dict()
@@ -98,7 +96,7 @@ def test_an_interval_is_drawn_where_it_contains_the_measure() -> None:
     )
 
 
-def test_rows_that_differ_in_a_further_column_have_panels_of_their_own_with_one_y_axis() -> None:
+def test_a_further_column_divides_rows_into_panels_with_one_y_axis() -> None:
     frame = pd.concat([P95.assign(category="chat"), P95.assign(category="code", p95_ttft_ms=5000.0)])
     spec = custom.automatic(frame)
     assert spec == ChartSpec("line", "concurrency", "p95_ttft_ms", "arm")

@@ -19,9 +19,7 @@ from webapp.pages.compare import figures
 from webapp.pages.compare.selection import READINGS, parse
 
 
-def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_which(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_arms_are_compared_with_verdicts_curves_and_outputs_by_link(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study(arms=ARMS, repeats=3), writes={"n-gram": OTHERWISE})
     app = open_page("compare", job=job_id)
     shown = words(app)
@@ -91,7 +89,7 @@ def test_a_selection_is_that_of_its_own_link(read_study: ReadStudy) -> None:
     assert parse(selection.view.parameters) == selection
 
 
-def test_an_arm_that_answers_worse_is_said_to_before_how_fast_it_is(open_page: OpenPage, settings: Settings) -> None:
+def test_an_arm_that_answers_worse_is_named_before_its_speed(open_page: OpenPage, settings: Settings) -> None:
     loads = [{"max_concurrency": 1, "num_prompts": 60}]
     scored = [{"category": "code", "output_tokens": 8, "score": "json"}]
     job_id = measure_study(

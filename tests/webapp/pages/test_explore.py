@@ -29,7 +29,7 @@ def table(app: AppTest) -> list[str]:
     return list(app.dataframe[-1].value["arm"])
 
 
-def test_opened_bare_it_shows_the_newest_study_and_a_reset_leads_back_there(
+def test_without_parameters_and_after_a_reset_the_newest_study_is_shown(
     open_page: OpenPage, settings: Settings
 ) -> None:
     measure_study(settings, study(name="older"))
@@ -74,7 +74,7 @@ def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
     assert "completed runs (12 measured, 1 imported, 58 published)" in words(app)
 
 
-def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, read_study: ReadStudy) -> None:
+def test_a_link_names_each_of_its_values_that_is_gone(open_page: OpenPage, read_study: ReadStudy) -> None:
     read_study(three_arms())
     app = open_page("explore", categories=["code", "poetry"], mark="Pie", to="yesterday")
     warnings = " ".join(warning.value.replace("\\", "") for warning in app.warning)
@@ -95,9 +95,7 @@ def test_where_nothing_matches_the_filters_to_blame_are_named(open_page: OpenPag
     assert charts(app) == 0
 
 
-def test_a_filter_without_a_match_shows_nothing_rather_than_everything_until_it_is_dropped(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_a_filter_without_a_match_shows_nothing_until_it_is_dropped(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms())
     failed = failed_job(settings, study(name="failed"), "EngineError: no such model")
     app = open_page("explore", engine="none of ours")
@@ -127,7 +125,7 @@ def test_before_anything_is_measured_what_others_published_is_shown(open_page: O
     assert charts(app) > 0
 
 
-def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(read_study: ReadStudy) -> None:
+def test_every_mark_is_drawn_from_its_link_with_its_rows(read_study: ReadStudy) -> None:
     job_id = read_study(three_arms(repeats=2))
     label = url_params.job_label(three_arms().name, job_id)
     for mark in MARKS:
@@ -145,7 +143,7 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(read
     assert "without cost per million output tokens cannot be drawn" in cost.notes[0]
 
 
-def test_points_and_legend_carry_the_verdict_and_a_click_opens_the_run_in_a_drawer(
+def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(
     open_page: OpenPage, read_study: ReadStudy
 ) -> None:
     job_id = read_study(study(name="judged", repeats=3))
@@ -182,9 +180,7 @@ def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
         parse({"from": ["yesterday"]})
 
 
-def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
-    open_page: OpenPage, read_study: ReadStudy
-) -> None:
+def test_any_percentile_of_a_latency_is_a_metric_in_the_link(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(three_arms(repeats=2))
     link = {"study": [url_params.job_label("small", job_id)], "metric": ["Time per output token, any percentile"]}
     found = figures.shown(parse({**link, "percentile": ["p12.5"]}), "light")
@@ -203,7 +199,7 @@ def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
     assert "'100' is not a valid percentile: enter a number above 0 and below 100, like 97.5" in words(app)
 
 
-def test_turns_and_contexts_are_dimensions_and_filters_of_all_that_is_known_by_request() -> None:
+def test_turns_and_contexts_are_dimensions_and_filters_of_requests() -> None:
     ecdf = {url_params.MARK.key: ("ECDF",)}
     wanted = {"x": ("Turn of the session",), "panels": ("Context up to",)}
     assert parse({**wanted, url_params.FACET.key: ("Context up to",)}).of_requests == ("turn", "context")

@@ -32,9 +32,7 @@ def uploaded(app: AppTest, content: bytes, **labels: str) -> AppTest:
     return click(ran(app.run()), "Import")
 
 
-def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_an_uploaded_file_is_imported_once_with_its_labels(open_page: OpenPage, settings: Settings) -> None:
     app = uploaded(open_page("external_results"), FILE.read_bytes()[:-40])
     assert "result.json: line 1: the file ends too early" in words(app)
     assert not settings.bundles.exists() or list(settings.bundles.iterdir()) == []
@@ -56,9 +54,7 @@ def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
     assert "not a supported result" in refused[1]
 
 
-def test_what_was_imported_is_listed_with_a_link_and_can_be_removed_and_restored(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_imported_runs_are_listed_and_can_be_removed_and_restored(open_page: OpenPage, settings: Settings) -> None:
     page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "H200", "study": "theirs"})
     ingest_all(settings)
     app = open_page("external_results")
@@ -105,7 +101,7 @@ def test_published_figures_have_their_contradictions_and_their_presets(settings:
     assert any("about 4.5 tokens a round" in sentence for sentence in practice.contradictions)
 
 
-def test_a_source_is_shown_with_what_repeated_it_here_and_with_what_differs(
+def test_a_source_is_shown_with_its_repetition_here_and_the_differences(
     open_page: OpenPage, settings: Settings
 ) -> None:
     job_id = measure_study(settings, load_preset("friday-night", reference=True))

@@ -50,9 +50,7 @@ def query(engine: sa.Engine, sql: str, chart: ChartSpec | None = None) -> dict[s
     return {"query": (saved_views.save(engine, "sql", state, actor=ADMIN),)}
 
 
-def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(
-    engine: sa.Engine, measured_home: MeasuredHome
-) -> None:
+def test_a_pin_that_cannot_be_drawn_says_why_beside_the_others(engine: sa.Engine, measured_home: MeasuredHome) -> None:
     job = {"job": (measured_home.three_arms,)}
     gone, because = "This figure cannot be shown", "This figure cannot be drawn: "
     wanted = [
@@ -97,7 +95,7 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(engine: sa.Engine, measured
         assert published_data.published_at() == between
 
 
-def test_without_a_dashboard_the_page_says_how_to_begin_and_a_removed_one_can_be_restored(
+def test_an_empty_page_says_how_to_begin_and_restores_a_dashboard(
     open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty = make_home(tmp_path)
@@ -161,7 +159,7 @@ def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back
     assert "this pin was removed meanwhile" in words(press(app, f"save-{first}"))
 
 
-def test_a_card_has_a_title_of_its_own_and_a_text_card_needs_no_figure(
+def test_a_card_has_its_own_title_and_may_be_text_alone(
     engine: sa.Engine, measured_home: MeasuredHome, open_page: OpenPage
 ) -> None:
     board = dashboards.create(engine, "titled", actor=ADMIN)
@@ -182,7 +180,7 @@ def test_a_card_has_a_title_of_its_own_and_a_text_card_needs_no_figure(
     assert pins.pins_on(engine, board)[1].caption == "# What this shows\nThree arms"
 
 
-def test_a_caption_that_does_not_begin_as_a_title_is_text_as_it_was() -> None:
+def test_a_caption_has_a_title_and_a_text_or_either_alone() -> None:
     for title, text in (("", "as before"), ("Monday", "a\nb"), ("Monday", ""), ("", "")):
         made = Pin("", "", PinnedFigure("sql", {}, "table"), pins.caption_of(title, text), START)
         assert (made.title, made.text) == (title, text)
