@@ -122,7 +122,7 @@ def _axis(orient: Literal["top", "left"], limit: int) -> alt.Axis:
 
 
 @dataclass(frozen=True)
-class Look:
+class RatioSetting:
     """What the panels of one figure share. `domain`: of the ratios; `loss_is_low`: below 1× is worse."""
 
     title: str
@@ -132,39 +132,39 @@ class Look:
     loss_is_low: bool
 
 
-def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -> alt.LayerChart:
+def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, setting: RatioSetting) -> alt.LayerChart:
     """One workload; `gains` and `crossings` as `pages.compare.tables` gives them, loads of several concurrencies."""
-    middle = (len(look.styles) - 1) / 2
-    apart = {style.arm: _APART ** (number - middle) for number, style in enumerate(look.styles)}
+    middle = (len(setting.styles) - 1) / 2
+    apart = {style.arm: _APART ** (number - middle) for number, style in enumerate(setting.styles)}
     rows = without_wide(gains.assign(written=written_ratios(gains), x=gains["concurrency"] * gains["arm"].map(apart)))
     measured = sorted(gains["concurrency"].unique().tolist())
     scale = alt.Scale(type="log", base=2, domain=[measured[0] / 1.3, measured[-1] * 1.3], nice=False)
     x = alt.X("x:Q", title=_CONCURRENCY, scale=scale, axis=alt.Axis(values=measured, format="d", labelOverlap="greedy"))
-    y = ratio_axis("ratio", look.title, look.domain, clamp=True)
-    base = alt.Chart(rows).encode(x=x, color=colour(look.styles))
+    y = ratio_axis("ratio", setting.title, setting.domain, clamp=True)
+    base = alt.Chart(rows).encode(x=x, color=colour(setting.styles))
     layers: list[Any] = [
-        *losing_side(look.domain, look.mode, loss_is_low=look.loss_is_low),
+        *losing_side(setting.domain, setting.mode, loss_is_low=setting.loss_is_low),
         base.mark_line(strokeWidth=2).encode(y=y),
     ]
     if rows["low"].notna().any():
         layers.append(whiskers(base, opacity=0.8))
     tooltip = tips("arm", "workload", "pattern", "concurrency", "written", "verdict", "basis")
-    layers += [points(base, look.styles, y=y, tooltip=tooltip), *_crossings(crossings, look)]
+    layers += [points(base, setting.styles, y=y, tooltip=tooltip), *_crossings(crossings, setting)]
     return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
-def _crossings(crossings: pd.DataFrame, look: Look) -> list[Any]:
+def _crossings(crossings: pd.DataFrame, setting: RatioSetting) -> list[Any]:
     """On the rule at 1×: a hollow mark where an arm's line crosses it, and a bar over the crossing's interval."""
     crossed = crossings[crossings["concurrency"].notna()].assign(one=1.0)
     if crossed.empty:
         return []
-    base = alt.Chart(crossed).encode(y=alt.Y("one:Q"), color=colour(look.styles))
+    base = alt.Chart(crossed).encode(y=alt.Y("one:Q"), color=colour(setting.styles))
     layers: list[Any] = []
     if (crossed["low"].notna() & crossed["high"].notna()).any():
         layers.append(base.mark_rule(strokeWidth=6, opacity=0.35).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")))
-    marks = base.mark_point(filled=False, fill=INKS[look.mode].ground, size=70, strokeWidth=2, opacity=1)
+    marks = base.mark_point(filled=False, fill=INKS[setting.mode].ground, size=70, strokeWidth=2, opacity=1)
     tooltip = tips("arm", ("concurrency:Q", "Crosses 1× at concurrency", ".1f"), "low", "high")
-    layers.append(marks.encode(x=alt.X("concurrency:Q"), shape=shape(look.styles), tooltip=tooltip))
+    layers.append(marks.encode(x=alt.X("concurrency:Q"), shape=shape(setting.styles), tooltip=tooltip))
     return layers
 
 

@@ -111,8 +111,8 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
         for n, *bounds in ((1, 1.5, 1.4, 1.6), (4, 1.1, 0.97, 1.2), (16, 0.8, 0.7, 0.9))
     ]
     crossings = tables.crossings({("draft", "code"): break_even(points)})
-    look = compare.Look("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
-    drawn = layers(compare.break_even_panel(gains(), crossings, look))
+    setting = compare.RatioSetting("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
+    drawn = layers(compare.break_even_panel(gains(), crossings, setting))
     mark = drawn[-1]
     assert mark["encoding"]["x"]["field"] == "concurrency"
     (row,) = mark["rows"]

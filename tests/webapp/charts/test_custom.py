@@ -103,8 +103,8 @@ def test_a_further_column_divides_rows_into_panels_with_one_y_axis() -> None:
     drawn = custom.panels(frame, spec, "light")
     assert [title for title, _ in drawn] == ["chat", "code"]
     assert {tuple(chart.to_dict()["encoding"]["y"]["scale"]["domain"]) for _, chart in drawn} == {(0, 5000)}
-    assert custom.shared_places(frame, spec) == 0
-    assert custom.shared_places(frame.drop(columns="category"), spec) == 8
+    assert custom.shared_positions(frame, spec) == 0
+    assert custom.shared_positions(frame.drop(columns="category"), spec) == 8
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

@@ -160,8 +160,8 @@ def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(
     assert [style.note[:8] for style in figure.styles] == ["", "▲ faster"]
 
     app.session_state["explore-chosen"] = of_cell["run_id"].iloc[0]
-    assert "Its cell against the baseline, in output throughput" in words(app.run())
-    assert "Its cell against" not in words(app.run())  # it was closed
+    assert "Output throughput of this cell vs. the baseline" in words(app.run())
+    assert "Output throughput of this cell" not in words(app.run())  # it was closed
 
 
 def test_means_that_mix_what_is_not_told_apart_are_named(read_study: ReadStudy) -> None:

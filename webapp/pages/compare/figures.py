@@ -142,10 +142,12 @@ def crossing(
     crossings, measure = tables.crossings(evens(comparison, candidates)), BY_NAME[comparison.metric]
     domain, drawn = ratio_domain(rows), styles_drawn(rows, styles)
     title = measure.ratio_label
-    look = compare.Look(f"{title} (×)", domain, drawn, mode, measure.higher_is_better)
+    setting = compare.RatioSetting(f"{title} (×)", domain, drawn, mode, measure.higher_is_better)
     panels = panels_of(
         rows.groupby("workload", sort=False),
-        lambda part: compare.break_even_panel(part, crossings[crossings["workload"] == part["workload"].iloc[0]], look),
+        lambda part: compare.break_even_panel(
+            part, crossings[crossings["workload"] == part["workload"].iloc[0]], setting
+        ),
     )
     note = "bars: 95 % intervals; hollow mark and band: the crossing of 1× with its interval"
     return Figure("break-even", f"{title} by concurrency", note, drawn, panels, rows)

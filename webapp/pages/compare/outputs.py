@@ -74,11 +74,11 @@ def _degenerate(agreement: Agreement, arm: str, baseline: str) -> str:
 
 
 def _show_page(baseline: str, pair: Pair, differing: Sequence[Texts]) -> None:
-    places = {texts.prompt_id: texts for texts in differing}
-    rows = data.texts(data.runs_at([pair]), tuple(places))
+    by_prompt = {texts.prompt_id: texts for texts in differing}
+    rows = data.texts(data.runs_at([pair]), tuple(by_prompt))
     for row in rows.to_dict("records"):
         with st.container(border=True):
-            _show_prompt(row, places[row["prompt_id"]], baseline, pair.candidate.arm)
+            _show_prompt(row, by_prompt[row["prompt_id"]], baseline, pair.candidate.arm)
 
 
 def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate: str) -> None:

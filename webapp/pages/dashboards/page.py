@@ -36,7 +36,7 @@ _TABLE_HEIGHT = 330
 _MAX_TITLE = 120
 #: What the line of a title has besides the title.
 _LINE = 3
-_LOOK_EVERY = "10s"
+_POLL_INTERVAL = "10s"
 _LIVE = "dashboards-live"
 #: Everything around the cards.
 _FULL_SCREEN = """<style>
@@ -123,7 +123,7 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
     return is_edited
 
 
-@st.fragment(run_every=_LOOK_EVERY)
+@st.fragment(run_every=_POLL_INTERVAL)
 def follow(published: published_data.Publication) -> None:
     """Show new data as it comes. Only where the reader wants it: the page's new run cancels a download in progress."""
     if published_data.publication() != published:
@@ -261,11 +261,11 @@ def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
     if not cards:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
-        for place, card in enumerate(cards):
+        for position, card in enumerate(cards):
             with grid.cell(column_span="all" if card.is_wide else 1):
                 _show_card(card, mode)
                 if is_edited:
-                    _show_controls(cards, place)
+                    _show_controls(cards, position)
     if is_edited:
         st.html(Path(__file__).parents[2] / "static" / "arranging.css")
         arranging.show({card.pin.pin_id: card.about.title for card in cards}, _arrange)
@@ -325,17 +325,19 @@ def _show_foot(card: RenderedPin) -> None:
         )
 
 
-def _show_controls(cards: Sequence[RenderedPin], place: int) -> None:
-    pin = cards[place].pin
+def _show_controls(cards: Sequence[RenderedPin], position: int) -> None:
+    pin = cards[position].pin
     with st.container(border=True, gap="small"):
         with st.container(horizontal=True, gap="small"):
-            _button("Up", "arrow_upward", pin.pin_id, lambda: _move(cards, place, place - 1), disabled=place == 0)
-            last = place == len(cards) - 1
-            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, place, place + 2), disabled=last)
-            wider, to_wide = ("Narrower", False) if cards[place].is_wide else ("Wider", True)
+            _button(
+                "Up", "arrow_upward", pin.pin_id, lambda: _move(cards, position, position - 1), disabled=position == 0
+            )
+            last = position == len(cards) - 1
+            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, position, position + 2), disabled=last)
+            wider, to_wide = ("Narrower", False) if cards[position].is_wide else ("Wider", True)
             change = arranging.Arranged(pin.pin_id, None, to_wide)
             _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(change))
-            _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[place]))
+            _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[position]))
         _show_caption_and_moment(pin)
 
 
@@ -364,9 +366,9 @@ def _save(pin: Pin, as_of: datetime | None) -> None:
 
 
 @callback
-def _move(cards: Sequence[RenderedPin], place: int, to: int) -> None:
+def _move(cards: Sequence[RenderedPin], position: int, to: int) -> None:
     before = cards[to].pin.pin_id if to < len(cards) else None
-    pins.move(published_data.engine(), cards[place].pin.pin_id, before, actor=visitor.actor())
+    pins.move(published_data.engine(), cards[position].pin.pin_id, before, actor=visitor.actor())
 
 
 @callback

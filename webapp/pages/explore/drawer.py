@@ -23,7 +23,7 @@ def show(run: pd.Series) -> None:
     """`run`: a row of `slices.runs`."""
     st.markdown(f"**{literal(run['arm'])}** :gray[{literal(_setting(run))}]")
     if run["origin"] == "published":
-        st.caption(f"Published by {literal(run['source'])}; nothing but the figures is known.")
+        st.caption(f"Published by {literal(run['source'])}; only these figures are available.")
         query = {url_params.SOURCE.key: run["source"]}
         st.page_link(
             page_file("external_results"), label="Open the source", icon=":material/groups:", query_params=query
@@ -53,10 +53,10 @@ def _show_numbers(metrics: pd.Series) -> None:
 
 
 def _show_verdict(run: pd.Series) -> None:
-    place = (run["arm"], run["workload_label"], run["load"])
-    judged = data.judged(run["job_id"], _VERDICT_ON).get(place)
+    cell = (run["arm"], run["workload_label"], run["load"])
+    judged = data.judged(run["job_id"], _VERDICT_ON).get(cell)
     if judged is not None:
-        st.markdown(f"Its cell against the baseline, in output throughput: **{literal(judged.words)}**")
+        st.markdown(f"Output throughput of this cell vs. the baseline: **{literal(judged.words)}**")
 
 
 def _show_findings(run_id: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import altair as alt
 import pandas as pd
@@ -26,7 +27,11 @@ ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
 PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s")
 MAX_PANELS, MAX_SERIES = 12, 24
 HEIGHT, PANEL_HEIGHT = 400, 280
-_CHARTS = {"Line": explore_runs.line, "Bar": explore_runs.bar, "Scatter": explore_runs.scatter}
+_CHARTS: Mapping[str, Callable[[pd.DataFrame, Scene], alt.LayerChart]] = {
+    "Line": explore_runs.line,
+    "Bar": explore_runs.bar,
+    "Scatter": explore_runs.scatter,
+}
 #: What verdicts are on where the metric drawn has no better direction.
 _COMPARED = "output_tok_per_s"
 _ON_OUTPUT = " in output"
@@ -128,7 +133,7 @@ def _judged(job_id: str, y: Axis) -> dict[tuple[str, str, str], Judged]:
     own = data.judged(job_id, y.column)
     if own or y == SPEEDUP:
         return own or data.judged(job_id, _COMPARED)
-    return {place: replace(it, words=it.words + _ON_OUTPUT) for place, it in data.judged(job_id, _COMPARED).items()}
+    return {cell: replace(it, words=it.words + _ON_OUTPUT) for cell, it in data.judged(job_id, _COMPARED).items()}
 
 
 def _of_others(rows: pd.DataFrame, y: Axis) -> tuple[tuple[float, float] | None, list[str]]:
@@ -160,7 +165,7 @@ def _figure(
     band: tuple[float, float] | None,
 ) -> Figure:
     x, y = axes
-    looks = _noted(styles(rows, view.colour, order, mode), rows, view, y)
+    series_styles = _noted(styles(rows, view.colour, order, mode), rows, view, y)
     from_zero = view.mark == "Bar" or (view.mark == "Line" and y != SPEEDUP)
     shown_y, are_cut = explore_runs.span([*rows["y"], *(band or ())], from_zero=from_zero), False
     if view.mark in ("Bar", "Line"):
@@ -169,7 +174,7 @@ def _figure(
     scene = Scene(
         x,
         y,
-        looks,
+        series_styles,
         mode,
         _height(rows, view.facet),
         explore_runs.order_of(rows, x),
@@ -177,33 +182,33 @@ def _figure(
         shown_y,
         band,
     )
+    draw = _CHARTS.get(view.mark) or partial(explore_runs.frontier, higher=view.frontier.higher)
     panels: tuple[Panel, ...] = tuple(
-        (f"{title} ({count(part['run_id'].nunique(), 'run')})" if title else "", _chart(view, part, scene))
+        (f"{title} ({count(part['run_id'].nunique(), 'run')})" if title else "", draw(part, scene))
         for title, part in _parts(rows, view.facet)
     )
     title = f"{y.label} {'against' if view.mark == 'Pareto' else 'by'} {within(x.label)}"
     return Figure(
-        "explore", title, _note(view, rows, y) + (_CUT if are_cut else ""), looks, panels, rows.drop(columns=["x", "y"])
+        "explore",
+        title,
+        _note(view, rows, y) + (_CUT if are_cut else ""),
+        series_styles,
+        panels,
+        rows.drop(columns=["x", "y"]),
     )
 
 
-def _noted(looks: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
+def _noted(series_styles: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
     """The styles of arms with their verdict over all cells, where the slice is of one study."""
     jobs = rows["job_id"].unique()
     if view.colour.column != "arm" or len(jobs) != 1 or view.of_requests:
-        return tuple(looks)
+        return tuple(series_styles)
     own = data.verdicts_of_arms(jobs[0], y.column)
     on_output = {
         arm: words + ("" if y == SPEEDUP else _ON_OUTPUT)
         for arm, words in data.verdicts_of_arms(jobs[0], _COMPARED).items()
     }
-    return tuple(replace(style, note=(own or on_output).get(style.arm, "")) for style in looks)
-
-
-def _chart(view: Selection, rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    if view.mark == "Pareto":
-        return explore_runs.frontier(rows, scene, higher=view.frontier.higher)
-    return _CHARTS[view.mark](rows, scene)
+    return tuple(replace(style, note=(own or on_output).get(style.arm, "")) for style in series_styles)
 
 
 def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
@@ -235,17 +240,12 @@ def _missing(runs: pd.DataFrame, x: Axis, y: Axis) -> str:
 
 def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
     """Within each panel, whether no other run is better in both numbers."""
-    pair = view.frontier
-    best_rows = [
-        pd.Series(
-            explore_runs.on_frontier(
-                part["x"].to_numpy(float), part["y"].to_numpy(float), higher_x=pair.higher, higher_y=pair.higher
-            ),
-            index=part.index,
-        )
-        for _, part in _parts(rows, view.facet)
-    ]
-    together: pd.Series = pd.concat(best_rows)
+    higher = view.frontier.higher
+    panels = []
+    for _, part in _parts(rows, view.facet):
+        x, y = part["x"].to_numpy(float), part["y"].to_numpy(float)
+        panels.append(pd.Series(explore_runs.on_frontier(x, y, higher_x=higher, higher_y=higher), index=part.index))
+    together: pd.Series = pd.concat(panels)
     return together
 
 
@@ -268,13 +268,13 @@ def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Show
     pooled, groups, notes = _pooled(view, runs, ())
     if pooled.empty:
         return Shown(None, runs, None, tuple(notes))
-    looks = styles(pooled, view.colour, order, mode)
+    series_styles = styles(pooled, view.colour, order, mode)
     curves = [(title, explore_runs.shares(part)) for title, part in _parts(pooled, view.facet)]
     every = pd.concat([part["ms"] for _, part in curves])
     domain = (float(every.min()), float(every.max()))
-    scene = Scene(view.latency, view.latency, looks, mode, _height(pooled, view.facet), x_domain=domain)
+    scene = Scene(view.latency, view.latency, series_styles, mode, _height(pooled, view.facet), x_domain=domain)
     panels: tuple[Panel, ...] = tuple((title, explore_runs.ecdf(part, scene)) for title, part in curves)
-    figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, looks, panels, groups)
+    figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, series_styles, panels, groups)
     return Shown(figure, runs, groups, tuple(notes))
 
 
@@ -282,15 +282,17 @@ def _bands(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Sho
     pooled, groups, notes = _pooled(view, runs, (view.x.column,))
     if pooled.empty:
         return Shown(None, runs, None, tuple(notes))
-    looks = styles(pooled, view.colour, order, mode)
+    series_styles = styles(pooled, view.colour, order, mode)
     rows = groups.assign(x=groups[view.x.column])
     top = explore_runs.span(rows["p99"], from_zero=True)
-    scene = Scene(view.x, view.latency, looks, mode, PANEL_HEIGHT, explore_runs.order_of(rows, view.x), y_domain=top)
-    panels = [panel for style in looks for panel in _of_style(rows, style, view, scene)]
+    scene = Scene(
+        view.x, view.latency, series_styles, mode, PANEL_HEIGHT, explore_runs.order_of(rows, view.x), y_domain=top
+    )
+    panels = [panel for style in series_styles for panel in _of_style(rows, style, view, scene)]
     if len(panels) > MAX_PANELS:
         notes.append(f"Only the first {MAX_PANELS} panels of {len(panels)} are drawn.")
     title = f"{view.latency.label} by {within(view.x.label)}"
-    figure = Figure("explore", title, _BANDS_NOTE, looks, tuple(panels[:MAX_PANELS]), groups)
+    figure = Figure("explore", title, _BANDS_NOTE, series_styles, tuple(panels[:MAX_PANELS]), groups)
     return Shown(figure, runs, groups, tuple(notes))
 
 

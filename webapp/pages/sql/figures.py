@@ -69,8 +69,10 @@ def _note(frame: pd.DataFrame, spec: ChartSpec) -> str:
         note += f", with {interval[0]} to {interval[1]}"
     if len(frame) > custom.MOST_ROWS:
         note += f"; the first {count(custom.MOST_ROWS, 'row')}"
-    if spec.mark != "point" and (shared := custom.shared_places(frame.head(custom.MOST_ROWS), spec)):
-        note += f"; {count(shared, 'row')} of equal {' and '.join(custom.places(spec))}, drawn over each other"
+    if spec.mark != "point" and (shared := custom.shared_positions(frame.head(custom.MOST_ROWS), spec)):
+        note += (
+            f"; {count(shared, 'row')} of equal {' and '.join(custom.position_columns(spec))}, drawn over each other"
+        )
     return note
 
 

@@ -131,10 +131,10 @@ def _show_history() -> None:
     """The earlier queries of this browser session; a click brings one back."""
     earlier = [query for query in state.history() if query.sql != st.session_state[TEXT]]
     with st.popover("History", icon=":material/history:", disabled=not earlier):
-        for place, query in enumerate(earlier):
+        for number, query in enumerate(earlier):
             words = " ".join(query.sql.split())
             shown = words if len(words) <= _HISTORY_LETTERS else f"{words[:_HISTORY_LETTERS]} ..."
-            label, key = literal(shown), f"sql-history-{place}"
+            label, key = literal(shown), f"sql-history-{number}"
             st.button(label, key=key, help=f"```sql\n{query.sql}\n```", on_click=callback(state.show), args=(query,))
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import duckdb
 import pandas as pd
 
 from jobs import queue
-from jobs.engines.command_line import speculation_words
-from lab.study import Arm
 from lab.tuning.report import Measured, Report
 from warehouse.queries.comparing.tunings import tuning_report
 from webapp.shared import published_data
@@ -37,10 +33,7 @@ def measured(rows: tuple[Measured, ...]) -> pd.DataFrame:
 def tried(report: Report) -> pd.DataFrame:
     """Every setting at every load, with what became of it."""
     return pd.DataFrame(
-        [
-            (setting.load, setting.arm, setting.k, setting.runs, setting.expected, setting.fate)
-            for setting in report.tried
-        ],
+        [(each.load, each.arm, each.k, each.runs, each.expected, each.fate) for each in report.tried],
         columns=list(TRIED_COLUMNS),
     )
 
@@ -48,34 +41,13 @@ def tried(report: Report) -> pd.DataFrame:
 def speedups(report: Report) -> pd.DataFrame:
     """Every setting at every load with what is expected of it and what was measured; no speculation has k = 0."""
     unknown = Measured("", 0, 0, None, None, None, "", "")
-    rows = [(setting, setting.measured or unknown) for setting in report.tried if setting.expected is not None]
+    of_setting = ("load", "arm", "draft", "k", "expected", "at_least", "at_most", "runs", "is_chosen", "fate")
     return pd.DataFrame(
         [
-            {
-                "load": setting.load,
-                "arm": setting.arm,
-                "draft": setting.draft,
-                "k": setting.k,
-                "expected": setting.expected,
-                "at_least": setting.at_least,
-                "at_most": setting.at_most,
-                "ratio": measured.ratio,
-                "low": measured.low,
-                "high": measured.high,
-                "runs": setting.runs,
-                "is_chosen": setting.is_chosen,
-                "label": "no speculation" if setting.k == 0 else f"k = {setting.k}",
-                "fate": setting.fate,
-            }
-            for setting, measured in rows
+            {name: getattr(setting, name) for name in of_setting}
+            | {name: getattr(setting.measured or unknown, name) for name in ("ratio", "low", "high")}
+            | {"label": "no speculation" if setting.k == 0 else f"k = {setting.k}"}
+            for setting in report.tried
+            if setting.expected is not None
         ]
     ).astype(dict.fromkeys(("expected", "at_least", "at_most", "ratio", "low", "high"), float))
-
-
-def command_line(arm: Arm) -> str | None:
-    return speculation_words(published_data.settings(), arm)
-
-
-def as_json(arm: Arm) -> str:
-    """The arm's speculation, as a study has it."""
-    return json.dumps(arm.speculation.model_dump(mode="json", exclude_defaults=True) if arm.speculation else {})
