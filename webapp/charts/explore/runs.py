@@ -196,11 +196,17 @@ def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChar
 def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
     chosen = alt.selection_point(name=CHOSEN, fields=["run_id"], on="click", empty=True)
     wanted = ["x", "y", "series", "run_id", "repeat", *_ABOUT]
+    about = [name for name in _ABOUT if name not in (scene.x.column, scene.y.column)]
     shown = rows[[*wanted, *(name for name in ("best", "verdict", "dodge_px") if name in rows)]]
     base = alt.Chart(_written(shown, scene)).encode(x=_x_of_runs(scene))
     dots = _dots(base, scene).encode(
         y=_y(scene),
-        tooltip=tips(_tip(scene.x, "x"), _tip(scene.y, "y"), *(_VERDICT if "verdict" in shown else ()), *_about(scene)),
+        tooltip=tips(
+            _tip(scene.x, "x"),
+            _tip(scene.y, "y"),
+            *(_VERDICT if "verdict" in shown else ()),
+            *((f"{name}:N", "Draft tokens k" if name == "k" else name.capitalize()) for name in about),
+        ),
         opacity=alt.OpacityValue(0.25, condition=[{"param": CHOSEN, "empty": True, "value": 1.0}]),
     )
     chart: alt.Chart = dots.add_params(chosen)
@@ -252,11 +258,6 @@ def _tip(axis: Axis, field: str) -> alt.Tooltip:
     if axis.kind == "time":
         return alt.Tooltip(f"{field}:T", timeUnit="utcyearmonthdatehoursminutes", title=axis.title)
     return alt.Tooltip(f"{field}:N", title=axis.title)
-
-
-def _about(scene: Scene) -> list[tuple[str, str]]:
-    shown = [name for name in _ABOUT if name not in (scene.x.column, scene.y.column)]
-    return [(f"{name}:N", "Draft tokens k" if name == "k" else name.capitalize()) for name in shown]
 
 
 def _mean_tooltip(scene: Scene) -> list[alt.Tooltip]:

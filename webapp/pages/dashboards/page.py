@@ -65,16 +65,12 @@ def show_dashboard(dashboard_id: str) -> None:
             f"This link names the dashboard {literal(dashboard_id)}, which does not exist.", icon=":material/link_off:"
         )
     elif dashboard.removed_at is not None:
-        _show_removed(dashboard)
+        st.title(literal(dashboard.name), anchor=False)
+        st.warning(f"This dashboard was removed on {moment(dashboard.removed_at)}.", icon=":material/delete:")
+        if visitor.allowed(Change.DASHBOARD, dashboard.owner):
+            st.button("Restore it", icon=":material/undo:", on_click=_restore, args=(dashboard_id,))
     else:
         _show_dashboard(dashboard)
-
-
-def _show_removed(dashboard: Dashboard) -> None:
-    st.title(literal(dashboard.name), anchor=False)
-    st.warning(f"This dashboard was removed on {moment(dashboard.removed_at)}.", icon=":material/delete:")
-    if visitor.allowed(Change.DASHBOARD, dashboard.owner):
-        st.button("Restore it", icon=":material/undo:", on_click=_restore, args=(dashboard.dashboard_id,))
 
 
 @callback
@@ -114,7 +110,11 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
             st.title(literal(dashboard.name), anchor=False)
             st.caption(f"{count(len(shown), 'pin')} · changed {moment(dashboard.changed_at)}")
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
-            is_edited = not is_full and _show_switches(dashboard)
+            is_edited = False
+            if not is_full:
+                st.toggle("Live", key=_LIVE, help="Show new runs as they come, without a reload")
+                if visitor.allowed(Change.DASHBOARD, dashboard.owner):
+                    is_edited = st.toggle("Edit", key="dashboards-edit")
             _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
                 share_dialog.show(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
@@ -134,12 +134,6 @@ def _link(dashboard: Dashboard) -> str:
     return urljoin(st.context.url or "", View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)}).link)
 
 
-def _show_switches(dashboard: Dashboard) -> bool:
-    """Whether the dashboard is edited."""
-    st.toggle("Live", key=_LIVE, help="Show new runs as they come, without a reload")
-    return visitor.allowed(Change.DASHBOARD, dashboard.owner) and st.toggle("Edit", key="dashboards-edit")
-
-
 def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full: bool) -> None:
     query = {DASHBOARD: dashboard.dashboard_id, **values} | ({} if is_full else {FULL: "1"})
     label, icon = ("Leave the full screen", "fullscreen_exit") if is_full else ("Full screen", "fullscreen")
@@ -148,19 +142,24 @@ def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full
 
 
 def _show_duplicate(dashboard: Dashboard) -> None:
+    def duplicate(name: str) -> str:
+        return dashboards.duplicate(published_data.engine(), dashboard.dashboard_id, name, actor=visitor.actor())
+
     with st.popover("Duplicate", icon=":material/content_copy:"), st.form("dashboards-duplicate", border=False):
         suggested = f"Copy of {dashboard.name}"[: dashboards.MAX_NAME_LENGTH].strip()
         name = st.text_input("Name of the copy", suggested, max_chars=dashboards.MAX_NAME_LENGTH)
-        if st.form_submit_button("Duplicate", type="primary"):
-            try:
-                copy = dashboards.duplicate(
-                    published_data.engine(), dashboard.dashboard_id, name.strip(), actor=visitor.actor()
-                )
-            except UserError as error:
-                st.warning(literal(error), icon=":material/info:")
-                return
-            st.query_params[DASHBOARD] = copy
-            st.rerun()
+        _show_submit("Duplicate", name, duplicate)
+
+
+def _show_submit(label: str, name: str, make: Callable[[str], str]) -> None:
+    """Show the button of a form that makes a dashboard of this name and opens it."""
+    if st.form_submit_button(label, type="primary"):
+        try:
+            st.query_params[DASHBOARD] = make(name.strip())
+        except UserError as error:
+            st.warning(literal(error), icon=":material/info:")
+            return
+        st.rerun()
 
 
 def _show_naming(dashboard: Dashboard) -> None:
@@ -246,14 +245,9 @@ def _show_empty() -> None:
 def _show_new() -> None:
     with st.popover("New dashboard", icon=":material/add:"), st.form("dashboards-new", border=False):
         name = st.text_input("Name", key=_NAME, max_chars=dashboards.MAX_NAME_LENGTH, placeholder="Draft models")
-        if st.form_submit_button("Create", type="primary"):
-            try:
-                created = dashboards.create(published_data.engine(), name.strip(), actor=visitor.actor())
-            except UserError as error:
-                st.warning(literal(error), icon=":material/info:")
-                return
-            st.query_params[DASHBOARD] = created
-            st.rerun()
+        _show_submit(
+            "Create", name, lambda name: dashboards.create(published_data.engine(), name, actor=visitor.actor())
+        )
 
 
 def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
@@ -311,10 +305,8 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
 def _show_foot(card: RenderedPin) -> None:
     as_of = card.pin.shown.as_of
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        if as_of is None:
-            st.caption(f":material/sync: newest data: {moment(card.about.as_of)}", width="content")
-        else:
-            st.caption(f":material/history: data as of {moment(as_of)}", width="content")
+        newest = f":material/sync: newest data: {moment(card.about.as_of)}"
+        st.caption(newest if as_of is None else f":material/history: data as of {moment(as_of)}", width="content")
         if not render_pins.has_page(card.pin.shown):
             return
         st.page_link(
@@ -349,13 +341,7 @@ def _show_caption_and_moment(pin: Pin) -> None:
     most = pins.MAX_CAPTION_LENGTH - _MAX_TITLE - _LINE
     st.text_area("Text" if is_text else "Caption", pin.text, key=f"caption-{pin.pin_id}", max_chars=most, height=80)
     as_of = None if is_text else choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
-    st.button(
-        "Save",
-        type="primary",
-        key=f"save-{pin.pin_id}",
-        on_click=_save,
-        args=(pin, as_of),
-    )
+    st.button("Save", type="primary", key=f"save-{pin.pin_id}", on_click=_save, args=(pin, as_of))
 
 
 @callback

@@ -88,7 +88,8 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
     if lost := len(runs) - len(rows):
         noun = "group of requests" if view.of_requests else "run"
         nouns = "groups of requests" if view.of_requests else "runs"
-        notes.append(f"{count(lost, noun, nouns)} without {_missing(runs, x, y)} cannot be drawn.")
+        lacking = dict.fromkeys(within(axis.label) for axis in (y, x) if runs[axis.column].isna().any())
+        notes.append(f"{count(lost, noun, nouns)} without {' or '.join(lacking)} cannot be drawn.")
     if len(set(_currencies(rows))) > 1:
         rows = rows.iloc[:0]
         notes.append("Prices in several currencies are not compared: choose hardware that is priced in one.")
@@ -218,24 +219,16 @@ def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
     if len(currencies) == 1:
         (unit,) = currencies
         x, y = (replace(axis, unit=unit) if axis == COST else axis for axis in (x, y))
-    if view.mark == "Pareto" and y == PER_GPU and _lacks_gpus(runs):
+    if view.mark != "Pareto" or y != PER_GPU:
+        return x, y, []
+    has_rates = runs[PER_USER.column].notna() & runs[PER_ENGINE.column].notna()
+    if runs.loc[has_rates, "gpus"].isna().any():
         return x, PER_ENGINE, ["The number of GPUs is unknown for some runs: throughput is that of a whole engine."]
     return x, y, []
 
 
-def _lacks_gpus(runs: pd.DataFrame) -> bool:
-    """Whether a run that has both numbers of a whole engine does not record its GPUs."""
-    has_rates = runs[PER_USER.column].notna() & runs[PER_ENGINE.column].notna()
-    return bool(runs.loc[has_rates, "gpus"].isna().any())
-
-
 def _currencies(rows: pd.DataFrame) -> list[str]:
     return rows["currency"].dropna().tolist() if "currency" in rows else []
-
-
-def _missing(runs: pd.DataFrame, x: Axis, y: Axis) -> str:
-    lacking = dict.fromkeys(within(axis.label) for axis in (y, x) if runs[axis.column].isna().any())
-    return " or ".join(lacking)
 
 
 def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:

@@ -131,12 +131,17 @@ def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, vie
         shown = tables.cells(cells, panels.arms_of(cells, published_data.arms(job_id)))
         show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
 
+    def show_runs() -> None:
+        show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
+        if not any(runs[name].notna().any() for name in tables.GPU if name in runs):
+            st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
+
     url_widgets.show_tabs(
         url_params.RESULTS_TAB,
         {
             "Cells": show_cells,
             "Verdicts": lambda: _show_verdicts(job_id, measure, runs, view),
-            "Runs": lambda: _show_runs(runs, view),
+            "Runs": show_runs,
             "Checks": lambda: _show_findings(published_data.findings(job_id), view),
             "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), view),
         },
@@ -158,12 +163,6 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     else:
         config = verdict_tables.verdict_config(shown, strict=compared.strict)
         show_table(shown, config, "Whether each arm is faster", view, "verdicts")
-
-
-def _show_runs(runs: pd.DataFrame, view: View) -> None:
-    show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
-    if not tables.saw_gpu(runs):
-        st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
 
 
 def _show_failed(failed: pd.DataFrame, view: View) -> None:
