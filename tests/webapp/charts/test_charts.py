@@ -102,7 +102,8 @@ def test_the_losing_side_is_below_one_for_throughput_above_for_latency() -> None
 
 
 @pytest.mark.parametrize(
-    "ratios", [(1.0, 1.0, 1.0), (3.0, 2.0, 1.5), (0.4, 0.3, 0.2), (20.0, 1.0, 0.05), (1.001, 1.0, 0.999)]
+    "ratios",
+    [(1.0, 1.0, 1.0), (3.0, 2.0, 1.5), (0.4, 0.3, 0.2), (20.0, 1.0, 0.05), (1.001, 1.0, 0.999), (1.04, 1.0, 0.99)],
 )
 def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ...]) -> None:
     arm = frames.ArmRatios("arm", "ngram", ratios)
@@ -111,13 +112,9 @@ def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ..
     assert 1 in ticks
     assert ticks == sorted(set(ticks))
     assert len(ticks) <= 10
+    if ratios == (1.04, 1.0, 0.99):  # a few percent have labels on both sides
+        assert ticks[0] < 1 < ticks[-1]
     assert all(domain[0] <= tick <= domain[1] for tick in ticks)
-
-
-def test_ratios_of_a_few_percent_have_labels_to_read_them_by() -> None:
-    domain = axes.ratio_domain(frames.speedup((frames.ArmRatios("arm", "ngram", (1.04, 1.0, 0.99)),)))
-    assert [tick for tick in axes.ratio_ticks(domain) if tick > 1]
-    assert [tick for tick in axes.ratio_ticks(domain) if tick < 1]
 
 
 def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
@@ -151,15 +148,18 @@ def test_ten_arms_are_told_apart_by_colour_and_mark_together() -> None:
     assert len({(style.colour, style.shape) for style in drawn}) == 10
 
 
-def test_loads_of_one_concurrency_are_told_apart_by_name() -> None:
-    rows = frames.speedup(loads=((4, 6), (4, 16), (16, 48)))
-    axis = axes.load_axis(rows)
-    assert (axis.column, axis.title) == ("pattern", "Load")
-    assert axis.order == ("c4-n16", "c4-n6", "c16-n48")
-
-
-def test_concurrencies_are_in_numeric_order() -> None:
-    assert axes.load_axis(frames.speedup(loads=((16, 48), (4, 16), (1, 6)))).order == ("1", "4", "16")
+@pytest.mark.parametrize(
+    ("loads", "column", "order"),
+    [
+        (((4, 6), (4, 16), (16, 48)), "pattern", ("c4-n16", "c4-n6", "c16-n48")),
+        (((16, 48), (4, 16), (1, 6)), "load", ("1", "4", "16")),
+    ],
+)
+def test_loads_stand_by_size_and_have_names_where_concurrencies_repeat(
+    loads: tuple[tuple[int, int], ...], column: str, order: tuple[str, ...]
+) -> None:
+    axis = axes.load_axis(frames.speedup(loads=loads))
+    assert (axis.column, axis.order) == (column, order)
 
 
 def test_each_category_has_a_panel_that_names_its_dataset_among_several() -> None:
@@ -195,11 +195,7 @@ def test_an_exported_chart_has_the_look_of_the_page(mode: Mode) -> None:
     svg = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict()))
     assert theme.INKS[mode].ground in svg
     assert "Speed-up (×)" in svg
-
-
-def test_a_chart_on_the_page_lets_the_page_shine_through() -> None:
-    _, panel = figures.speedup_figure(frames.speedup(), OUTPUT, styles(), "light").panels[0]
-    assert theme.themed(panel, "light").to_dict()["config"]["background"] == "transparent"
+    assert theme.themed(panel, mode).to_dict()["config"]["background"] == "transparent"
 
 
 def test_a_specification_has_the_rows_and_the_rest_that_altair_writes() -> None:
