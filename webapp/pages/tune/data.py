@@ -41,13 +41,17 @@ def tried(report: Report) -> pd.DataFrame:
 def speedups(report: Report) -> pd.DataFrame:
     """Every setting at every load with what is expected of it and what was measured; no speculation has k = 0."""
     unknown = Measured("", 0, 0, None, None, None, "", "")
-    of_setting = ("load", "arm", "draft", "k", "expected", "at_least", "at_most", "runs", "is_chosen", "fate")
-    return pd.DataFrame(
-        [
-            {name: getattr(setting, name) for name in of_setting}
-            | {name: getattr(setting.measured or unknown, name) for name in ("ratio", "low", "high")}
-            | {"label": "no speculation" if setting.k == 0 else f"k = {setting.k}"}
-            for setting in report.tried
-            if setting.expected is not None
-        ]
-    ).astype(dict.fromkeys(("expected", "at_least", "at_most", "ratio", "low", "high"), float))
+    names = ("load", "arm", "draft", "k", "expected", "at_least", "at_most")
+    found = [
+        {
+            **{name: getattr(setting, name) for name in names},
+            **{name: getattr(setting.measured or unknown, name) for name in ("ratio", "low", "high")},
+            "runs": setting.runs,
+            "is_chosen": setting.is_chosen,
+            "label": "no speculation" if setting.k == 0 else f"k = {setting.k}",
+            "fate": setting.fate,
+        }
+        for setting in report.tried
+        if setting.expected is not None
+    ]
+    return pd.DataFrame(found).astype(dict.fromkeys((*names[4:], "ratio", "low", "high"), float))
