@@ -1,7 +1,7 @@
 """The metrics that the Results page offers, the default first, and its charts.
 
-The charts are ratios to the baseline by load, acceptance by position, and throughput as bars. A metric's label is also
-its value in a link.
+The charts are ratios to the baseline by load, acceptance by position, and throughput as bars. Links name a metric by
+its label.
 """
 
 from __future__ import annotations

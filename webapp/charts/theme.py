@@ -1,7 +1,7 @@
 """One look for every chart, light and dark, on the page and in exported files.
 
 Colours are Okabe and Ito's, safe for colour-blind readers, a little brighter on dark ground. Grey is the
-baseline's, and each arm keeps its colour and its mark on every chart of a study.
+baseline's, and an arm has the same colour and mark on every chart of a study.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Sheet:
 
 
 def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
-    """The file is made when it is downloaded. `link`: the dashboard's address."""
+    """Show the button; a click makes the file. `link`: the dashboard's address."""
     about = About(dashboard.name, "", SOURCE, datetime.now(UTC), link)
     st.download_button(
         "Export",

@@ -346,7 +346,7 @@ def _show_caption_and_moment(pin: Pin) -> None:
 
 @callback
 def _save(pin: Pin, as_of: datetime | None) -> None:
-    """With what is typed now: the click may come before the page has seen it."""
+    """Save what the fields hold now: the click may come before the page has run with it."""
     caption = pins.caption_of(*(st.session_state[f"{field}-{pin.pin_id}"] for field in ("title", "caption")))
     pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor())
 

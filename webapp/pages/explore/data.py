@@ -74,7 +74,7 @@ def pooled(
 
 
 def order(job_id: str) -> Order:
-    """The arms of a job in its study's own order, where this host knows it."""
+    """The arms of a job, in its study's order if this host has the study."""
     arms_of_job = _arms(job_id)
     baselines = arms_of_job.loc[arms_of_job["is_baseline"] == True, "arm"]  # noqa: E712 - null is unknown
     arms = dict.fromkeys([*published_data.arms(job_id), *arms_of_job["arm"]])

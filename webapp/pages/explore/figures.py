@@ -130,7 +130,7 @@ def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame
 
 
 def _judged(job_id: str, y: Axis) -> dict[tuple[str, str, str], Judged]:
-    """What is said of the cells: on the metric drawn, or by its name on the output throughput."""
+    """The verdicts on cells: on the drawn metric, or else on output throughput, which they then name."""
     own = data.judged(job_id, y.column)
     if own or y == SPEEDUP:
         return own or data.judged(job_id, _COMPARED)
@@ -350,7 +350,7 @@ def _cut(rows: pd.DataFrame, view: Selection) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _mixed(rows: pd.DataFrame, view: Selection) -> list[str]:
-    """A note naming the properties that means mix and the chart does not tell apart."""
+    """A note that names the properties in which the runs behind one mean differ unseen."""
     facet = [] if view.facet is None else [view.facet.column]
     by, distinct = ["x", "series", *facet], {view.x.column, view.colour.column, *facet}
     places = len(rows[by].drop_duplicates())

@@ -109,7 +109,7 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
 def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     """`2× was claimed; measured 1.48x [1.36, 1.60] (draft, code, concurrency 1): the claim is refuted.`
 
-    Of several cells it is the one that is kindest to the claim, and the others are counted.
+    Names the cell that supports the claim best, and counts the findings of all cells.
     """
     pairs = [pair for pair in comparison.pairs if not pair.comparison.control]
     found = [claim.judge(claimed, pair.comparison, pair.verdict) for pair in pairs]

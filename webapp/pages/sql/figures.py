@@ -63,7 +63,7 @@ def chart(frame: pd.DataFrame, spec: ChartSpec, title: str, mode: Mode) -> Figur
 
 
 def _note(frame: pd.DataFrame, spec: ChartSpec) -> str:
-    """What the chart shows, and what a reader could take it for that it is not."""
+    """Say what the chart shows, and what would mislead its reader: rows cut off, or drawn over each other."""
     note = f"{spec.y} by {spec.x}" if spec.colour is None else f"{spec.y} by {spec.x}, for each {spec.colour}"
     if (interval := interval_of(frame, spec.y)) is not None:
         note += f", with {interval[0]} to {interval[1]}"

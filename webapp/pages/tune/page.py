@@ -155,7 +155,7 @@ def show_final(report: Report, view: View) -> None:
 
 
 def nothing_sentence(cell: Measured) -> str:
-    """What being ready to draft costs where nothing is drafted."""
+    """Say what a schedule costs at a load where it drafts nothing."""
     if cell.low is None or cell.high is None:
         return f"At {cell.load} requests at once the schedule drafts nothing; what that costs is unknown."
     return (
