@@ -58,7 +58,7 @@ def show_page() -> None:
             _show_charts(figures.OF_ALL, selection)
         with of_cell:
             _show_charts(figures.OF_CELL, selection)
-        _show_tables(selection, selection.view)
+        _show_tables(selection)
         outputs.show(selection)
     study_picker.follow(study_picker.job_state(job_id))
 
@@ -170,36 +170,36 @@ def _show_gaps(selection: Selection) -> None:
         )
 
 
-def _show_tables(selection: Selection, view: View) -> None:
+def _show_tables(selection: Selection) -> None:
     url_widgets.show_tabs(
         url_params.COMPARE_TAB,
         {
-            "Verdicts": lambda: _show_verdicts(selection, view),
-            "Break-even": lambda: _show_crossings(selection, view),
-            "Contexts": lambda: _show_surface(selection, view),
-            "Categories": lambda: _show_matrix(selection, view),
-            "Percentiles": lambda: _show_percentiles(selection, view),
-            "Quality": lambda: _show_quality(selection, view),
+            "Verdicts": lambda: _show_verdicts(selection),
+            "Break-even": lambda: _show_crossings(selection),
+            "Contexts": lambda: _show_surface(selection),
+            "Categories": lambda: _show_matrix(selection),
+            "Percentiles": lambda: _show_percentiles(selection),
+            "Quality": lambda: _show_quality(selection),
         },
     )
 
 
-def _show_verdicts(selection: Selection, view: View) -> None:
+def _show_verdicts(selection: Selection) -> None:
     shown = verdict_tables.verdicts(selection.comparison, _agreements(selection), None)
     chosen = shown[shown["arm"].isin(selection.candidates)] if not shown.empty else shown
     config = verdict_tables.verdict_config(chosen, strict=selection.comparison.strict)
-    show_table(chosen, config, "Whether each arm is faster", view, "verdicts")
+    show_table(chosen, config, "Whether each arm is faster", selection.view, "verdicts")
 
 
-def _show_crossings(selection: Selection, view: View) -> None:
+def _show_crossings(selection: Selection) -> None:
     rows = tables.crossings(figures.evens(selection.comparison, selection.candidates))
     if rows.empty:
         st.caption("Break-even needs loads at several concurrencies, one at each.")
     else:
-        show_table(rows, tables.CROSSINGS, "Where each arm pays", view, "crossings")
+        show_table(rows, tables.CROSSINGS, "Where each arm pays", selection.view, "crossings")
 
 
-def _show_surface(selection: Selection, view: View) -> None:
+def _show_surface(selection: Selection) -> None:
     found = data.surfaces(selection.job_id, baseline=selection.baseline)
     shown = {arm: found[arm] for arm in selection.candidates if arm in found}
     if not shown:
@@ -210,28 +210,28 @@ def _show_surface(selection: Selection, view: View) -> None:
     for sentence in surface.foretold_sentences(shown):
         st.caption(literal(sentence))
     cells = tables.surface_cells(shown)[tables.SURFACE_COLUMNS]
-    show_table(cells, tables.SURFACE, "Where each arm pays, by context", view, "contexts")
+    show_table(cells, tables.SURFACE, "Where each arm pays, by context", selection.view, "contexts")
 
 
-def _show_matrix(selection: Selection, view: View) -> None:
+def _show_matrix(selection: Selection) -> None:
     rows = tables.matrix(data.matrix(selection.job_id))
     if rows.empty:
         st.caption("No request of this study has a category and the rounds that the server reports for it.")
     else:
         shown = rows.drop(columns=["figure", "interval"])
-        show_table(shown, tables.MATRIX, "Acceptance length by category", view, "categories")
+        show_table(shown, tables.MATRIX, "Acceptance length by category", selection.view, "categories")
 
 
-def _show_percentiles(selection: Selection, view: View) -> None:
+def _show_percentiles(selection: Selection) -> None:
     rows = tables.percentiles(data.histograms(data.runs_at(selection.here)))
     if rows.empty:
         st.caption("These runs have no latency histograms.")
     else:
         title = f"Latency percentiles, {selection.workload}, {selection.load}"
-        show_table(tables.percentiles_table(rows), tables.PERCENTILES, title, view, "percentiles")
+        show_table(tables.percentiles_table(rows), tables.PERCENTILES, title, selection.view, "percentiles")
 
 
-def _show_quality(selection: Selection, view: View) -> None:
+def _show_quality(selection: Selection) -> None:
     rows = tables.qualities(data.qualities(selection.comparison), selection.candidates)
     if rows.empty:
         st.caption(
@@ -239,7 +239,7 @@ def _show_quality(selection: Selection, view: View) -> None:
             "rows say what is expected. Sampled answers are compared where a dataset repeats a prompt fifty times."
         )
         return
-    show_table(rows, tables.QUALITIES, "Whether answers are worse", view, "qualities")
+    show_table(rows, tables.QUALITIES, "Whether answers are worse", selection.view, "qualities")
     st.caption(
         "Scores of the same prompts, candidate minus baseline, over all loads and repeats. Not worse: the interval "
         f"lies above -{MARGIN:.0%}. Sampled: whether completions of one prompt come from another distribution "
