@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -13,10 +13,7 @@ import pandas as pd
 from lab.metrics.number_format import is_too_wide, ratio
 from webapp.charts.theme import ArmStyle, Mode
 
-DrawnChart = TypeVar("DrawnChart", alt.Chart, alt.LayerChart)
-
 PANEL_HEIGHT = 280
-_WRITTEN = "_written"
 #: Labels of an axis of any numbers: 0, 0.3, 250, 12k. SI's own letters would make 0.3 of them 300m, and 0 of 5k 0k.
 SHORT = "abs(datum.value) < 1000 ? format(datum.value, '.4~g') : format(datum.value, '.4~s')"
 #: Columns that are constant within a panel -> their words in its title.
@@ -25,6 +22,44 @@ _FACETS: dict[str, Callable[[Any], str]] = {
     "category": lambda category: "all categories" if category == "all" else str(category),
     "requested_output_tokens": lambda tokens: f"{'any number of' if pd.isna(tokens) else int(tokens)} output tokens",
 }
+
+
+#: Ratios a reader recognises; those within the axis become its labels. Where all is close to 1×, steps of 2 %.
+_TICKS = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.33,
+    0.5,
+    0.6,
+    0.7,
+    0.8,
+    0.9,
+    0.95,
+    1,
+    1.05,
+    1.1,
+    1.25,
+    1.5,
+    1.75,
+    2,
+    2.5,
+    3,
+    4,
+    5,
+    7,
+    10,
+    20,
+)
+_FINE_TICKS = tuple(percent / 100 for percent in range(80, 126, 2))
+_FINE_LOG2 = 0.4
+_MOST_TICKS = 9
+#: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
+_LEAST_SHARE = 0.45
+#: An interval may reach so far (in log2) beyond all ratios before the axis ends.
+_MOST_BEYOND = 0.8
 
 
 @dataclass(frozen=True)
@@ -70,28 +105,6 @@ def facets(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield " · ".join(_FACETS[name](value) for name, value in zip(keys, key, strict=True)), rows
 
 
-def arms_drawn(frame: pd.DataFrame, arms: Sequence[str]) -> list[str]:
-    """The study's arms that have rows, in the study's order."""
-    with_rows = set(frame["arm"])
-    return [arm for arm in arms if arm in with_rows]
-
-
-def number_tooltip(column: str, title: str) -> alt.Tooltip:
-    """The column's number as `lab.metrics.number_format.number` writes it, in a chart with `with_written` of it."""
-    return alt.Tooltip(f"{column}{_WRITTEN}:N", title=title)
-
-
-def with_written(chart: DrawnChart, *columns: str) -> DrawnChart:
-    """The chart with the numbers of these columns written for its tooltips, by the browser: d3 has no such format."""
-    texts = {f"{column}{_WRITTEN}": _written(f"datum[{json.dumps(column)}]") for column in columns}
-    return chart.transform_calculate(**texts)
-
-
-def _written(value: str) -> str:
-    few = f"{value} == 0 ? '0' : format({value}, abs({value}) < 1000 ? ',.3r' : ',.0f')"
-    return f"isValid({value}) ? {few} : '–'"
-
-
 def without_wide(
     frame: pd.DataFrame,
     columns: Sequence[str] = ("ratio", "low", "high"),
@@ -106,3 +119,45 @@ def without_wide(
 def written_ratios(frame: pd.DataFrame, columns: Sequence[str] = ("ratio", "low", "high")) -> list[str]:
     """The ratio of each row with its interval, as the pages write it."""
     return list(map(ratio, *(frame[column].astype(float) for column in columns)))
+
+
+def ratio_axis(field: str, title: str, domain: tuple[float, float], **scale: Any) -> alt.Y:
+    """The logarithmic y axis of ratios, labelled at values a reader recognises."""
+    return alt.Y(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False, **scale),
+        axis=alt.Axis(values=ratio_ticks(domain), labelOverlap=False, labelExpr="format(datum.value, '~g') + '×'"),
+    )
+
+
+def share_axis(field: str, title: str) -> alt.Y:
+    """The y axis of shares, from 0 to 100 %."""
+    return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%", tickCount=5))
+
+
+def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
+    """The common y range in ratios: everything measured, 1× well inside, and as much of the intervals as leaves the
+    ratios readable.
+    """
+    frame = without_wide(frame)
+    least, most = frame["ratio"].min() * 2**-_MOST_BEYOND, frame["ratio"].max() * 2**_MOST_BEYOND
+    bounds = [frame[bound].fillna(frame["ratio"]).clip(least, most) for bound in ("low", "high")]
+    logs = [math.log2(ratio) for ratio in pd.concat(bounds).dropna() if ratio > 0]
+    low, high = min([-0.08, *logs]), max([0.08, *logs])
+    low, high = min(low, -_LEAST_SHARE * high), max(high, -_LEAST_SHARE * low)
+    room = 0.14 * (high - low)
+    return 2 ** (low - room), 2 ** (high + room)
+
+
+def ratio_ticks(domain: tuple[float, float]) -> list[float]:
+    """Labels of the y axis: 1×, and outwards from it whatever does not crowd the one before."""
+    wide = math.log2(domain[1] / domain[0])
+    apart, candidates, chosen = wide / _MOST_TICKS, _FINE_TICKS if wide < _FINE_LOG2 else _TICKS, [1.0]
+    for outwards in ([tick for tick in candidates if tick > 1], [tick for tick in reversed(candidates) if tick < 1]):
+        last = 1.0
+        for tick in outwards:
+            if domain[0] <= tick <= domain[1] and abs(math.log2(tick / last)) >= apart:
+                chosen.append(tick)
+                last = tick
+    return sorted(chosen)

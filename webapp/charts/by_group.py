@@ -11,9 +11,21 @@ import altair as alt
 import pandas as pd
 
 from lab.metrics.catalogue import BY_NAME
-from webapp.charts.axes import PANEL_HEIGHT, number_tooltip, with_written
-from webapp.charts.compare import gain_colours, is_dark, vain_to_best
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+from webapp.charts.axes import PANEL_HEIGHT
+from webapp.charts.marks import (
+    colour,
+    gain_colours,
+    is_dark,
+    number_tooltip,
+    points,
+    tile_text,
+    tiles,
+    tips,
+    vain_to_best,
+    whiskers,
+    with_written,
+)
+from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: Of each context, and what the axis below takes.
 _ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
@@ -23,83 +35,68 @@ _SURFACE_ROW_HEIGHT = 60
 _CROSSING_OFFSET = 23
 #: Of a crossing: whether its interval is known on a side, and on both.
 _IS_BOUNDED, _IS_SURE = (f"isValid(datum.low) {sign} isValid(datum.high)" for sign in ("||", "&&"))
-_TOOLTIP = [
-    alt.Tooltip("arm:N", title="Arm"),
-    alt.Tooltip("step:N", title="Turn or context"),
-    number_tooltip("value", "Value"),
-    alt.Tooltip("words:N", title="Ratio to the baseline [95 %]"),
-    alt.Tooltip("requests:Q", title="Requests", format=",.0f"),
-]
-_CELL = [
-    alt.Tooltip("arm:N", title="Arm"),
-    alt.Tooltip("concurrency:Q", title="Concurrency"),
-    alt.Tooltip("row:N", title="Context (tokens)"),
-    alt.Tooltip("written:N", title="Gain in time per token [95 %]"),
-    alt.Tooltip("length:Q", title=BY_NAME["acceptance_length"].label, format=".2f"),
-    alt.Tooltip("needed:N", title="Breaks even at length [95 %]"),
-    alt.Tooltip("word:N", title="Verdict"),
-    alt.Tooltip("requests:Q", title="Requests", format=",.0f"),
-]
-_CROSSING = [
-    alt.Tooltip("row:N", title="Context (tokens)"),
-    alt.Tooltip("at:Q", title="Crosses 1× at concurrency", format=".1f"),
-    alt.Tooltip("low:Q", title="95 % from", format=".1f"),
-    alt.Tooltip("high:Q", title="95 % to", format=".1f"),
-]
+_LENGTH = BY_NAME["acceptance_length"].label
 
 
 def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
     """Values by turn or context: columns arm, step (in order), value, low, high, words, requests."""
     order = list(dict.fromkeys(frame.sort_values("place")["step"]))
-    base = alt.Chart(frame).encode(
-        x=alt.X("step:O", sort=order, title=axis, scale=alt.Scale(type="point", padding=0.4), axis=_level()),
-        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
-    )
+    scale, level = alt.Scale(type="point", padding=0.4), alt.Axis(labelAngle=0, labelOverlap="greedy")
+    x = alt.X("step:O", sort=order, title=axis, scale=scale, axis=level)
+    base = alt.Chart(frame).encode(x=x, color=colour(styles))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True))
-    points = with_written(base.mark_point(filled=True, size=75, opacity=1), "value").encode(
-        y=y, shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None), tooltip=_TOOLTIP
-    )
     layers: list[Any] = [base.mark_line(strokeWidth=2).encode(y=y)]
     if frame["low"].notna().any():
-        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.8).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
-    return alt.LayerChart(layer=[*layers, points], height=PANEL_HEIGHT)
-
-
-def _level() -> alt.Axis:
-    return alt.Axis(labelAngle=0, labelOverlap="greedy")
+        layers.append(whiskers(base, opacity=0.8))
+    tooltip = tips(
+        *("arm", ("step:N", "Turn or context"), number_tooltip("value", "Value")),
+        *(("words:N", "Ratio to the baseline [95 %]"), "requests"),
+    )
+    layers.append(points(with_written(base, "value"), styles, y=y, tooltip=tooltip))
+    return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
 
 
 def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mode: Mode) -> alt.LayerChart:
-    """One candidate's gains over concurrency and context, with the place where each context breaks even.
+    """One candidate's gains over concurrency and context, with the concurrency where each context breaks even.
 
     `cells`: concurrency, row (the context), place, gain, interval, written, length, needed, word, requests, arm.
     `crossings`: row, at, low, high. `reach`: of the colours of all panels, in log2.
     """
+    log2 = [max(-reach, min(reach, math.log2(gain))) for gain in cells["gain"]]
     shown = _with_borders(cells).assign(
-        log2=[max(-reach, min(reach, math.log2(gain))) for gain in cells["gain"]],
+        log2=log2,
         needs=[f"needs {needed}" if needed else "" for needed in cells["needed_value"]],
+        is_dark=[is_dark(mode, value / reach) for value in log2],
     )
-    shown = shown.assign(is_dark=[is_dark(mode, value / reach, higher=True) for value in shown["log2"]])
     order = list(dict.fromkeys(cells.sort_values("place", ascending=False)["row"]))
     domain = [shown["left"].min(), shown["right"].max()]
     scale = alt.Scale(type="log", base=2, domain=domain, nice=False)
     measured = sorted(cells["concurrency"].unique().tolist())
     across = alt.Axis(values=measured, format="d", grid=False, labelOverlap="greedy")
     y = alt.Y("row:N", sort=order, title="Context up to (tokens)", axis=alt.Axis(grid=False, ticks=False, domain=False))
-    colour = alt.Color("log2:Q", scale=gain_colours(mode, reach), legend=None)
     base = alt.Chart(shown).encode(y=y)
-    tiles = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(
+    gains = tiles(
+        base,
+        mode,
         x=alt.X("left:Q", scale=scale, title="Concurrency (requests in flight)", axis=across),
         x2=alt.X2("right:Q"),
-        color=colour,
-        tooltip=_CELL,
+        color=alt.Color("log2:Q", scale=gain_colours(mode, reach), legend=None),
+        tooltip=tips(
+            "arm",
+            ("concurrency:Q", "Concurrency"),
+            ("row:N", "Context (tokens)"),
+            ("written:N", "Gain in time per token [95 %]"),
+            ("length:Q", _LENGTH, ".2f"),
+            ("needed:N", "Breaks even at length [95 %]"),
+            ("word:N", "Verdict"),
+            "requests",
+        ),
     )
-    ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
     words = [
-        base.mark_text(dy=dy, fontSize=size).encode(x=alt.X("concurrency:Q"), text=alt.Text(f"{name}:N"), color=ink)
+        tile_text(base, name, dy, size).encode(x=alt.X("concurrency:Q"))
         for name, dy, size in (("figure", -16, 13), ("interval", -1, 10), ("needs", 12, 10))
     ]
-    layers: list[Any] = [tiles, *_line(crossings, y, domain, mode), *words]
+    layers: list[Any] = [gains, *_line(crossings, y, domain, mode), *words]
     return alt.LayerChart(layer=layers, height=_SURFACE_ROW_HEIGHT * len(order) + _FOOT_HEIGHT)
 
 
@@ -110,17 +107,14 @@ def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
     first = measured[0] ** 2 / middles[0] if middles else measured[0] / 1.5
     last = measured[-1] ** 2 / middles[-1] if middles else measured[-1] * 1.5
     borders = [first, *middles, last]
-    place = {concurrency: number for number, concurrency in enumerate(measured)}
-    return cells.assign(
-        left=[borders[place[concurrency]] for concurrency in cells["concurrency"]],
-        right=[borders[place[concurrency] + 1] for concurrency in cells["concurrency"]],
-    )
+    lefts, rights = dict(zip(measured, borders, strict=False)), dict(zip(measured, borders[1:], strict=True))
+    return cells.assign(left=cells["concurrency"].map(lefts), right=cells["concurrency"].map(rights))
 
 
 def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode) -> list[Any]:
-    """The place of 1× in each context, and its interval, to the edge of what was measured where one side is open.
+    """Mark where each context crosses 1×, with its interval, to the edge of what was measured where one side is open.
 
-    A place whose interval is not known on both sides is pale. Both lie at the foot of the row, below its words.
+    A mark whose interval is unknown on a side is pale. Both lie at the foot of the row, below its words.
     """
     if crossings.empty:
         return []
@@ -128,7 +122,8 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
         drawn_low=crossings["low"].fillna(domain[0]).clip(*domain),
         drawn_high=crossings["high"].fillna(domain[1]).clip(*domain),
     )
-    base = alt.Chart(known).encode(y=y, tooltip=_CROSSING)
+    tooltip = tips(("row:N", "Context (tokens)"), ("at:Q", "Crosses 1× at concurrency", ".1f"), "low", "high")
+    base = alt.Chart(known).encode(y=y, tooltip=tooltip)
     ink = INKS[mode].text
     bands = (
         base.transform_filter(_IS_BOUNDED)
@@ -148,26 +143,16 @@ def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     most = float(frame["k"].max()) + 1
     bare: dict[str, Any] = {"grid": False, "domain": False, "ticks": False}
     scale = alt.Scale(domain=[1, most], range=list(vain_to_best(mode)), interpolate="rgb")
-    dark = [is_dark(mode, (length - 1) / (most - 1), higher=True) for length in frame["length"]]
+    dark = [is_dark(mode, (length - 1) / (most - 1)) for length in frame["length"]]
     base = alt.Chart(frame.assign(is_dark=dark)).encode(
         x=alt.X("category:N", title=None, axis=alt.Axis(orient="top", labelAngle=0, **bare)),
         y=alt.Y("arm:N", sort=None, title=None, axis=alt.Axis(labelLimit=220, **bare)),
     )
-    tiles = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(
+    lengths = tiles(
+        base,
+        mode,
         color=alt.Color("length:Q", scale=scale, legend=None),
-        tooltip=[
-            alt.Tooltip("arm:N", title="Arm"),
-            alt.Tooltip("category:N", title="Category"),
-            alt.Tooltip("figure:N", title=BY_NAME["acceptance_length"].label),
-            alt.Tooltip("interval:N", title="95 %"),
-            alt.Tooltip("prompts:Q", title="Prompts", format=",.0f"),
-            alt.Tooltip("rounds:Q", title="Rounds", format=",.0f"),
-        ],
+        tooltip=tips("arm", "category", ("figure:N", _LENGTH), ("interval:N", "95 %"), "prompts", "rounds"),
     )
-    ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
-    words = [
-        base.mark_text(dy=dy, fontSize=size).encode(text=alt.Text(f"{name}:N"), color=ink)
-        for name, dy, size in (("figure", -8, 13), ("interval", 8, 10))
-    ]
-    rows = frame["arm"].nunique()
-    return alt.LayerChart(layer=[tiles, *words], height=_ROW_HEIGHT * rows + _FOOT_HEIGHT)
+    words = [tile_text(base, "figure", -8, 13), tile_text(base, "interval", 8, 10)]
+    return alt.LayerChart(layer=[lengths, *words], height=_ROW_HEIGHT * frame["arm"].nunique() + _FOOT_HEIGHT)

@@ -11,7 +11,8 @@ import pandas as pd
 
 from lab.metrics.number_format import is_saving_too_wide, number, percent
 from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load, without_wide
-from webapp.charts.theme import INKS, colour_scale, shape_scale
+from webapp.charts.marks import colour, losing_side, points, shape, tips, whiskers
+from webapp.charts.theme import colour_scale
 
 #: Steps of a logarithmic axis that read well.
 _STEPS = (1, 1.5, 2, 3, 4, 5, 7)
@@ -30,48 +31,39 @@ def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float
         axis=alt.Axis(values=ticks(domain), format="~g", labelOverlap=False),
     )
     colours = colour_scale(setting.styles)
-    points = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
+    marks = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
         y=y,
-        shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
+        shape=shape(setting.styles),
         stroke=alt.Stroke("arm:N", scale=colours, legend=None),
         fill=alt.Fill("arm:N", scale=colours, legend=None),
         fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.meets_slo === 'no'", "value": 0}),
-        tooltip=[*_where(setting.axis), alt.Tooltip("amount:N", title=title), *_TOLD],
+        tooltip=tips(
+            *_where(setting.axis),
+            ("amount:N", title),
+            ("saved:N", "Saving against the baseline [95 %]"),
+            ("meets_slo:N", "Meets the SLO"),
+            ("price_source:N", "Price from"),
+        ),
     )
-    return alt.LayerChart(layer=[_lines(base, setting, y), points], height=PANEL_HEIGHT)
+    return alt.LayerChart(layer=[_lines(base, setting, y), marks], height=PANEL_HEIGHT)
 
 
 def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
     """One panel of rows with `saving`, `saving_low`, `saving_high` (shares)."""
-    base, ink = _base(frame, setting), INKS[setting.mode]
+    base, arms = _base(frame, setting), colour(setting.styles)
     y = alt.Y(
         "saving:Q",
         title="Saving against the baseline (%)",
         scale=alt.Scale(domain=list(domain), nice=False),
         axis=alt.Axis(format=".0%", tickCount=6),
     )
-    points = base.mark_point(filled=True, size=75, opacity=1).encode(
-        y=y,
-        color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
-        shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
-        tooltip=[*_where(setting.axis), alt.Tooltip("saved:N", title="Saving [95 %]")],
-    )
-    sides = alt.Chart(pd.DataFrame({"zero": [0.0], "low": [domain[0]]}))
-    layers: list[Any] = [
-        sides.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("zero:Q"), y2=alt.Y2("low:Q")),
-        sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("zero:Q")),
-        _lines(base, setting, y),
-    ]
+    layers: list[Any] = [*losing_side(domain, setting.mode, baseline=0.0), _lines(base, setting, y)]
     if _without_wide(frame)["saving_low"].notna().any():
-        whiskers = base.mark_rule(strokeWidth=1.5, opacity=0.75).transform_filter("isValid(datum.saving_low)")
-        layers.append(
-            whiskers.encode(
-                y=alt.Y("saving_low:Q"),
-                y2=alt.Y2("saving_high:Q"),
-                color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
-            )
-        )
-    return alt.LayerChart(layer=[*layers, points], height=PANEL_HEIGHT)
+        known = base.transform_filter("isValid(datum.saving_low)")
+        layers.append(whiskers(known, "saving_low", "saving_high", opacity=0.75).encode(color=arms))
+    tooltip = tips(*_where(setting.axis), ("saved:N", "Saving [95 %]"))
+    marks = points(base, setting.styles, y=y, color=arms, tooltip=tooltip)
+    return alt.LayerChart(layer=[*layers, marks], height=PANEL_HEIGHT)
 
 
 def domain(frame: pd.DataFrame) -> tuple[float, float]:
@@ -114,33 +106,16 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
 
 
 def _lines(base: alt.Chart, setting: Setting, y: alt.Y) -> alt.Chart:
-    made: alt.Chart = base.mark_line(strokeWidth=2).encode(
-        y=y, color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None)
-    )
+    made: alt.Chart = base.mark_line(strokeWidth=2).encode(y=y, color=colour(setting.styles))
     return made
 
 
-def _where(axis: LoadAxis) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("arm:N", title="Arm"),
-        alt.Tooltip("category:N", title="Workload"),
-        alt.Tooltip(f"{axis.column}:N", title=axis.title),
-    ]
+def _where(axis: LoadAxis) -> tuple[str | tuple[str, str], ...]:
+    return "arm", ("category:N", "Workload"), (f"{axis.column}:N", axis.title)
 
 
+#: The columns that the charts need.
 _DRAWN = (
-    "arm",
-    "category",
-    "pattern",
-    "load",
-    "cost",
-    "amount",
-    "saved",
-    "saving",
-    "saving_low",
-    "saving_high",
-    "meets_slo",
-    "price_source",
+    *("arm", "category", "pattern", "load", "cost", "amount", "saved", "saving", "saving_low", "saving_high"),
+    *("meets_slo", "price_source"),
 )
-_TOLD = [alt.Tooltip("saved:N", title="Saving against the baseline [95 %]")]
-_TOLD += [alt.Tooltip("meets_slo:N", title="Meets the SLO"), alt.Tooltip("price_source:N", title="Price from")]

@@ -24,7 +24,7 @@ _LETTERS_ON_A_LINE = 40
 _LABEL_LIMIT_PX = 120
 _LEGEND_COLUMNS = 3
 _MAX_PANELS = 6
-#: A column of more values gets no colours, and no evenly spaced axis, unless the reader asks for it.
+#: A column of more values gets no colours, and no evenly spaced axis, unless the reader chooses it.
 _MAX_VALUES = 20
 _ARM, _CONCURRENCY = "arm", "concurrency"
 _GOLDEN_RATIO = 0.618034
@@ -49,7 +49,7 @@ class ChartSpec:
 def automatic(frame: pd.DataFrame) -> ChartSpec:
     """The chart that fits the columns: a measure over an ordered column, with a colour for each category.
 
-    Counts are drawn only if nothing else was measured. Where rows share a place in the chart, it has points, which
+    Counts are drawn only if nothing else was measured. Where rows share a position in the chart, it has points, which
     hide nothing and add nothing. `frame` has at least two drawable columns.
     """
     columns = drawable(frame)
@@ -68,7 +68,7 @@ def automatic(frame: pd.DataFrame) -> ChartSpec:
     colours = [column for column in [*categories, *ordered] if column != x and _is_short(frame[column])]
     mark: Mark = "line" if x in ordered else "bar" if not is_number(frame[x]) else "point"
     spec = ChartSpec(mark, x, y, colours[0] if colours else None)
-    drawn_once = is_number(frame[y]) and not shared_places(frame, spec)
+    drawn_once = is_number(frame[y]) and not shared_positions(frame, spec)
     return spec if drawn_once else ChartSpec("point", x, y, spec.colour)
 
 
@@ -95,9 +95,9 @@ def parts(frame: pd.DataFrame, spec: ChartSpec) -> list[tuple[str, pd.DataFrame]
     """The rows of each panel with its title; one panel with all rows if they need no more.
 
     Rows at the same x and colour that differ in one or two further columns are drawn in panels of their own, since
-    lines, bars and areas have one value per place.
+    lines, bars and areas have one value per position.
     """
-    keys = places(spec)
+    keys = position_columns(spec)
     if spec.mark == "point" or not frame.duplicated(keys).any():
         return [("", frame)]
     candidates = [
@@ -110,22 +110,19 @@ def parts(frame: pd.DataFrame, spec: ChartSpec) -> list[tuple[str, pd.DataFrame]
     for by in chain(*(combinations(candidates, size) for size in (1, 2))):
         if len(frame[list(by)].drop_duplicates()) <= _MAX_PANELS and not frame.duplicated([*keys, *by]).any():
             groups = frame.groupby(list(by), sort=False, dropna=False)
-            return [(_title(by, values), rows) for values, rows in groups]
+            return [
+                (", ".join(str(v) if isinstance(v, str) else f"{n} {v}" for n, v in zip(by, values, strict=True)), rows)
+                for values, rows in groups
+            ]
     return [("", frame)]
 
 
-def _title(by: Sequence[str], values: Sequence[Any]) -> str:
-    return ", ".join(
-        f"{column} {value}" if not isinstance(value, str) else value for column, value in zip(by, values, strict=True)
-    )
-
-
-def shared_places(frame: pd.DataFrame, spec: ChartSpec) -> int:
+def shared_positions(frame: pd.DataFrame, spec: ChartSpec) -> int:
     """How many rows share their panel, x and colour with another row."""
-    return sum(int(rows.duplicated(places(spec), keep=False).sum()) for _, rows in parts(frame, spec))
+    return sum(int(rows.duplicated(position_columns(spec), keep=False).sum()) for _, rows in parts(frame, spec))
 
 
-def places(spec: ChartSpec) -> list[str]:
+def position_columns(spec: ChartSpec) -> list[str]:
     return list(dict.fromkeys([spec.x] if spec.colour is None else [spec.x, spec.colour]))
 
 
@@ -157,7 +154,7 @@ def _panel(
     interval = interval_of(frame, y)
     used = list(dict.fromkeys([*spec.columns, *(interval or ())]))
     # Column names may contain dots and brackets, which Vega-Lite would read as paths.
-    field = {column: f"c{place}" for place, column in enumerate(used)}
+    field = {column: f"c{number}" for number, column in enumerate(used)}
     rows = _without_nulls(part[used], colour).set_axis(list(field.values()), axis=1)
     kinds = {column: _kind(frame[column]) for column in used}
     x_kind = _x_kind(frame[x], spec.mark)
@@ -279,7 +276,7 @@ def _y_range(titled_parts: Sequence[tuple[str, pd.DataFrame]], spec: ChartSpec) 
 
 
 def _x_kind(column: pd.Series, mark: Mark) -> str:
-    """A few ordered values are spaced evenly, and bars stand beside each other rather than at places of a scale."""
+    """A few ordered values are spaced evenly, and bars stand beside each other rather than along a scale."""
     kind = _kind(column)
     return "O" if kind == "Q" and (mark == "bar" or (is_ordered(column) and _is_short(column))) else kind
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import altair as alt
@@ -10,8 +10,8 @@ import pandas as pd
 
 from lab.metrics.definition import Metric
 from webapp.charts import results
-from webapp.charts.axes import Setting, arms_drawn, facets, load_axis, without_wide
-from webapp.charts.theme import ArmStyle, Mode, arm_styles
+from webapp.charts.axes import Setting, facets, load_axis, ratio_domain, without_wide
+from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
 
 #: A title (empty where the figure's own suffices) and a chart.
 Panel = tuple[str, alt.Chart | alt.LayerChart]
@@ -42,30 +42,37 @@ class Figure:
         return len(self.panels) > 1 or self.least_width > _HALF_WIDTH
 
 
+def panels_of(
+    parts: Iterable[tuple[object, pd.DataFrame]], draw: Callable[[pd.DataFrame], alt.Chart | alt.LayerChart]
+) -> tuple[Panel, ...]:
+    """Draw a panel of each of these titles and rows."""
+    return tuple((str(title), draw(rows)) for title, rows in parts)
+
+
 def throughput_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
     rows = frame[frame["value"].notna()]
-    drawn = _drawn(rows, styles)
+    drawn = styles_drawn(rows, styles)
     setting, top = Setting(load_axis(rows), drawn, mode), results.upper_end(rows)
     return Figure(
         "throughput",
         f"{measure.label} by load",
         measure.shown_unit + ("; bars: means, dots: repeats" if (rows["repeats"] > 1).any() else ""),
         drawn,
-        _panels(rows, lambda part: results.throughput_panel(part, measure, setting, top)),
+        panels_of(facets(rows), lambda part: results.throughput_panel(part, measure, setting, top)),
         rows.drop(columns="values"),
     )
 
 
 def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
     rows = frame[~frame["is_baseline"] & frame["ratio"].notna()].drop(columns="values")
-    drawn = _drawn(rows, styles)
-    setting, domain = Setting(load_axis(rows), drawn, mode), results.ratio_domain(rows)
+    drawn = styles_drawn(rows, styles)
+    setting, domain = Setting(load_axis(rows), drawn, mode), ratio_domain(rows)
     return Figure(
         "speedup",
         "Speed-up by load" if measure.higher_is_better else f"{measure.label} against the baseline",
         _speedup_note(rows, measure),
         drawn,
-        _panels(rows, lambda part: results.speedup_panel(part, measure, setting, domain)),
+        panels_of(facets(rows), lambda part: results.speedup_panel(part, measure, setting, domain)),
         rows,
     )
 
@@ -79,13 +86,13 @@ def _speedup_note(rows: pd.DataFrame, measure: Metric) -> str:
 
 def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure:
     rows = results.pooled_over_loads(frame)
-    drawn, positions = _drawn(rows, styles), int(rows["position"].max())
+    drawn, positions = styles_drawn(rows, styles), int(rows["position"].max())
     return Figure(
         "acceptance",
         "Acceptance by position in the draft",
         "share of drafts accepted up to this position; all loads together",
         drawn,
-        _panels(rows, lambda part: results.acceptance_panel(part, drawn, positions)),
+        panels_of(facets(rows), lambda part: results.acceptance_panel(part, drawn, positions)),
         rows,
     )
 
@@ -100,12 +107,3 @@ def styles_of(frame: pd.DataFrame, mode: Mode, order: Sequence[str] = ()) -> tup
     arms = arms_of(frame, order)
     baselines = frame.loc[frame["is_baseline"], "arm"]
     return arm_styles(arms, None if baselines.empty else str(baselines.iloc[0]), mode)
-
-
-def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
-    arms = arms_drawn(rows, [style.arm for style in styles])
-    return tuple(style for style in styles if style.arm in arms)
-
-
-def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame], alt.LayerChart]) -> tuple[Panel, ...]:
-    return tuple((title, draw(part)) for title, part in facets(rows))

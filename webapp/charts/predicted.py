@@ -8,7 +8,8 @@ import altair as alt
 import pandas as pd
 
 from webapp.charts.axes import PANEL_HEIGHT
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+from webapp.charts.marks import colour, shape, tips
+from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: Room beside the outermost points, as a share of the axis.
 _ROOM = 0.08
@@ -25,9 +26,13 @@ def panel(frame: pd.DataFrame, about: str, styles: Sequence[ArmStyle], mode: Mod
     points = marks.encode(
         x=alt.X("predicted:Q", title=f"{about}, predicted", scale=scale, axis=axis),
         y=alt.Y("measured:Q", title=f"{about}, measured", scale=scale, axis=axis),
-        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
-        shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None),
-        tooltip=_tooltip(about),
+        color=colour(styles),
+        shape=shape(styles),
+        tooltip=tips(
+            *("arm", "workload", "pattern", ("concurrency:Q", "Concurrency")),
+            *((f"{name}:Q", f"{about}, {name}", ".2f") for name in ("predicted", "measured")),
+            ("run_id:N", "Run"),
+        ),
     )
     words = alt.Chart(pd.DataFrame({"x": [ends[1]], "y": [ends[1]]})).mark_text(
         text="as predicted", align="right", dx=-36, dy=4, fontSize=11, fontStyle="italic", color=ink.muted
@@ -42,15 +47,3 @@ def _ends(frame: pd.DataFrame) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     room = _ROOM * max(high - low, 0.1)
     return low - room, high + room
-
-
-def _tooltip(about: str) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("arm:N", title="Arm"),
-        alt.Tooltip("workload:N", title="Workload"),
-        alt.Tooltip("pattern:N", title="Load"),
-        alt.Tooltip("concurrency:Q", title="Concurrency"),
-        alt.Tooltip("predicted:Q", title=f"{about}, predicted", format=".2f"),
-        alt.Tooltip("measured:Q", title=f"{about}, measured", format=".2f"),
-        alt.Tooltip("run_id:N", title="Run"),
-    ]

@@ -7,19 +7,11 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+from webapp.charts.marks import colour, shape, tips
+from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: Of an arm, and of the axis below; the least difference that is drawn, in points.
 _ROW_HEIGHT, _AXIS_HEIGHT, _LEAST_REACH = 60, 84, 8.0
-_TOOLTIP = [
-    alt.Tooltip("arm:N", title="Arm"),
-    alt.Tooltip("workload:N", title="Workload"),
-    alt.Tooltip("quality:N", title="Answers are"),
-    alt.Tooltip("score:Q", title="Score (%)", format=".1f"),
-    alt.Tooltip("baseline_score:Q", title="Baseline (%)", format=".1f"),
-    alt.Tooltip("difference:N", title="Difference (points) [95 %]"),
-    alt.Tooltip("prompts:Q", title="Prompts", format=",.0f"),
-]
 
 
 def quality_panel(rows: pd.DataFrame, margin: float, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
@@ -31,14 +23,21 @@ def quality_panel(rows: pd.DataFrame, margin: float, styles: Sequence[ArmStyle],
     x = alt.X(
         "points:Q", title="Score minus the baseline's (percentage points)", scale=scale, axis=alt.Axis(tickCount=8)
     )
-    colour = alt.Color("arm:N", scale=colour_scale(tuple(styles)), legend=None)
-    base = alt.Chart(rows).encode(y=y, color=colour)
+    base = alt.Chart(rows).encode(y=y, color=colour(styles))
     lines = pd.DataFrame({"at": [0.0, -margin], "kind": ["equal", "margin"]})
     dash = alt.StrokeDash("kind:N", legend=None, scale=alt.Scale(domain=["equal", "margin"], range=[[1, 0], [4, 3]]))
     rules = alt.Chart(lines).mark_rule(color=INKS[mode].muted).encode(x=alt.X("at:Q", scale=scale), strokeDash=dash)
     bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q"))
-    shape = alt.Shape("arm:N", scale=shape_scale(tuple(styles)), legend=None)
-    points = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, shape=shape, tooltip=_TOOLTIP)
+    tooltip = tips(
+        "arm",
+        "workload",
+        ("quality:N", "Answers are"),
+        ("score:Q", "Score (%)", ".1f"),
+        ("baseline_score:Q", "Baseline (%)", ".1f"),
+        ("difference:N", "Difference (points) [95 %]"),
+        "prompts",
+    )
+    points = base.mark_point(filled=True, size=85, opacity=1).encode(x=x, shape=shape(styles), tooltip=tooltip)
     words = base.mark_text(align="left", dx=8, dy=-15, fontSize=12).encode(x=x, text=alt.Text("quality:N"))
     figures = base.mark_text(align="left", dx=8, dy=16, fontSize=11).encode(x=x, text=alt.Text("difference:N"))
     return alt.LayerChart(layer=[rules, bars, points, words, figures], height=_AXIS_HEIGHT + _ROW_HEIGHT * len(arms))

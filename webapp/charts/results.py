@@ -1,7 +1,7 @@
 """The metrics that the Results page offers, the default first, and its charts.
 
-The charts are ratios to the baseline by load, acceptance by position, and throughput as bars. A metric's label is also
-its value in a link.
+The charts are ratios to the baseline by load, acceptance by position, and throughput as bars. Links name a metric by
+its label.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from webapp.charts.axes import (
     SHORT,
     LoadAxis,
     Setting,
-    number_tooltip,
+    ratio_axis,
+    share_axis,
     with_load,
-    with_written,
     without_wide,
     written_ratios,
 )
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+from webapp.charts.marks import colour, losing_side, number_tooltip, points, shape, tips, whiskers, with_written
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale
 
 MEASURES = tuple(
     BY_NAME[name]
@@ -39,43 +40,6 @@ MEASURES = tuple(
 )
 BY_LABEL = {metric.label: metric for metric in MEASURES}
 
-
-#: Ratios a reader recognises; those within the axis become its labels. Where all is close to 1×, steps of 2 %.
-_TICKS = (
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.33,
-    0.5,
-    0.6,
-    0.7,
-    0.8,
-    0.9,
-    0.95,
-    1,
-    1.05,
-    1.1,
-    1.25,
-    1.5,
-    1.75,
-    2,
-    2.5,
-    3,
-    4,
-    5,
-    7,
-    10,
-    20,
-)
-_FINE_TICKS = tuple(percent / 100 for percent in range(80, 126, 2))
-_FINE_LOG2 = 0.4
-_MOST_TICKS = 9
-#: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
-_LEAST_SHARE = 0.45
-#: An interval may reach so far (in log2) beyond all ratios before the axis ends.
-_MOST_BEYOND = 0.8
 #: Columns that place a row in its panel.
 _PLACE = ["arm", "pattern", "concurrency"]
 #: More bars than this on one panel leave no room for a figure on each.
@@ -86,55 +50,27 @@ def speedup_panel(
     frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
 ) -> alt.LayerChart:
     """One panel; `frame` has the candidates' rows of `published_data.cells` for one category; open ones are hollow."""
-    rows = without_wide(with_label_sides(with_load(frame), domain))
-    base = alt.Chart(rows).encode(
-        x=setting.axis.encoding(padding=0.35), color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None)
-    )
-    y = alt.Y(
-        "ratio:Q",
-        title=f"{measure.ratio_label} (×)",
-        scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False),
-        axis=alt.Axis(values=ratio_ticks(domain), labelOverlap=False, labelExpr="format(datum.value, '~g') + '×'"),
-    )
-    points = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
+    styles, rows = setting.styles, without_wide(with_label_sides(with_load(frame), domain))
+    base = alt.Chart(rows).encode(x=setting.axis.encoding(padding=0.35), color=colour(styles))
+    y = ratio_axis("ratio", f"{measure.ratio_label} (×)", domain)
+    marks = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
         y=y,
-        shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
-        fill=alt.Fill("arm:N", scale=colour_scale(setting.styles), legend=None),
+        shape=shape(styles),
+        fill=alt.Fill("arm:N", scale=colour_scale(styles), legend=None),
         fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.is_open", "value": 0}),
-        tooltip=_speedup_tooltip(measure, setting.axis),
+        tooltip=tips(
+            *("arm", "category", _load(setting.axis), "verdict", "written"),
+            *(("mean:N", f"Mean, {measure.shown_unit}"), "repeats"),
+        ),
     )
     layers = [*_ratio_ground(measure, setting.mode, domain), base.mark_line(strokeWidth=2).encode(y=y)]
     if rows["low"].notna().any():
-        whiskers = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5, opacity=0.75, clip=True)
-        layers.append(whiskers.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
-    return alt.LayerChart(layer=[*layers, points, *_speedup_figures(base, setting.mode)], height=PANEL_HEIGHT)
+        layers.append(whiskers(base.transform_filter("isValid(datum.low)"), opacity=0.75, clip=True))
+    return alt.LayerChart(layer=[*layers, marks, *_speedup_figures(base, setting.mode)], height=PANEL_HEIGHT)
 
 
-def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """The common y range in ratios: everything measured, 1× well inside, and as much of the intervals as leaves the
-    ratios readable.
-    """
-    frame = without_wide(frame)
-    least, most = frame["ratio"].min() * 2**-_MOST_BEYOND, frame["ratio"].max() * 2**_MOST_BEYOND
-    bounds = [frame[bound].fillna(frame["ratio"]).clip(least, most) for bound in ("low", "high")]
-    logs = [math.log2(ratio) for ratio in pd.concat(bounds).dropna() if ratio > 0]
-    low, high = min([-0.08, *logs]), max([0.08, *logs])
-    low, high = min(low, -_LEAST_SHARE * high), max(high, -_LEAST_SHARE * low)
-    room = 0.14 * (high - low)
-    return 2 ** (low - room), 2 ** (high + room)
-
-
-def ratio_ticks(domain: tuple[float, float]) -> list[float]:
-    """Labels of the y axis: 1×, and outwards from it whatever does not crowd the one before."""
-    wide = math.log2(domain[1] / domain[0])
-    apart, candidates, chosen = wide / _MOST_TICKS, _FINE_TICKS if wide < _FINE_LOG2 else _TICKS, [1.0]
-    for outwards in ([tick for tick in candidates if tick > 1], [tick for tick in reversed(candidates) if tick < 1]):
-        last = 1.0
-        for tick in outwards:
-            if domain[0] <= tick <= domain[1] and abs(math.log2(tick / last)) >= apart:
-                chosen.append(tick)
-                last = tick
-    return sorted(chosen)
+def _load(axis: LoadAxis) -> tuple[str, str]:
+    return f"{axis.column}:N", axis.title
 
 
 def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.DataFrame:
@@ -162,24 +98,15 @@ def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.Dat
 
 def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> list[alt.Chart]:
     """What lies behind the points: the losing side shaded and named, and the rule at 1×."""
-    ink = INKS[mode]
-    losing, below, above = ("low", "slower", "faster") if measure.higher_is_better else ("high", "faster", "slower")
-    sides = pd.DataFrame({"one": [1.0], "low": [domain[0]], "high": [domain[1]]})
-    middles = sides.assign(under=math.sqrt(domain[0]), over=math.sqrt(domain[1]))
-    base, words = alt.Chart(sides), alt.Chart(middles)
+    below, above = ("slower", "faster") if measure.higher_is_better else ("faster", "slower")
+    middles = alt.Chart(pd.DataFrame({"under": [math.sqrt(domain[0])], "over": [math.sqrt(domain[1])]}))
     right = alt.XValue("width")  # type: ignore[no-untyped-call]  # the only channel without types
-    beside: dict[str, Any] = {
-        "xOffset": 11,
-        "angle": 270,
-        "fontSize": 11,
-        "color": ink.muted,
-        "fontStyle": "italic",
-    }
+    beside: dict[str, Any] = {"xOffset": 11, "angle": 270, "fontSize": 11, "fontStyle": "italic"}
+    beside["color"] = INKS[mode].muted
     return [
-        base.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("one:Q"), y2=alt.Y2(f"{losing}:Q")),
-        base.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("one:Q")),
-        words.mark_text(text=below, **beside).encode(x=right, y=alt.Y("under:Q")),
-        words.mark_text(text=above, **beside).encode(x=right, y=alt.Y("over:Q")),
+        *losing_side(domain, mode, loss_is_low=measure.higher_is_better),
+        middles.mark_text(text=below, **beside).encode(x=right, y=alt.Y("under:Q")),
+        middles.mark_text(text=above, **beside).encode(x=right, y=alt.Y("over:Q")),
     ]
 
 
@@ -196,18 +123,6 @@ def _speedup_figures(base: alt.Chart, mode: Mode) -> list[alt.Chart]:
     return layers
 
 
-def _speedup_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("arm:N", title="Arm"),
-        alt.Tooltip("category:N", title="Category"),
-        alt.Tooltip(f"{axis.column}:N", title=axis.title),
-        alt.Tooltip("verdict:N", title="Verdict"),
-        alt.Tooltip("written:N", title="Ratio to the baseline [95 %]"),
-        alt.Tooltip("mean:N", title=f"Mean, {measure.shown_unit}"),
-        alt.Tooltip("repeats:Q", title="Repeats"),
-    ]
-
-
 def pooled_over_loads(frame: pd.DataFrame) -> pd.DataFrame:
     """`queries.acceptance_per_position` over all loads, weighted by drafts: acceptance does not depend on the load."""
     weighted = frame.assign(accepted=frame["acceptance"] * frame["num_drafts"])
@@ -219,35 +134,19 @@ def pooled_over_loads(frame: pd.DataFrame) -> pd.DataFrame:
 
 def acceptance_panel(frame: pd.DataFrame, styles: Sequence[ArmStyle], positions: int) -> alt.LayerChart:
     """One panel; `frame` has the pooled rows of one category, `positions` is the longest draft of the figure."""
+    scale = alt.Scale(type="point", padding=0.35, domain=list(range(1, positions + 1)))
     base = alt.Chart(frame).encode(
-        x=alt.X(
-            "position:O",
-            title="Position in the draft",
-            scale=alt.Scale(type="point", padding=0.35, domain=list(range(1, positions + 1))),
-        ),
-        y=alt.Y(
-            "acceptance:Q",
-            title="Drafts accepted up to this position (%)",
-            scale=alt.Scale(domain=[0, 1]),
-            axis=alt.Axis(format=".0%", tickCount=5),
-        ),
-        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
+        x=alt.X("position:O", title="Position in the draft", scale=scale),
+        y=share_axis("acceptance", "Drafts accepted up to this position (%)"),
+        color=colour(styles),
     )
-    points = base.mark_point(filled=True, size=75, opacity=1).encode(
-        shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None), tooltip=_acceptance_tooltip()
+    tooltip = tips(
+        *("arm", "category", ("position:O", "Position"), ("acceptance:Q", "Accepted up to here", ".1%")),
+        ("num_drafts:Q", "Drafts", ",.0f"),
     )
-    lines = base.mark_line(strokeWidth=2)
-    return alt.LayerChart(layer=[lines, points], height=PANEL_HEIGHT)
-
-
-def _acceptance_tooltip() -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("arm:N", title="Arm"),
-        alt.Tooltip("category:N", title="Category"),
-        alt.Tooltip("position:O", title="Position"),
-        alt.Tooltip("acceptance:Q", title="Accepted up to here", format=".1%"),
-        alt.Tooltip("num_drafts:Q", title="Drafts", format=",.0f"),
-    ]
+    return alt.LayerChart(
+        layer=[base.mark_line(strokeWidth=2), points(base, styles, tooltip=tooltip)], height=PANEL_HEIGHT
+    )
 
 
 def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top: float) -> alt.LayerChart:
@@ -259,8 +158,10 @@ def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top
     scale = alt.Scale(domain=[0, top], nice=False)
     bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2).encode(
         y=alt.Y("value:Q", title=measure.title, scale=scale, axis=alt.Axis(labelExpr=SHORT)),
-        color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
-        tooltip=_throughput_tooltip(measure, setting.axis),
+        color=colour(setting.styles),
+        tooltip=tips(
+            *("arm", "category", _load(setting.axis), ("mean:N", f"Mean, {measure.shown_unit}"), "repeats"),
+        ),
     )
     layers = [bars]
     if (frame["repeats"] > 1).any():
@@ -290,13 +191,3 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
 def _short(value: float) -> str:
     """Three digits in few letters where a bar is no wider: `0.850`, `5.80`, `58.1`, `112`, `1.23k`."""
     return f"{number(value / 1000)}k" if value >= 1000 else number(value)
-
-
-def _throughput_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("arm:N", title="Arm"),
-        alt.Tooltip("category:N", title="Category"),
-        alt.Tooltip(f"{axis.column}:N", title=axis.title),
-        alt.Tooltip("mean:N", title=f"Mean, {measure.shown_unit}"),
-        alt.Tooltip("repeats:Q", title="Repeats"),
-    ]

@@ -1,7 +1,7 @@
 """One look for every chart, light and dark, on the page and in exported files.
 
 Colours are Okabe and Ito's, safe for colour-blind readers, a little brighter on dark ground. Grey is the
-baseline's, and each arm keeps its colour and its mark on every chart of a study.
+baseline's, and an arm has the same colour and mark on every chart of a study.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import altair as alt
+import pandas as pd
 
 Mode = Literal["light", "dark"]
 AnyChart = TypeVar(
@@ -86,6 +87,12 @@ def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[A
         styles.append(ArmStyle(arm, ink.arms[place % len(ink.arms)], *SHAPES[(place + 1) % len(SHAPES)]))
         place += 1
     return tuple(styles)
+
+
+def styles_drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
+    """The styles of the arms that have rows."""
+    arms = set(rows["arm"])
+    return tuple(style for style in styles if style.arm in arms)
 
 
 def colour_scale(styles: Sequence[ArmStyle]) -> alt.Scale:

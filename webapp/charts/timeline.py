@@ -9,7 +9,8 @@ import pandas as pd
 
 from lab.metrics.catalogue import SAMPLED
 from lab.metrics.definition import Metric
-from webapp.charts.axes import SHORT, number_tooltip, with_written
+from webapp.charts.axes import SHORT
+from webapp.charts.marks import number_tooltip, tips, with_written
 from webapp.charts.theme import INKS, Mode
 
 #: Two marks each; a browser is slow with more. Longer runs show their first requests.
@@ -18,6 +19,7 @@ _LANE_HEIGHT, _MOST_HEIGHT, _LEAST_HEIGHT = 14, 420, 80
 _SECOND_HEIGHT = 150
 #: What `timeline` takes of a request.
 DRAWN = ("index", "lane", "sent_s", "first_s", "until_s", "ttft_ms", "e2e_ms", "completion_tokens", "error")
+_TIME = "Seconds of the measured window"
 _FEW = 60  # so few seconds that each is a point
 
 
@@ -43,7 +45,12 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     ink = INKS[mode]
     lanes = int(requests["lane"].max()) + 1 if len(requests) else 1
     height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, lanes * _LANE_HEIGHT))
-    base = alt.Chart(requests[list(DRAWN)]).encode(y=alt.Y("lane:O", title="Stream", axis=None), tooltip=_TOOLTIP)
+    tooltip = tips(
+        *(("index:Q", "Request"), ("sent_s:Q", "Sent, s", ".3f")),
+        *(number_tooltip("ttft_ms", "TTFT, ms"), number_tooltip("e2e_ms", "E2E, ms")),
+        *(("completion_tokens:Q", "Output tokens"), ("error:N", "Error")),
+    )
+    base = alt.Chart(requests[list(DRAWN)]).encode(y=alt.Y("lane:O", title="Stream", axis=None), tooltip=tooltip)
     colour = alt.ColorValue(ink.arms[0], condition={"test": "isValid(datum.error)", "value": ink.loss})
     waited = base.mark_bar(opacity=0.35).encode(
         x=alt.X("sent_s:Q", title=_TIME, axis=alt.Axis(tickCount=12)), x2=alt.X2("first_s"), color=colour
@@ -65,24 +72,10 @@ def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
     return with_written(drawn, "value").encode(
         x=alt.X("t_s:Q", title=_TIME, axis=alt.Axis(tickMinStep=1, tickCount=6)),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=3, labelExpr=SHORT)),
-        tooltip=[
-            alt.Tooltip("t_s:Q", title=_TIME, format=".1f"),
-            number_tooltip("value", figure.heading),
-        ],
+        tooltip=tips(("t_s:Q", _TIME, ".1f"), number_tooltip("value", figure.heading)),
     )
 
 
 def known(telemetry: pd.DataFrame) -> list[Metric]:
     """The metrics that have any value."""
     return [figure for figure in SAMPLED if figure.name in telemetry and telemetry[figure.name].notna().any()]
-
-
-_TIME = "Seconds of the measured window"
-_TOOLTIP = [
-    alt.Tooltip("index:Q", title="Request"),
-    alt.Tooltip("sent_s:Q", title="Sent, s", format=".3f"),
-    number_tooltip("ttft_ms", "TTFT, ms"),
-    number_tooltip("e2e_ms", "E2E, ms"),
-    alt.Tooltip("completion_tokens:Q", title="Output tokens"),
-    alt.Tooltip("error:N", title="Error"),
-]

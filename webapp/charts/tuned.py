@@ -8,21 +8,21 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from webapp.charts import results
-from webapp.charts.axes import PANEL_HEIGHT, without_wide, written_ratios
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+from webapp.charts.axes import PANEL_HEIGHT, ratio_axis, ratio_domain, without_wide, written_ratios
+from webapp.charts.marks import colour, losing_side, points, shape, tips, whiskers
+from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: Drafts stand this far apart beside their number of tokens, so that their intervals can be told apart.
 _APART = 0.1
-_TOOLTIP = [
-    alt.Tooltip("arm:N", title="Setting"),
-    alt.Tooltip("load:Q", title="Requests at once"),
-    alt.Tooltip("k:Q", title="Drafted tokens"),
-    alt.Tooltip("foreseen:N", title="Expected speed-up [90 %]"),
-    alt.Tooltip("written:N", title="Measured [95 %]"),
-    alt.Tooltip("runs:Q", title="Runs of the race"),
-    alt.Tooltip("fate:N", title="What became of it"),
-]
+_TOOLTIP: tuple[str | tuple[str, ...], ...] = (
+    ("arm:N", "Setting"),
+    ("load:Q", "Requests at once"),
+    ("k:Q", "Drafted tokens"),
+    ("foreseen:N", "Expected speed-up [90 %]"),
+    ("written:N", "Measured [95 %]"),
+    ("runs:Q", "Runs of the race"),
+    ("fate:N", "What became of it"),
+)
 
 
 def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
@@ -32,26 +32,19 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
     shift = frame["draft"].map(lambda draft: _APART * (place.get(draft, middle) - middle))
     foreseen = written_ratios(frame, ("expected", "at_least", "at_most"))
     rows = _drawn(frame).assign(x=frame["k"] + shift, foreseen=foreseen, written=written_ratios(frame))
-    base = alt.Chart(rows).encode(x=_x(frame), color=alt.Color("draft:N", scale=colour_scale(styles), legend=None))
-    y = alt.Y(
-        "expected:Q",
-        title="Speed-up over no speculation (×)",
-        scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False, clamp=True),
-        axis=alt.Axis(
-            values=results.ratio_ticks(domain), labelOverlap=False, labelExpr="format(datum.value, '~g') + '×'"
-        ),
-    )
+    base = alt.Chart(rows).encode(x=_x(frame), color=colour(styles, "draft"))
+    y = ratio_axis("expected", "Speed-up over no speculation (×)", domain, clamp=True)
+    tooltip = tips(*_TOOLTIP)
     drafted = base.transform_filter("datum.draft != ''")
     measured, guessed = (drafted.transform_filter(f"{sign}isValid(datum.ratio)") for sign in ("", "!"))
-    shape = alt.Shape("draft:N", scale=shape_scale(styles), legend=None)
     hollow = guessed.mark_point(filled=False, fill=ink.ground, size=45, strokeWidth=1.5, opacity=1)
     layers: list[Any] = [
-        *_ground(domain, mode),
+        *losing_side(domain, mode),
         drafted.mark_area(opacity=0.13).encode(y=alt.Y("at_least:Q"), y2=alt.Y2("at_most:Q")),
         drafted.mark_line(strokeWidth=1.5, opacity=0.75).encode(y=y),
-        hollow.encode(y=y, shape=shape, tooltip=_TOOLTIP),
-        measured.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-        measured.mark_point(filled=True, size=75, opacity=1).encode(y=alt.Y("ratio:Q"), shape=shape, tooltip=_TOOLTIP),
+        hollow.encode(y=y, shape=shape(styles, "draft"), tooltip=tooltip),
+        whiskers(measured),
+        points(measured, styles, "draft", y=alt.Y("ratio:Q"), tooltip=tooltip),
         *_chosen(alt.Chart(rows).encode(x=_x(frame)), mode),
     ]
     return alt.LayerChart(layer=layers, height=PANEL_HEIGHT)
@@ -61,7 +54,7 @@ def domain(frame: pd.DataFrame) -> tuple[float, float]:
     """The common y range: every speed-up, and as much of the intervals as leaves the speed-ups readable."""
     frame = _drawn(frame)
     low, high = frame[["low", "at_least", "expected"]].min(axis=1), frame[["high", "at_most", "expected"]].max(axis=1)
-    return results.ratio_domain(pd.DataFrame({"ratio": frame["expected"], "low": low, "high": high}))
+    return ratio_domain(pd.DataFrame({"ratio": frame["expected"], "low": low, "high": high}))
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -74,16 +67,6 @@ def _x(frame: pd.DataFrame) -> alt.X:
     return alt.X("x:Q", title="Drafted tokens (k)", scale=scale, axis=alt.Axis(values=ks, format="d"))
 
 
-def _ground(domain: tuple[float, float], mode: Mode) -> list[alt.Chart]:
-    """The losing side, and the rule of no speculation."""
-    ink = INKS[mode]
-    sides = alt.Chart(pd.DataFrame({"one": [1.0], "low": [domain[0]]}))
-    return [
-        sides.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("one:Q"), y2=alt.Y2("low:Q")),
-        sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("one:Q")),
-    ]
-
-
 def _chosen(base: alt.Chart, mode: Mode) -> list[Any]:
     """A ring around the chosen setting, with its number of tokens."""
     ink = INKS[mode]
@@ -93,6 +76,6 @@ def _chosen(base: alt.Chart, mode: Mode) -> list[Any]:
     ring = at_choice.mark_point(shape="circle", filled=False, size=320, strokeWidth=2, color=ink.text, opacity=1)
     words = at_choice.mark_text(dy=-18, fontSize=12, fontWeight=600, color=ink.text)
     return [
-        ring.encode(y=alt.Y("shown:Q"), tooltip=_TOOLTIP),
+        ring.encode(y=alt.Y("shown:Q"), tooltip=tips(*_TOOLTIP)),
         words.encode(y=alt.Y("shown:Q"), text=alt.Text("label:N")),
     ]

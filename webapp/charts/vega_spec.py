@@ -35,21 +35,18 @@ def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
     """
     cached = _CACHE.setdefault(figure, {})
     if mode not in cached:
-        cached[mode] = [_split(_spec(chart, title, mode)) for title, chart in figure.panels]
+        cached[mode] = [_split(chart, title, mode) for title, chart in figure.panels]
     return [json.loads(text) | ({"datasets": dict(rows)} if rows else {}) for text, rows in cached[mode]]
 
 
-def _split(spec: dict[str, Any]) -> _Spec:
-    rows = spec.pop("datasets", {})
-    return json.dumps(spec), {name: convert_anything_to_arrow_bytes(data) for name, data in rows.items()}
-
-
-def _spec(chart: Any, title: str, mode: Mode) -> dict[str, Any]:
+def _split(chart: Any, title: str, mode: Mode) -> _Spec:
     """Title and theme are put into the specification: a copy of a chart with them would copy all of its layers.
 
     The theme is all of its `config`: with Altair's own, a chart would not be as wide as its place on the page.
     """
-    return plain(chart) | ({"title": title} if title else {}) | {"config": configuration(mode)}
+    spec = plain(chart) | ({"title": title} if title else {}) | {"config": configuration(mode)}
+    rows = spec.pop("datasets", {})
+    return json.dumps(spec), {name: convert_anything_to_arrow_bytes(data) for name, data in rows.items()}
 
 
 def plain(chart: Any) -> dict[str, Any]:

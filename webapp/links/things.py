@@ -17,6 +17,7 @@ from warehouse.app_db import dashboards, pins
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages.compare import figures as compare_figures
+from webapp.pages.compare import selection as compare_selection
 from webapp.pages.dashboards import render_pins
 from webapp.pages.dashboards.html_export import Sheet, sheets_of
 from webapp.pages.results import figures as results_figures
@@ -88,7 +89,8 @@ def _study(job_id: str, title: str) -> Thing:
 def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """No figures where there is nothing to compare yet."""
     try:
-        drawn = (compare_figures.figure(key, parameters, mode) for key in compare_figures.OF_ALL)
+        selection = compare_selection.parse(parameters)
+        drawn = (compare_figures.figure(key, selection, mode) for key in compare_figures.OF_ALL)
         return [figure for figure in drawn if figure is not None]
     except UserError:
         return []

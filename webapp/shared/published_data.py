@@ -33,7 +33,7 @@ from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, refuse_newer_da
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
 from warehouse.queries.comparing.cells import cell_values, with_ratios
-from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from webapp.charts.theme import Mode
@@ -55,6 +55,16 @@ _MAX_FIGURES = 128
 _MAX_REQUEST_TABLES = 16
 #: Reading and judging a hundred thousand outputs takes a second.
 _MAX_OUTPUTS = 20_000
+#: What tells one comparison of a publication from another: its pairs have too many numbers to hash.
+_HASHES: dict[str | type[Any], Callable[[Any], Any]] = {
+    Pair: lambda pair: repr((pair.cell, pair.baseline.arm, pair.candidate.arm)),
+    StudyComparison: lambda compared: repr(
+        (
+            *(compared.jobs, compared.metric, compared.baseline, compared.unit, compared.strict),
+            [(pair.cell, pair.candidate.arm) for pair in compared.pairs],
+        )
+    ),
+}
 
 
 @functools.cache
@@ -112,7 +122,7 @@ def cached_by_publication(
     """
 
     def decorate(compute: Callable[P, T]) -> Callable[P, T]:
-        @st.cache_resource(show_spinner=spinner, max_entries=max_entries)
+        @st.cache_resource(show_spinner=spinner, max_entries=max_entries, hash_funcs=_HASHES)
         @functools.wraps(compute)
         def cached(*args: Any, publication: Publication, **named: Any) -> T:
             del publication  # part of the key
@@ -258,13 +268,11 @@ def compared(job_id: str, metric: str, baseline: str | None = None, *, strict: b
     return _comparison(job_id, metric, baseline, strict=strict)
 
 
-def agreements(
-    job_id: str, metric: str, comparison: StudyComparison, *, without_limit: bool = False
-) -> list[Agreement] | None:
+def agreements(comparison: StudyComparison, *, without_limit: bool = False) -> list[Agreement] | None:
     """Whether the outputs of each pair are the same; None where there are too many for a page to read."""
-    if not without_limit and output_count(job_id) > _MAX_OUTPUTS:
+    if not without_limit and output_count(comparison.jobs[-1]) > _MAX_OUTPUTS:
         return None
-    return _agreements(job_id, metric, comparison.baseline, comparison)
+    return _agreements(comparison)
 
 
 def output_count(job_id: str) -> int:
@@ -301,8 +309,5 @@ def _comparison(
 
 
 @published_query()
-def _agreements(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str, _compared: StudyComparison
-) -> list[Agreement]:
-    del job_id, metric, baseline  # the key
-    return [agreed for _, agreed in comparisons.agreements(connection, _compared)]
+def _agreements(connection: duckdb.DuckDBPyConnection, compared: StudyComparison) -> list[Agreement]:
+    return [agreed for _, agreed in comparisons.agreements(connection, compared)]

@@ -121,6 +121,11 @@ OF_STUDY = frozenset(param.key for param in ALL if param.is_of_study or param in
 NOT_IN_NAVIGATION = frozenset((DASHBOARD, BEFORE, FULL, FOR_STUDY.key, FOR_METRIC.key, FOR_LOAD.key))
 
 
+def first(parameters: Mapping[str, Sequence[str]], param: Param | str, default: str = "") -> str:
+    """The first value of a parameter in a link, or the default where it has none."""
+    return next(iter(parameters.get(param if isinstance(param, str) else param.key, ())), default)
+
+
 def job_label(name: str, job_id: str) -> str:
     """The label of a job in lists and links: its study's name and its id, which begins with the date in UTC."""
     return f"{name}{SEPARATOR}{job_id}"

@@ -42,7 +42,7 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
 
     drawer = page.get_by_role("dialog")
     click_until(page.locator("[data-testid=stVegaLiteChart] .mark-symbol path").first, drawer)
-    drawer.get_by_text("Its cell against the baseline").wait_for()
+    drawer.get_by_text("Output throughput of this cell").wait_for()
     drawer.get_by_role("link", name="Open this run").click()
     heading(page, "Run")
     page.wait_for_url(re.compile("run="))

@@ -16,7 +16,7 @@ from lab.comparison.breakeven import Point, break_even
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import MARKS, Word
 from lab.metrics import histogram
-from webapp.charts import compare, predicted, results, theme, vega_spec
+from webapp.charts import axes, compare, predicted, theme, vega_spec
 from webapp.charts.compare import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -54,7 +54,7 @@ def layers(chart: alt.LayerChart) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_a_heat_map_is_coloured_by_the_logarithm_with_1_in_the_middle_and_says_each_verdict(mode: Mode) -> None:
+def test_a_heat_map_is_coloured_by_the_logarithm_and_says_each_verdict(mode: Mode) -> None:
     rows = cells(2.0, 0.5, 1.0, 1.5)
     far = compare.heat_reach(rows)
     assert far == 1.0  # twice as fast is as far from 1 as half as fast
@@ -71,7 +71,7 @@ def test_every_verdict_has_a_mark_of_its_own() -> None:
     assert len(set(MARKS.values())) == len(MARKS)
 
 
-def test_of_a_latency_less_is_better_and_has_the_colour_of_the_better() -> None:
+def test_lower_latencies_have_the_colour_of_the_better() -> None:
     rows = cells(2.0, 0.5, 1.0, 1.5)
     higher, lower = (
         layers(compare.heat_panel(rows, ROWS, COLUMNS, 1.0, "light", higher=higher))[0]["encoding"]["color"]["scale"][
@@ -82,7 +82,7 @@ def test_of_a_latency_less_is_better_and_has_the_colour_of_the_better() -> None:
     assert higher == lower[::-1]
 
 
-def test_a_cell_without_a_ratio_is_left_open_and_small_ratios_do_not_shout() -> None:
+def test_a_cell_without_a_ratio_is_empty_and_small_ratios_pale() -> None:
     rows = cells(1.01, None, 0.99, 1.0)
     assert compare.heat_reach(rows) == 0.25
     assert len(layers(compare.heat_panel(rows, ROWS, COLUMNS, 0.25, "light", higher=True))[0]["rows"]) == 3
@@ -111,27 +111,26 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
         for n, *bounds in ((1, 1.5, 1.4, 1.6), (4, 1.1, 0.97, 1.2), (16, 0.8, 0.7, 0.9))
     ]
     crossings = tables.crossings({("draft", "code"): break_even(points)})
-    look = compare.Look("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
-    drawn = layers(compare.break_even_panel(gains(), crossings, look))
+    setting = compare.RatioSetting("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
+    drawn = layers(compare.break_even_panel(gains(), crossings, setting))
     mark = drawn[-1]
     assert mark["encoding"]["x"]["field"] == "concurrency"
     (row,) = mark["rows"]
     assert 4 < row["concurrency"] < 16
     assert row["low"] < row["concurrency"] < row["high"]
-    answers = tables.crossings_table(crossings)["answer"]
     interval = f"[{row['low']:.1f}, {row['high']:.1f}]"
-    assert answers.tolist() == [f"pays up to concurrency {row['concurrency']:.1f} {interval}"]
+    assert crossings["answer"].tolist() == [f"pays up to concurrency {row['concurrency']:.1f} {interval}"]
 
 
 def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
     even = break_even([Point(1.0, Interval(1.5, 1.4, 1.6)), Point(4.0, Interval(1.2, 1.1, 1.3))])
     crossings = tables.crossings({("draft", "code"): even})
-    assert tables.crossings_table(crossings)["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
+    assert crossings["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
     assert crossings["concurrency"].isna().all()
 
 
 def test_a_wide_interval_does_not_press_the_ratios_together() -> None:
-    low, high = results.ratio_domain(gains())
+    low, high = axes.ratio_domain(gains())
     assert low > 0.3
     assert high < 4
 
@@ -174,7 +173,7 @@ def pooled_histograms(values_ms: dict[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_a_curve_is_that_of_the_requests_and_its_percentiles_are_those_of_the_pool() -> None:
+def test_curve_and_percentiles_are_those_of_the_pooled_requests() -> None:
     values = np.random.default_rng(7).lognormal(4, 0.6, 5_000)
     rows = pooled_histograms({"draft": values})
     curve = tables.ecdf(rows)
@@ -209,7 +208,7 @@ def test_predicted_stands_against_measured_on_axes_of_one_scale() -> None:
     assert points["x"]["title"] == "Speed-up (×), predicted"
 
 
-def test_a_figure_that_is_kept_keeps_its_specifications_and_each_caller_has_its_own() -> None:
+def test_a_cached_figure_gives_each_caller_a_copy_of_its_specification() -> None:
     chart = compare.heat_panel(cells(2.0, 0.5, 1.0, 1.5), ROWS, COLUMNS, 1.0, "light", higher=True)
     figure = Figure("heat", "Speed-up", "", (), (("draft", chart),), pd.DataFrame())
     (first,) = vega_spec.of_panels(figure, "light")

@@ -38,40 +38,23 @@ P95 = CELLS.assign(p95_ttft_ms=[193.0, 1517.0, 200.0, 1600.0])
         ),
     ],
 )
-def test_a_measure_is_drawn_over_an_ordered_column_with_a_colour_for_each_category(
-    frame: pd.DataFrame, spec: ChartSpec
-) -> None:
+def test_a_measure_is_drawn_over_an_ordered_column_coloured_by_category(frame: pd.DataFrame, spec: ChartSpec) -> None:
     assert custom.automatic(frame) == spec
     for _, chart in custom.panels(frame, spec, "light"):
         chart.to_dict()
 
 
 @pytest.mark.parametrize(
-    "name", ["runs", "count_star()", "count(x)", "sum(num_drafts)", "num_drafts", "requests_failed"]
-)
-def test_counts_and_sums_may_be_added(name: str) -> None:
-    assert may_be_added(name)
-
-
-@pytest.mark.parametrize(
-    "name",
+    ("names", "is_sum"),
     [
-        "ttft_p95_ms",
-        "p95_ttft_ms",
-        "output_tok_per_s",
-        "total_tok_per_s",
-        "acceptance_rate",
-        "concurrency",
-        "num_speculative_tokens",
-        "avg(num_drafts)",
-        "max_runs",
-        "sum(ttft_p95_ms)",
-        "(sum(a) / sum(b))",
-        "speedup",
+        (("runs", "count_star()", "count(x)", "sum(num_drafts)", "num_drafts", "requests_failed"), True),
+        (("ttft_p95_ms", "p95_ttft_ms", "output_tok_per_s", "total_tok_per_s", "acceptance_rate", "speedup"), False),
+        (("concurrency", "num_speculative_tokens", "avg(num_drafts)", "max_runs", "sum(ttft_p95_ms)"), False),
+        (("(sum(a) / sum(b))",), False),
     ],
 )
-def test_percentiles_rates_ratios_and_conditions_are_never_added(name: str) -> None:
-    assert not may_be_added(name)
+def test_counts_and_sums_may_be_added_and_nothing_else(names: tuple[str, ...], *, is_sum: bool) -> None:
+    assert [may_be_added(name) for name in names] == [is_sum] * len(names)
 
 
 def test_bars_stand_beside_each_other_unless_their_values_may_be_added() -> None:
@@ -98,15 +81,15 @@ def test_an_interval_is_drawn_where_it_contains_the_measure() -> None:
     )
 
 
-def test_rows_that_differ_in_a_further_column_have_panels_of_their_own_with_one_y_axis() -> None:
+def test_a_further_column_divides_rows_into_panels_with_one_y_axis() -> None:
     frame = pd.concat([P95.assign(category="chat"), P95.assign(category="code", p95_ttft_ms=5000.0)])
     spec = custom.automatic(frame)
     assert spec == ChartSpec("line", "concurrency", "p95_ttft_ms", "arm")
     drawn = custom.panels(frame, spec, "light")
     assert [title for title, _ in drawn] == ["chat", "code"]
     assert {tuple(chart.to_dict()["encoding"]["y"]["scale"]["domain"]) for _, chart in drawn} == {(0, 5000)}
-    assert custom.shared_places(frame, spec) == 0
-    assert custom.shared_places(frame.drop(columns="category"), spec) == 8
+    assert custom.shared_positions(frame, spec) == 0
+    assert custom.shared_positions(frame.drop(columns="category"), spec) == 8
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

@@ -53,7 +53,7 @@ def drawn(x: Axis = CONCURRENCY, y: Axis = OUTPUT) -> tuple[pd.DataFrame, Scene]
     return table, Scene(x, y, looks, "light", 280, runs.order_of(table, x))
 
 
-def test_every_number_of_a_run_can_be_chosen_in_words_with_its_unit() -> None:
+def test_every_number_of_a_run_has_a_label_and_a_unit() -> None:
     columns = [axis.column for axis in axes.NUMBERS]
     only_on_cost = {
         *("cost_per_million_tokens", "cost_per_request"),
@@ -71,7 +71,7 @@ def test_numbers_stand_by_size_and_the_unknown_last() -> None:
     assert sorted(values, key=natural) == ["4", "16", "2 cores", "arm", "none", "unknown"]
 
 
-def test_what_others_published_is_hollow_in_the_colour_of_its_arm_and_named_so() -> None:
+def test_published_runs_are_hollow_in_the_colour_of_their_arm() -> None:
     table = axes.with_series(rows(arm=["n-gram"] * 8 + ["n-gram"] * 4), ARM)
     ours, theirs = axes.styles(table, ARM, ORDER, "light")
     assert (ours.arm, theirs.arm) == ("n-gram", "n-gram · published")
@@ -90,7 +90,7 @@ def test_an_arm_has_the_colour_of_its_study_whatever_else_is_drawn() -> None:
     assert (baseline.arm, baseline.colour) == ("no draft", INKS["light"].baseline)
 
 
-def test_a_line_goes_through_the_means_and_each_run_is_a_point_that_can_be_chosen() -> None:
+def test_a_line_joins_means_and_each_run_is_a_clickable_point() -> None:
     table, scene = drawn()
     means = runs.means(table).set_index(["series", "x"])["y"]
     assert means["n-gram", "16"] == 160.5
@@ -103,7 +103,7 @@ def test_a_line_goes_through_the_means_and_each_run_is_a_point_that_can_be_chose
     assert points["encoding"]["y"]["title"] == "Output throughput (tok/s)"
 
 
-def test_a_mean_has_the_interval_of_its_runs_and_a_single_run_has_none() -> None:
+def test_a_mean_has_an_interval_and_a_single_run_has_none() -> None:
     table, _ = drawn()
     means = runs.means(table)
     (mean,) = means[(means["series"] == "n-gram") & (means["x"] == "16")][["y", "low", "high"]].to_numpy()
@@ -111,7 +111,7 @@ def test_a_mean_has_the_interval_of_its_runs_and_a_single_run_has_none() -> None
     assert runs.means(table[table["repeat"] == 0])[["low", "high"]].isna().all(axis=None)
 
 
-def test_a_mean_of_one_judged_cell_is_its_ratio_with_the_interval_of_its_verdict() -> None:
+def test_a_mean_of_one_judged_cell_has_the_interval_of_its_verdict() -> None:
     table, scene = drawn()
     judged: dict[str, Any] = {
         "verdict": "▲ faster 1.50× [1.40, 1.60]",
@@ -139,7 +139,7 @@ def test_series_at_one_place_stand_side_by_side_with_their_whiskers() -> None:
     assert sum(placed.values()) == pytest.approx(0)
 
 
-def test_an_axis_holds_whole_whiskers_and_says_where_they_are_far_too_long_for_it() -> None:
+def test_an_axis_holds_whole_whiskers_unless_they_are_far_too_long() -> None:
     table, _ = drawn()
     lowest, highest = runs.means(table)["low"].min(), runs.means(table)["high"].max()
     (low, high), are_cut = runs.with_whiskers(runs.span(table["y"], from_zero=False), [table], from_zero=False)
@@ -241,7 +241,7 @@ _NUMBER = st.integers(0, 5).map(float) | st.just(float("nan"))
 
 
 @given(points=st.lists(st.tuples(_NUMBER, _NUMBER), max_size=12), higher_x=st.booleans(), higher_y=st.booleans())
-def test_a_point_is_best_where_no_other_is_as_good_in_both_and_better_in_one(
+def test_the_frontier_has_the_points_that_no_other_point_beats(
     points: list[tuple[float, float]], *, higher_x: bool, higher_y: bool
 ) -> None:
     x, y = (np.array([point[place] for point in points]) for place in (0, 1))

@@ -29,7 +29,7 @@ def advice(settings: Settings, measured_home: MeasuredHome) -> StudyAdvice:
     return study_advice(measured_home.three_arms, None)
 
 
-def test_each_cell_has_a_verdict_with_the_speed_up_of_its_own_arm(advice: StudyAdvice) -> None:
+def test_each_cell_has_a_verdict_with_its_own_arms_speed_up(advice: StudyAdvice) -> None:
     rows = tables.verdicts(advice.advice, advice.measured)
     assert rows["pattern"].tolist() == ["c1-n4", "c4-n8"]
     low_load = rows.iloc[0]
@@ -70,7 +70,7 @@ def test_the_checklist_has_each_rule_once_with_the_cells_it_applies_to(advice: S
     assert set(rules["cells"].diff().dropna() <= 0) == {True}
 
 
-def test_each_run_stands_beside_its_prediction_at_the_draft_cost_of_the_page(
+def test_each_run_is_predicted_at_the_draft_cost_of_the_page(
     settings: Settings, measured_home: MeasuredHome, advice: StudyAdvice
 ) -> None:
     runs = tables.runs(advice.runs)
@@ -86,7 +86,7 @@ def test_each_run_stands_beside_its_prediction_at_the_draft_cost_of_the_page(
 
 
 @pytest.mark.parametrize("text", ["cheap", "-1", "nan", "inf"])
-def test_a_draft_cost_that_is_not_a_number_from_zero_on_is_refused(text: str) -> None:
+def test_a_draft_cost_that_is_no_number_or_negative_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="is not a valid draft cost: enter a number >= 0"):
         figures.draft_cost({"draft_cost": (text,)})
     assert figures.draft_cost({"draft_cost": ("0.25",)}) == 0.25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from host.settings import Settings
 from interchange.store import import_paths
@@ -15,11 +16,10 @@ from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import ARMS, OTHERWISE
 from warehouse.ingest.service import ingest_all
 from webapp.pages.compare import figures
+from webapp.pages.compare.selection import READINGS, parse
 
 
-def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_which(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_arms_are_compared_with_verdicts_curves_and_outputs_by_link(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study(arms=ARMS, repeats=3), writes={"n-gram": OTHERWISE})
     app = open_page("compare", job=job_id)
     shown = words(app)
@@ -63,7 +63,33 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_whic
     assert all(first is second for first, second in zip(made, again, strict=True))
 
 
-def test_an_arm_that_answers_worse_is_said_to_before_how_fast_it_is(open_page: OpenPage, settings: Settings) -> None:
+def test_every_figure_has_the_intervals_of_the_chosen_reading(read_study: ReadStudy) -> None:
+    link = {"job": (read_study(study(arms=ARMS, repeats=3)),)}
+    usual, strict = (
+        {figure.key: figure.rows for figure in figures.figures(link | {"reading": (reading,)}, "light")}
+        for reading in READINGS
+    )
+    for key in ("heat", "break-even"):
+        assert (strict[key]["low"].dropna() < usual[key]["low"].dropna()).all()
+
+
+def test_a_figure_is_drawn_anew_only_for_what_changes_it(read_study: ReadStudy) -> None:
+    selection = parse({"job": (read_study(study(arms=ARMS, repeats=3)),)})
+    elsewhere = replace(selection, load=selection.loads[-1])
+    keys = [figure.key for figure in figures.figures(selection.view.parameters, "dark")]
+    same = [key for key in keys if figures.figure(key, selection, "dark") is figures.figure(key, elsewhere, "dark")]
+    assert (keys, same) == (["heat", "break-even", "positions", "ecdf"], ["heat", "break-even"])
+
+
+def test_a_selection_is_that_of_its_own_link(read_study: ReadStudy) -> None:
+    job_id = read_study(study(arms=ARMS, repeats=3))
+    link = {"job": (job_id,), "candidate": ("draft",), "heat_rows": ("category",), "reading": (list(READINGS)[1],)}
+    selection = parse(link)
+    assert selection.view.parameters.items() >= link.items()
+    assert parse(selection.view.parameters) == selection
+
+
+def test_an_arm_that_answers_worse_is_named_before_its_speed(open_page: OpenPage, settings: Settings) -> None:
     loads = [{"max_concurrency": 1, "num_prompts": 60}]
     scored = [{"category": "code", "output_tokens": 8, "score": "json"}]
     job_id = measure_study(

@@ -57,9 +57,7 @@ def entries(settings: Settings) -> list[Entry]:
         engine.dispose()
 
 
-def test_a_price_is_written_for_this_view_or_added_to_the_book_and_that_undone(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_a_price_is_added_to_the_book_and_withdrawn_and_that_undone(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("cost")
     assert "No price is recorded for AMD EPYC 7B13 (2 cores) on 2026-11-21" in words(app)
     assert "The price book is empty" in words(app)
@@ -89,7 +87,7 @@ def test_a_price_is_written_for_this_view_or_added_to_the_book_and_that_undone(
     assert "The price was added again, as entry 2" in words(app)
 
 
-def test_the_price_form_of_an_imported_study_starts_without_what_the_import_does_not_know(
+def test_the_price_form_starts_empty_where_an_import_lacks_the_hardware(
     open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imported = make_home(tmp_path)
@@ -109,7 +107,7 @@ def test_the_price_form_of_an_imported_study_starts_without_what_the_import_does
         (float("nan"), pd.Timestamp("2026-11-21 04:00", tz="UTC"), ("", date(2026, 11, 21))),
     ],
 )
-def test_a_new_price_is_likely_of_the_newest_studys_hardware_and_day_where_they_are_known(
+def test_a_new_price_starts_with_the_newest_studys_hardware_and_day(
     hardware: object, submitted_at: object, likely: tuple[str, date]
 ) -> None:
     studies = pd.DataFrame({"hardware": [hardware, "older"], "submitted_at": [submitted_at, pd.NaT]})

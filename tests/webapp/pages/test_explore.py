@@ -29,7 +29,7 @@ def table(app: AppTest) -> list[str]:
     return list(app.dataframe[-1].value["arm"])
 
 
-def test_opened_bare_it_shows_the_newest_study_and_a_reset_leads_back_there(
+def test_without_parameters_and_after_a_reset_the_newest_study_is_shown(
     open_page: OpenPage, settings: Settings
 ) -> None:
     measure_study(settings, study(name="older"))
@@ -74,7 +74,7 @@ def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
     assert "completed runs (12 measured, 1 imported, 58 published)" in words(app)
 
 
-def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, read_study: ReadStudy) -> None:
+def test_a_link_names_each_of_its_values_that_is_gone(open_page: OpenPage, read_study: ReadStudy) -> None:
     read_study(three_arms())
     app = open_page("explore", categories=["code", "poetry"], mark="Pie", to="yesterday")
     warnings = " ".join(warning.value.replace("\\", "") for warning in app.warning)
@@ -95,9 +95,7 @@ def test_where_nothing_matches_the_filters_to_blame_are_named(open_page: OpenPag
     assert charts(app) == 0
 
 
-def test_a_filter_without_a_match_shows_nothing_rather_than_everything_until_it_is_dropped(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_a_filter_without_a_match_shows_nothing_until_it_is_dropped(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms())
     failed = failed_job(settings, study(name="failed"), "EngineError: no such model")
     app = open_page("explore", engine="none of ours")
@@ -127,25 +125,25 @@ def test_before_anything_is_measured_what_others_published_is_shown(open_page: O
     assert charts(app) > 0
 
 
-def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(read_study: ReadStudy) -> None:
+def test_every_mark_is_drawn_from_its_link_with_its_rows(read_study: ReadStudy) -> None:
     job_id = read_study(three_arms(repeats=2))
     label = url_params.job_label(three_arms().name, job_id)
     for mark in MARKS:
         parameters = {"mark": [str(mark)], "study": [label]}
         (figure,) = figures.figures(parameters, "light")
-        shown = figures.shown(parameters, "light")
+        shown = figures.shown(parse(parameters), "light")
         arms = ["no draft", "draft", "a first by name"]
         drafting = mark == "Scatter"  # against the acceptance length, which the baseline has not
         assert [style.arm for style in figure.styles] == arms[drafting:]
         assert len(figure.rows) == (16 if drafting else len(shown.runs if shown.groups is None else shown.groups))
         assert all(chart.to_dict()["layer"] for _, chart in figure.panels)
     priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
-    cost = figures.shown(priced, "dark")
+    cost = figures.shown(parse(priced), "dark")
     assert cost.figure is None
     assert "without cost per million output tokens cannot be drawn" in cost.notes[0]
 
 
-def test_points_and_legend_carry_the_verdict_and_a_click_opens_the_run_in_a_drawer(
+def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(
     open_page: OpenPage, read_study: ReadStudy
 ) -> None:
     job_id = read_study(study(name="judged", repeats=3))
@@ -162,17 +160,17 @@ def test_points_and_legend_carry_the_verdict_and_a_click_opens_the_run_in_a_draw
     assert [style.note[:8] for style in figure.styles] == ["", "▲ faster"]
 
     app.session_state["explore-chosen"] = of_cell["run_id"].iloc[0]
-    assert "Its cell against the baseline, in output throughput" in words(app.run())
-    assert "Its cell against" not in words(app.run())  # it was closed
+    assert "Output throughput of this cell vs. the baseline" in words(app.run())
+    assert "Output throughput of this cell" not in words(app.run())  # it was closed
 
 
 def test_means_that_mix_what_is_not_told_apart_are_named(read_study: ReadStudy) -> None:
     label = url_params.job_label(three_arms().name, read_study(three_arms()))
-    mixed = figures.shown({"study": [label], "facet": ["none"]}, "light")
+    mixed = figures.shown(parse({"study": [label], "facet": ["none"]}), "light")
     assert mixed.notes == (
         "Some means are over runs that differ in category: separate them by panels, colour or a filter.",
     )
-    assert figures.shown({"study": [label]}, "light").notes == ()
+    assert figures.shown(parse({"study": [label]}), "light").notes == ()
 
 
 def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
@@ -182,17 +180,15 @@ def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
         parse({"from": ["yesterday"]})
 
 
-def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
-    open_page: OpenPage, read_study: ReadStudy
-) -> None:
+def test_any_percentile_of_a_latency_is_a_metric_in_the_link(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(three_arms(repeats=2))
     link = {"study": [url_params.job_label("small", job_id)], "metric": ["Time per output token, any percentile"]}
-    found = figures.shown({**link, "percentile": ["p12.5"]}, "light")
+    found = figures.shown(parse({**link, "percentile": ["p12.5"]}), "light")
     assert found.figure is not None
     assert found.figure.title == "Time per output token p12.5 by concurrency"
     assert set(found.figure.rows["verdict"]) > {"baseline"}
     assert all(words.endswith(" in output") for words in set(found.figure.rows["verdict"]) - {"baseline"})
-    known = figures.shown({**link, "percentile": ["95"]}, "light").runs
+    known = figures.shown(parse({**link, "percentile": ["95"]}), "light").runs
     assert parse({**link, "percentile": ["95"]}).metric.column == "tpot_p95_ms"
     assert (found.runs["tpot_p12.5_ms"] <= known["tpot_p95_ms"]).all()
     app = open_page("explore", metric="Time to first token, any percentile", percentile="99.9")
@@ -203,7 +199,7 @@ def test_any_percentile_of_a_latency_is_a_metric_with_its_value_in_the_link(
     assert "'100' is not a valid percentile: enter a number above 0 and below 100, like 97.5" in words(app)
 
 
-def test_turns_and_contexts_are_dimensions_and_filters_of_all_that_is_known_by_request() -> None:
+def test_turns_and_contexts_are_dimensions_and_filters_of_requests() -> None:
     ecdf = {url_params.MARK.key: ("ECDF",)}
     wanted = {"x": ("Turn of the session",), "panels": ("Context up to",)}
     assert parse({**wanted, url_params.FACET.key: ("Context up to",)}).of_requests == ("turn", "context")

@@ -100,7 +100,7 @@ def test_a_claim_in_the_link_is_set_against_what_was_measured(open_measured: Ope
     assert "was claimed" not in words(open_measured("results"))
 
 
-def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_measured: OpenPage) -> None:
+def test_a_link_names_each_of_its_values_that_is_gone(open_measured: OpenPage) -> None:
     app = open_measured("results", category="poetry", metric="Charm")
     warnings = [warning.value.replace("\\", "") for warning in app.warning]
     assert len(warnings) == 2
@@ -110,9 +110,7 @@ def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_measured: Op
     assert len(app.warning) == 1
 
 
-def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_failed_runs_are_listed_with_their_error_and_not_drawn(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms(), failing="draft")
     app = open_page("results", results_tab="Failed runs")
     failed = app.dataframe[0].value
@@ -122,9 +120,7 @@ def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
     assert "4 failed, " in words(app)
 
 
-def test_runs_that_failed_checks_are_excluded_from_the_charts_and_the_page_says_why(
-    open_page: OpenPage, settings: Settings
-) -> None:
+def test_invalid_runs_are_in_no_chart_and_the_page_says_why(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms(), miscounted="draft")
     app = open_page("results")
     assert (
@@ -138,7 +134,7 @@ def test_runs_that_failed_checks_are_excluded_from_the_charts_and_the_page_says_
     assert invalid["sentence"].str.contains("counted").all()
 
 
-def test_a_link_to_a_table_that_is_not_there_says_so_and_shows_the_first(open_measured: OpenPage) -> None:
+def test_a_link_to_a_missing_table_says_so_and_shows_the_first(open_measured: OpenPage) -> None:
     app = open_measured("results", results_tab="<b>gone</b>")
     assert "The table <b>gone</b> in this link does not exist (any more). Shown instead: Cells." in words(app)
     assert "ratio" in app.dataframe[0].value
@@ -190,7 +186,7 @@ def test_a_warehouse_of_another_revision_is_a_sentence_on_the_page(measured: Set
     assert "written by a newer Drafthouse (revision from-the-future)" in warning.value.replace("\\", "")
 
 
-def test_a_file_that_is_not_a_warehouse_is_an_error_on_the_page(measured: Settings, open_page: OpenPage) -> None:
+def test_a_file_that_is_no_warehouse_is_an_error_message(measured: Settings, open_page: OpenPage) -> None:
     measured.warehouse_file.write_bytes(b"this is no database")
     (error,) = open_page("results").error
     assert "The warehouse does not answer" in error.value
@@ -226,7 +222,7 @@ def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(open_page
         assert "Imported from files of" in words(open_page("results", job=job_id))
 
 
-def test_the_best_cell_is_the_one_that_is_surest_and_named_as_the_best_of_many() -> None:
+def test_the_best_cell_is_the_surest_and_called_the_best_of_many() -> None:
     compared = comparison({"draft": (1.48, 1.05, 0.9), "n-gram": (1.2, 1.04, 0.95)})
     card = tables.best_card(compared, "speed-up")
     assert (card.label, card.value) == ("Best speed-up of 6 cells", "1.48×")
@@ -282,7 +278,7 @@ def test_the_break_even_says_pays_only_where_the_intervals_decide_it(
     assert re.fullmatch(detail, card.detail), card
 
 
-def test_each_arm_is_summed_up_by_the_geometric_mean_over_its_cells_with_its_verdict() -> None:
+def test_an_arms_card_has_its_geometric_mean_with_the_verdict() -> None:
     compared = comparison({"draft": (1.5, 1.2, 1.1), "again": (1.0, 1.01, 0.99)}, controls=["again"])
     means = arm_means(compared)
     card = arm_cards.card(compared, "draft", means["draft"])

@@ -89,7 +89,7 @@ def test_a_chart_without_its_column_or_without_rows_is_a_note() -> None:
         ("select 1", "Query 0123456789ab"),
     ],
 )
-def test_a_query_is_named_after_its_saved_name_its_example_its_first_comment_or_its_id(sql: str, title: str) -> None:
+def test_a_query_is_named_by_its_name_example_comment_or_id(sql: str, title: str) -> None:
     saved = state.save(Query("select 3 as saved", ChartSpec("bar", "saved", "saved")))
     saved_views.name_view(published_data.engine(), state.PAGE, "Saved with another chart", saved, actor=ADMIN)
     try:
@@ -99,7 +99,7 @@ def test_a_query_is_named_after_its_saved_name_its_example_its_first_comment_or_
 
 
 @pytest.mark.usefixtures("settings")
-def test_a_saved_query_comes_back_with_its_chart_and_an_unknown_one_is_refused() -> None:
+def test_a_saved_query_returns_with_its_chart_and_others_are_refused() -> None:
     query = Query("select 1 as a, 2 as b", ChartSpec("bar", "a", "b"))
     view_id = state.save(query)
     assert state.saved(view_id) == query
@@ -139,7 +139,7 @@ def test_the_same_state_has_the_same_link_and_pages_do_not_mix(settings: Setting
     engine.dispose()
 
 
-def test_a_first_visit_shows_an_example_with_its_answer_and_its_chart_beside_the_tables(open_page: OpenPage) -> None:
+def test_a_first_visit_shows_an_example_with_answer_chart_and_tables(open_page: OpenPage) -> None:
     app = open_page("sql")
     assert app.text_area(key="sql-text").value == EXAMPLES[0].sql
     (answer,) = app.dataframe
@@ -158,7 +158,7 @@ def test_a_first_visit_shows_an_example_with_its_answer_and_its_chart_beside_the
     assert "- `chunk_s` :gray[DOUBLE[]]" in shown
 
 
-def test_a_query_is_answered_and_its_link_shows_it_again_with_its_chart(open_page: OpenPage) -> None:
+def test_the_link_of_a_query_shows_its_answer_and_chart_again(open_page: OpenPage) -> None:
     sql = "select unnest([1, 2]) as a, unnest([3, 4]) as b, unnest(['p', 'q']) as c"
     app = open_page("sql", query="0123456789ab")
     assert "names the query 0123456789ab, which does not exist" in words(app)
@@ -173,7 +173,7 @@ def test_a_query_is_answered_and_its_link_shows_it_again_with_its_chart(open_pag
     assert {"Mark": "point", "x": "b", "y": "a", "Colour": "c"}.items() <= chosen.items()
 
 
-def test_mistakes_are_explained_and_a_query_is_saved_found_again_and_its_name_deleted(open_page: OpenPage) -> None:
+def test_mistakes_are_explained_and_a_saved_query_is_found_and_deleted(open_page: OpenPage) -> None:
     app = write(open_page("sql"), "select output_tok from results")
     assert 'Referenced column "output_tok" not found' in words(app)
     assert app.text_area(key="sql-text").value == "select output_tok from results"
@@ -198,7 +198,7 @@ def test_mistakes_are_explained_and_a_query_is_saved_found_again_and_its_name_de
 
 
 @pytest.mark.usefixtures("settings")
-def test_the_audit_table_is_shown_to_an_administrator_and_goes_into_no_shared_figure(open_page: OpenPage) -> None:
+def test_the_audit_table_is_for_administrators_and_in_no_shared_figure(open_page: OpenPage) -> None:
     asked = "SELECT action, subject FROM audit ORDER BY audit_id DESC LIMIT 1"
     app = write(open_page("sql"), asked)
     assert list(app.dataframe[0].value.columns) == ["action", "subject"]

@@ -107,9 +107,7 @@ def test_ranges_are_said_in_a_sentence(tuned: str, ranges: object, sentence: str
     assert page.ranges_sentence(replace(report, ranges=ranges)) == sentence  # type: ignore[arg-type]
 
 
-def test_a_study_that_is_no_tuning_leads_to_one_for_each_of_its_workloads(
-    open_page: OpenPage, read_study: ReadStudy
-) -> None:
+def test_a_study_without_tuning_links_to_one_for_each_workload(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(study(arms=ARMS, loads=LOADS, tune=None))
     labels = [link.proto.label for link in open_page("tune", job=job_id).get("page_link")]
     assert "Tune for reference/code/16" in [label.replace("\\", "") for label in labels]

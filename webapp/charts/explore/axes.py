@@ -128,15 +128,16 @@ def styles(rows: pd.DataFrame, colour: Axis, order: Order, mode: Mode) -> tuple[
     names = rows[[colour.column, "origin", "series"]].drop_duplicates().set_index([colour.column, "origin"])["series"]
     values = list(dict.fromkeys([*first, *sorted(rows[colour.column].unique(), key=natural)]))
     return tuple(
-        _of_origin(replace(style, arm=names[style.arm, origin]), origin)
+        replace(
+            style,
+            arm=names[style.arm, origin],
+            letter=style.letter if origin == MEASURED else _HOLLOW[style.shape],
+            hollow=origin != MEASURED,
+        )
         for style in arm_styles(values, baseline, mode)
         for origin in _ORIGINS
         if (style.arm, origin) in names.index
     )
-
-
-def _of_origin(style: ArmStyle, origin: str) -> ArmStyle:
-    return style if origin == MEASURED else replace(style, letter=_HOLLOW[style.shape], hollow=True)
 
 
 def dash_scale(styles: Sequence[ArmStyle]) -> alt.Scale:

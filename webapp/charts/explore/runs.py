@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from lab.comparison.spread import student
 from lab.metrics.histogram import Counts, cumulative, quantile
 from lab.metrics.number_format import bounds, is_too_wide, number
-from webapp.charts.axes import SHORT, number_tooltip, with_written
+from webapp.charts.axes import SHORT, share_axis
 from webapp.charts.explore.axes import Axis, dash_scale, natural
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale
+from webapp.charts.marks import colour, number_tooltip, reference, shape, tips, whiskers, with_written
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale
 
 #: The parameter by which a point is chosen; it gives `run_id`.
 CHOSEN = "run"
@@ -24,7 +25,7 @@ CHOSEN = "run"
 MOST_POINTS = 1_500
 MOST_MARKS = 5_000
 _ABOUT = ("arm", "dataset", "category", "load", "k", "engine", "hardware", "origin", "source")
-_VERDICT = (alt.Tooltip("verdict:N", title="Against the baseline"),)
+_VERDICT = (("verdict:N", "Against the baseline"),)
 _LONG_LABEL = 7
 PERCENTILES = (50, 90, 95, 99)
 _STEPS = 240
@@ -119,15 +120,13 @@ def with_whiskers(
 
 def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """`rows` of `numbers` with `series`. The series stand side by side at each place."""
-    base = alt.Chart(_dodged(means(rows), scene)).encode(x=_x_of_runs(scene), color=_colour(scene))
+    base = alt.Chart(_dodged(means(rows), scene)).encode(x=_x_of_runs(scene), color=colour(scene.styles, "series"))
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
-    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(
-        strokeWidth=1.5, opacity=0.6, clip=True, xOffset=_DODGE
-    )
+    known = base.transform_filter("isValid(datum.low)")
     layers = [
         *_band(scene),
         base.mark_line(strokeWidth=2, xOffset=_DODGE).encode(y=_y(scene), strokeDash=dash),
-        whiskers.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        whiskers(known, opacity=0.6, clip=True, xOffset=_DODGE),
     ]
     if len(rows) > MOST_POINTS:
         layers.append(_dots(base, scene).encode(y=_y(scene), tooltip=_mean_tooltip(scene)))
@@ -154,12 +153,9 @@ def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2, strokeWidth=1.5).encode(
         y=_y(scene), fill=fill, stroke=stroke, tooltip=_mean_tooltip(scene)
     )
-    ranges = base.transform_filter("isValid(datum.low)").mark_rule(
-        strokeWidth=1.5, color=INKS[scene.mode].text, clip=True
-    )
-    return alt.LayerChart(
-        layer=[*_band(scene), bars, ranges.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))], height=scene.height
-    )
+    known = base.transform_filter("isValid(datum.low)")
+    ranges = whiskers(known, color=INKS[scene.mode].text, clip=True)
+    return alt.LayerChart(layer=[*_band(scene), bars, ranges], height=scene.height)
 
 
 def scatter(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
@@ -176,8 +172,7 @@ def _band(scene: Scene) -> list[alt.Chart]:
             ends.mark_rect(color=ink.muted, opacity=0.16, clip=True).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
         )
     if scene.y.unit == "×":
-        rule = alt.Chart(pd.DataFrame({"one": [1.0]}))
-        layers.append(rule.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("one:Q")))
+        layers.append(reference(alt.Chart(pd.DataFrame({"one": [1.0]})), scene.mode, "one"))
     return layers
 
 
@@ -201,11 +196,17 @@ def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChar
 def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
     chosen = alt.selection_point(name=CHOSEN, fields=["run_id"], on="click", empty=True)
     wanted = ["x", "y", "series", "run_id", "repeat", *_ABOUT]
+    about = [name for name in _ABOUT if name not in (scene.x.column, scene.y.column)]
     shown = rows[[*wanted, *(name for name in ("best", "verdict", "dodge_px") if name in rows)]]
     base = alt.Chart(_written(shown, scene)).encode(x=_x_of_runs(scene))
     dots = _dots(base, scene).encode(
         y=_y(scene),
-        tooltip=[*_place(scene), *(_VERDICT if "verdict" in shown else ()), *_about(scene)],
+        tooltip=tips(
+            _tip(scene.x, "x"),
+            _tip(scene.y, "y"),
+            *(_VERDICT if "verdict" in shown else ()),
+            *((f"{name}:N", "Draft tokens k" if name == "k" else name.capitalize()) for name in about),
+        ),
         opacity=alt.OpacityValue(0.25, condition=[{"param": CHOSEN, "empty": True, "value": 1.0}]),
     )
     chart: alt.Chart = dots.add_params(chosen)
@@ -216,13 +217,9 @@ def _dots(base: alt.Chart, scene: Scene) -> alt.Chart:
     chart: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer", xOffset=_DODGE).encode(
         stroke=alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None),
         fill=alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None),
-        shape=alt.Shape("series:N", scale=shape_scale(scene.styles), legend=None),
+        shape=shape(scene.styles, "series"),
     )
     return chart
-
-
-def _colour(scene: Scene) -> alt.Color:
-    return alt.Color("series:N", scale=colour_scale(scene.styles), legend=None)
 
 
 def _x_of_runs(scene: Scene, *, banded: bool = False) -> alt.X:
@@ -230,7 +227,10 @@ def _x_of_runs(scene: Scene, *, banded: bool = False) -> alt.X:
         return alt.X("x:T", title=scene.x.title, scale=alt.Scale(type="utc"))
     if scene.x.kind == "number":
         return alt.X("x:Q", title=scene.x.title, scale=_scale(scene.x_domain))
-    scale = alt.Scale() if banded else alt.Scale(type="point", padding=0.35)
+    return _ordinal_x(scene, alt.Scale() if banded else alt.Scale(type="point", padding=0.35))
+
+
+def _ordinal_x(scene: Scene, scale: alt.Scale) -> alt.X:
     long = max((len(value) for value in scene.order), default=0) > _LONG_LABEL
     axis = alt.Axis(labelAngle=-30 if long else 0, labelLimit=180, labelOverlap="greedy")
     return alt.X("x:O", sort=list(scene.order), title=scene.x.title, scale=scale, axis=axis)
@@ -244,10 +244,6 @@ def _y(scene: Scene) -> alt.Y:
 
 def _scale(domain: tuple[float, float] | None) -> alt.Scale:
     return alt.Scale(zero=False) if domain is None else alt.Scale(domain=list(domain), nice=False, zero=False)
-
-
-def _place(scene: Scene) -> list[alt.Tooltip]:
-    return [_tip(scene.x, "x"), _tip(scene.y, "y")]
 
 
 def _written(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
@@ -264,21 +260,9 @@ def _tip(axis: Axis, field: str) -> alt.Tooltip:
     return alt.Tooltip(f"{field}:N", title=axis.title)
 
 
-def _about(scene: Scene) -> list[alt.Tooltip]:
-    from_x = {scene.x.column, scene.y.column}
-    words: dict[str, Any] = {"k": "Draft tokens k"}
-    shown = [name for name in _ABOUT if name not in from_x]
-    return [alt.Tooltip(f"{name}:N", title=words.get(name, name.capitalize())) for name in shown]
-
-
 def _mean_tooltip(scene: Scene) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("series:N", title="Series"),
-        _tip(scene.x, "x"),
-        alt.Tooltip("y_written:N", title=f"Mean [95 %]: {scene.y.title}"),
-        *_VERDICT,
-        alt.Tooltip("runs:Q", title="Runs"),
-    ]
+    mean = ("y_written:N", f"Mean [95 %]: {scene.y.title}")
+    return tips("series", _tip(scene.x, "x"), mean, *_VERDICT, ("runs:Q", "Runs"))
 
 
 def span(values: Sequence[float] | pd.Series, *, from_zero: bool) -> tuple[float, float]:
@@ -340,37 +324,25 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
         x=alt.X(
             "ms:Q", title=scene.x.title, scale=scale, axis=alt.Axis(labelExpr=SHORT, labelOverlap=True, tickCount=8)
         ),
-        y=alt.Y(
-            "share:Q",
-            title="Values up to this time (%)",
-            scale=alt.Scale(domain=[0, 1]),
-            axis=alt.Axis(format=".0%", tickCount=5),
-        ),
-        color=alt.Color("series:N", scale=colour_scale(scene.styles), legend=None),
+        y=share_axis("share", "Values up to this time (%)"),
+        color=colour(scene.styles, "series"),
     )
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
     lines = base.mark_line(strokeWidth=2, interpolate="step-after").encode(strokeDash=dash)
     near = with_written(base.mark_point(opacity=0, size=60), "ms").encode(
-        tooltip=[
-            alt.Tooltip("series:N", title="Series"),
-            number_tooltip("ms", scene.x.title),
-            alt.Tooltip("share:Q", title="Values up to this time", format=".1%"),
-        ]
+        tooltip=tips(
+            *("series", number_tooltip("ms", scene.x.title), ("share:Q", "Values up to this time", ".1%")),
+        )
     )
-    return alt.LayerChart(layer=[_rules(scene), lines, near], height=scene.height)
-
-
-def _rules(scene: Scene) -> alt.Chart:
-    """Where the median and p95 are read off."""
-    rules: alt.Chart = alt.Chart(pd.DataFrame({"share": [0.5, 0.95]})).mark_rule(
+    rules = alt.Chart(pd.DataFrame({"share": [0.5, 0.95]})).mark_rule(
         strokeDash=[3, 3], color=INKS[scene.mode].muted, opacity=0.6
-    )
-    return rules.encode(y=alt.Y("share:Q"))
+    )  # where the median and p95 are read off
+    return alt.LayerChart(layer=[rules.encode(y=alt.Y("share:Q")), lines, near], height=scene.height)
 
 
 def bands(drawn: pd.DataFrame, style: ArmStyle, scene: Scene) -> alt.LayerChart:
     """`drawn` of `percentiles` of one series, with its place on the x axis in `x`."""
-    base = alt.Chart(drawn).encode(x=_dimension_x(scene))
+    base = alt.Chart(drawn).encode(x=_ordinal_x(scene, alt.Scale(type="point", padding=0.35)))
     scale = alt.Scale(nice=False) if scene.y_domain is None else alt.Scale(domain=list(scene.y_domain), nice=False)
     alone = len(drawn) == 1
     layers = []
@@ -384,22 +356,6 @@ def bands(drawn: pd.DataFrame, style: ArmStyle, scene: Scene) -> alt.LayerChart:
     line = base.mark_line(strokeWidth=2, color=style.colour).encode(y=alt.Y("p50:Q", scale=scale))
     dots = base.mark_point(filled=True, size=60, opacity=1, color=style.colour, shape=style.shape)
     dots = with_written(dots, *(f"p{q}" for q in PERCENTILES))
-    return alt.LayerChart(
-        layer=[*layers, line, dots.encode(y=alt.Y("p50:Q"), tooltip=_tooltip(scene))], height=scene.height
-    )
-
-
-def _dimension_x(scene: Scene) -> alt.X:
-    long = max((len(value) for value in scene.order), default=0) > 7
-    axis = alt.Axis(labelAngle=-30 if long else 0, labelLimit=180, labelOverlap="greedy")
-    scale = alt.Scale(type="point", padding=0.35)
-    return alt.X("x:O", sort=list(scene.order), title=scene.x.title, scale=scale, axis=axis)
-
-
-def _tooltip(scene: Scene) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("series:N", title="Series"),
-        alt.Tooltip("x:N", title=scene.x.title),
-        *(number_tooltip(f"p{q}", f"p{q}, ms") for q in PERCENTILES),
-        alt.Tooltip("values:Q", title="Values", format=","),
-    ]
+    written = (number_tooltip(f"p{q}", f"p{q}, ms") for q in PERCENTILES)
+    tooltip = tips("series", ("x:N", scene.x.title), *written, ("values:Q", "Values", ","))
+    return alt.LayerChart(layer=[*layers, line, dots.encode(y=alt.Y("p50:Q"), tooltip=tooltip)], height=scene.height)

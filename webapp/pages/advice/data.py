@@ -8,13 +8,15 @@ import duckdb
 
 from lab.advice.advise import Advice, Failed, Measured, advise
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
-from lab.comparison.surface import Surface
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.by_group import several_contexts
 from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 from webapp.shared.verdicts.answers import THROUGHPUT
+
+#: Where each candidate pays by concurrency and context, of those measured at several contexts.
+by_context = published_query()(several_contexts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +30,13 @@ class StudyAdvice:
 
 def study_advice(job_id: str, draft_cost: float | None) -> StudyAdvice:
     """`draft_cost` replaces the measured one in the predictions. Raises QueryError without a valid baseline run."""
-    measured, failed, runs = _inputs(job_id, published_data.compared(job_id, THROUGHPUT))
+    measured, failed, runs = _inputs(published_data.compared(job_id, THROUGHPUT))
     return StudyAdvice(tuple(measured), tuple(advise(measured, failed)), tuple(predictions(runs, draft_cost)))
 
 
 @published_query()
-def by_context(connection: duckdb.DuckDBPyConnection, job_id: str) -> dict[str, Surface]:
-    """Where each candidate pays by concurrency and context, of those measured at several contexts."""
-    return several_contexts(connection, job_id)
-
-
-@published_query()
 def _inputs(
-    connection: duckdb.DuckDBPyConnection, job_id: str, _compared: StudyComparison
+    connection: duckdb.DuckDBPyConnection, compared: StudyComparison
 ) -> tuple[list[Measured], list[Failed], list[SpeculatedRun]]:
-    del job_id  # the key
-    measured, failed = measured_arms(connection, _compared), failed_arms(connection, _compared)
-    return measured, failed, speculated_runs(connection, _compared)
+    measured, failed = measured_arms(connection, compared), failed_arms(connection, compared)
+    return measured, failed, speculated_runs(connection, compared)

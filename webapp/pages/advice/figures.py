@@ -9,9 +9,8 @@ import pandas as pd
 
 from lab.errors import UserError
 from webapp.charts import panels, predicted
-from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel
-from webapp.charts.theme import Mode
+from webapp.charts.theme import Mode, styles_drawn
 from webapp.pages.advice import tables
 from webapp.pages.advice.data import study_advice
 from webapp.shared import published_data, url_params
@@ -27,7 +26,7 @@ _PANELS = (
 
 def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
     """The link's draft cost, or None if it has none. Raises UserError for an invalid one."""
-    text = (*parameters.get(url_params.DRAFT_COST, ()), "")[0]
+    text = url_params.first(parameters, url_params.DRAFT_COST)
     if not text:
         return None
     try:
@@ -56,8 +55,7 @@ def _figure(job_id: str, cost: float | None, mode: Mode) -> Figure | None:
     about = pd.DataFrame({"arm": runs["arm"], "is_baseline": runs["is_baseline"].eq(other=True)})
     styles = panels.styles_of(about, mode, published_data.arms(job_id))
     parts = [(title, tables.pairs(rows, *columns)) for *columns, title in _PANELS]
-    arms = arms_drawn(pd.concat([part for _, part in parts]), [style.arm for style in styles])
-    shown = tuple(style for style in styles if style.arm in arms)
+    shown = styles_drawn(pd.concat([part for _, part in parts]), styles)
     charts: tuple[Panel, ...] = tuple(
         (title.split(" (")[0], predicted.panel(part, title, shown, mode)) for title, part in parts if not part.empty
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import streamlit as st
@@ -44,10 +44,14 @@ def show_page() -> None:
         advice = study_advice(job_id, figures.draft_cost(parameters))
         view = View("advice", parameters)
         stop_without_speculation(advice)
-        show_summary(advice)
+        show_cards(cards(advice))
         show_contexts(job_id)
         show_verdicts(advice, job_id)
-        show_figure(parameters, view)
+        mode = colour_mode()
+        if drawn := figures.figures(parameters, mode):
+            show_figures(drawn, mode, view)
+        else:
+            st.caption("There are no predictions: the runs do not record the acceptance of the first position.")
         show_tables(advice, view)
     study_picker.follow(study_picker.job_state(job_id))
 
@@ -84,10 +88,6 @@ def stop_without_speculation(advice: StudyAdvice) -> None:
         )
         st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")
         st.stop()
-
-
-def show_summary(advice: StudyAdvice) -> None:
-    show_cards(cards(advice))
 
 
 def cards(advice: StudyAdvice) -> list[Card]:
@@ -151,7 +151,7 @@ def reason_line(reason: Reason, job_id: str) -> str:
     """The reason with its basis and links to its runs, as Markdown."""
     runs = list(dict.fromkeys(reason.run_ids))
     shown = enumerate(runs[:_MAX_RUN_LINKS], start=1)
-    links = " ".join(f"[{place}](run?job={job_id}&run={run})" for place, run in shown)
+    links = " ".join(f"[{number}](run?job={job_id}&run={run})" for number, run in shown)
     more = f" and {len(runs) - _MAX_RUN_LINKS} more" if len(runs) > _MAX_RUN_LINKS else ""
     evidence = f" :gray[:small[runs {links}{more}]]" if runs else ""
     return f":{_COLOURS[reason.basis]}-badge[{reason.basis}] {literal(reason.text)}{evidence}"
@@ -177,15 +177,6 @@ def show_tables(advice: StudyAdvice, view: View) -> None:
         url_params.ADVICE_TAB,
         {"Verdicts": show_verdict_table, "Predicted and measured": show_runs, "Practice checklist": show_checklist},
     )
-
-
-def show_figure(parameters: Mapping[str, Sequence[str]], view: View) -> None:
-    mode = colour_mode()
-    drawn = figures.figures(parameters, mode)
-    if not drawn:
-        st.caption("There are no predictions: the runs do not record the acceptance of the first position.")
-        return
-    show_figures(drawn, mode, view)
 
 
 if __name__ == "__main__":

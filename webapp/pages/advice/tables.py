@@ -16,6 +16,11 @@ _RUNS = [
     *("predicted_length", "length", "predicted_speedup", "speedup", "draft_cost", "draft_cost_from"),
     *("implied_draft_cost", "best_k", "run_id"),
 ]
+#: What a prediction says of its run.
+_PREDICTED = (
+    *("alpha", "break_even_alpha", "predicted_length", "predicted_speedup"),
+    *("draft_cost", "draft_cost_from", "implied_draft_cost"),
+)
 _VERDICTS = ["workload", "pattern", "concurrency", "action", "arm", "k", "speedup", "low", "high"]
 
 
@@ -23,20 +28,11 @@ def runs(predictions: Sequence[Prediction]) -> pd.DataFrame:
     """One row per run: its prediction beside what it measured. NaN is unknown."""
     rows = [
         {
-            "arm": prediction.run.arm,
-            "workload": prediction.run.workload,
-            "pattern": prediction.run.pattern,
-            "concurrency": prediction.run.concurrency,
+            **{name: getattr(prediction, name) for name in _PREDICTED},
+            **{name: getattr(prediction.run, name) for name in ("arm", "workload", "pattern", "concurrency")},
             "k": prediction.run.gamma,
-            "alpha": prediction.alpha,
-            "break_even_alpha": prediction.break_even_alpha,
-            "predicted_length": prediction.predicted_length,
             "length": prediction.run.acceptance_length,
-            "predicted_speedup": prediction.predicted_speedup,
             "speedup": prediction.run.speedup,
-            "draft_cost": prediction.draft_cost,
-            "draft_cost_from": prediction.draft_cost_from,
-            "implied_draft_cost": prediction.implied_draft_cost,
             "best_k": prediction.best_gamma,
             "run_id": prediction.run.run_id,
         }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.agreement import Pair as Texts
-from warehouse.queries.comparing.comparisons import Pair
 from webapp.pages.compare import data
-from webapp.pages.compare.selection import Choice
+from webapp.pages.compare.selection import Selection
 from webapp.shared import url_params, url_widgets
 from webapp.shared.text import count, literal
 
@@ -20,9 +19,9 @@ _PAGE_SIZE = 5
 _MAX_PROMPT, _MAX_SHARED, _MAX_REST = 1_500, 400, 1_500
 
 
-def show(choice: Choice) -> None:
+def show(selection: Selection) -> None:
     """Show the differing outputs of one candidate in the chosen cell."""
-    pairs = {pair.candidate.arm: pair for pair in choice.here}
+    pairs = {pair.candidate.arm: pair for pair in selection.here}
     st.subheader("Outputs", anchor=False)
     if not pairs:
         st.caption("No candidate was measured in this cell.")
@@ -30,22 +29,20 @@ def show(choice: Choice) -> None:
     arm_column, page_column, _ = st.columns([1.6, 1.2, 2.4])
     with arm_column:
         arm = url_widgets.choose(url_params.AGAINST, list(pairs))
-    agreement = data.agreement(choice.comparison, pairs[arm])
+    agreement = data.agreement(selection.comparison, pairs[arm])
     differing = [compared for compared in agreement.pairs if not compared.same]
-    pages = _pages(len(differing))
+    most = len(differing)
+    pages = [f"{at + 1} to {min(at + _PAGE_SIZE, most)} of {most}" for at in range(0, most, _PAGE_SIZE)]
     with page_column:
         page = url_widgets.choose(url_params.PROMPTS, pages) if pages else ""
     url_widgets.report_missing(url_params.AGAINST, url_params.PROMPTS)
-    st.markdown(_sentence(agreement, arm, choice.comparison.baseline))
+    st.markdown(_sentence(agreement, arm, selection.baseline))
     if pages:
         first = pages.index(page) * _PAGE_SIZE
-        _show_page(choice.comparison.baseline, pairs[arm], differing[first : first + _PAGE_SIZE])
-
-
-def _pages(differing: int) -> list[str]:
-    """`1 to 5 of 12`."""
-    starts = range(0, differing, _PAGE_SIZE)
-    return [f"{start + 1} to {min(start + _PAGE_SIZE, differing)} of {differing}" for start in starts]
+        by_prompt = {texts.prompt_id: texts for texts in differing[first : first + _PAGE_SIZE]}
+        for row in data.texts(data.runs_at([pairs[arm]]), tuple(by_prompt)).to_dict("records"):
+            with st.container(border=True):
+                _show_prompt(row, by_prompt[row["prompt_id"]], selection.baseline, arm)
 
 
 def _sentence(agreement: Agreement, arm: str, baseline: str) -> str:
@@ -71,14 +68,6 @@ def _degenerate(agreement: Agreement, arm: str, baseline: str) -> str:
     if ours is None or theirs is None:
         return "Outputs are too short to judge whether they are degenerate (repeat themselves)."
     return f"Degenerate outputs (repeat themselves): {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
-
-
-def _show_page(baseline: str, pair: Pair, differing: Sequence[Texts]) -> None:
-    places = {texts.prompt_id: texts for texts in differing}
-    rows = data.texts(pair, list(places))
-    for row in rows.to_dict("records"):
-        with st.container(border=True):
-            _show_prompt(row, places[row["prompt_id"]], baseline, pair.candidate.arm)
 
 
 def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate: str) -> None:

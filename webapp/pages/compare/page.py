@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import urljoin
+
 import streamlit as st
 
-from webapp.pages.compare import figures, outputs, sections, selection
-from webapp.shared import published_data, study_picker
+from jobs.forecast import repeat_seconds
+from lab.comparison import surface
+from lab.comparison.agreement import Agreement
+from lab.comparison.verdict import READING_WORDS
+from lab.quality.non_inferiority import MARGIN
+from webapp.pages.compare import data, figures, outputs, report, tables
+from webapp.pages.compare.selection import BY_LABEL, HEAT_ROWS, READINGS, Selection, baselines
+from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
-from webapp.shared.verdicts import capacities
+from webapp.shared.verdicts import arm_cards, capacities
+from webapp.shared.verdicts import tables as verdict_tables
+
+_READING_HELP = (
+    "How sure the verdicts of this study are together: of all calls at most 5 % are false on average, or, with 95 % "
+    "confidence, none of them is, for a single claim in public. The intervals are corrected as the verdicts are."
+)
+#: In a row, and the pixels that each needs.
+_CHOICES, _CHOICE_WIDTH = 5, 150
 
 
 def show_page() -> None:
@@ -16,32 +37,232 @@ def show_page() -> None:
     study_picker.show_empty_state()
 
     with show_user_errors():
-        parameters = sections.choose()
-        choice = selection.parse(parameters)
-        if not choice.pairs:
-            runs = published_data.results(choice.job_id)
+        selection = _choose()
+        job_id, runs = selection.job_id, published_data.results(selection.job_id)
+        if not selection.pairs:
             study_picker.show_nothing_to_compare(
                 runs, "needs valid runs of the baseline and of another arm at the same load"
             )
             st.stop()
-        sections.show_caveats(choice)
-        sections.show_worse(choice)
-        sections.show_gaps(choice)
-        sections.show_summary(choice)
-        sections.show_report_button(choice)
+        study_picker.show_caveats(runs, study_picker.job_state(job_id), "the tab Checks of the Results page")
+        _show_worse(selection)
+        _show_gaps(selection)
+        _show_summary(selection)
+        _show_report_button(selection)
         carried, of_all, of_cell = st.container(), st.container(), st.container()
         with of_cell:
-            parameters |= sections.choose_cell(choice)
-        choice, view = selection.parse(parameters), View("compare", parameters)
+            selection = _choose_cell(selection)
         with carried:
-            capacities.show(choice.job_id, view, strict=choice.comparison.strict)
+            capacities.show(job_id, selection.view, strict=selection.comparison.strict)
         with of_all:
-            sections.show_charts(figures.OF_ALL, parameters, view)
+            _show_charts(figures.OF_ALL, selection)
         with of_cell:
-            sections.show_charts(figures.OF_CELL, parameters, view)
-        sections.show_tables(choice, view)
-        outputs.show(choice)
-    study_picker.follow(study_picker.job_state(choice.job_id))
+            _show_charts(figures.OF_CELL, selection)
+        _show_tables(selection)
+        outputs.show(selection)
+    study_picker.follow(study_picker.job_state(job_id))
+
+
+def _choose() -> Selection:
+    """Choose study, baseline, candidates and metric. Raises UserError where nothing can be compared."""
+    job_id = study_picker.chosen_study()
+    with st.grid(_CHOICES, gap="small", min_column_width=_CHOICE_WIDTH) as grid:
+        candidates, baseline, metric, readings, rows = (grid.cell() for _ in range(_CHOICES))
+    with baseline:
+        base = url_widgets.choose(
+            url_params.BASELINE, baselines(job_id), help_text="The arm that the others are compared with"
+        )
+    if not capacities.has_ordinary_runs(job_id):
+        capacities.show(job_id, View("compare", {url_params.JOB.key: (job_id,)}))
+        study_picker.follow(study_picker.job_state(job_id))
+        st.stop()
+    with metric:
+        measure = url_widgets.choose(url_params.METRIC, list(BY_LABEL))
+    with readings:
+        reading = url_widgets.choose(url_params.READING, list(READINGS), help_text=_READING_HELP)
+    selection = Selection(job_id, base, measure, reading)
+    with candidates:
+        chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates, placeholder="All")
+    with rows:
+        heat_rows = url_widgets.choose(url_params.HEAT_ROWS, HEAT_ROWS)
+    url_widgets.report_missing(url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS, url_params.READING)
+    url_widgets.report_missing(url_params.CANDIDATES)
+    return replace(selection, chosen=tuple(chosen), heat_rows=heat_rows)
+
+
+def _show_charts(keys: Sequence[str], selection: Selection) -> None:
+    """Show the figures one after the other: the first can be seen while the others are computed."""
+    mode = colour_mode()
+    for key in keys:
+        if (figure := figures.figure(key, selection, mode)) is not None:
+            show_figures([figure], mode, selection.view)
+
+
+def _choose_cell(selection: Selection) -> Selection:
+    """Choose one workload and one load."""
+    workload_column, load_column, _ = st.columns([2, 1.2, 2])
+    with workload_column:
+        workload = url_widgets.choose(url_params.AT_WORKLOAD, selection.workloads)
+    selection = replace(selection, workload=workload)
+    with load_column:
+        load = url_widgets.choose(url_params.AT_LOAD, selection.loads)
+    url_widgets.report_missing(url_params.AT_WORKLOAD, url_params.AT_LOAD)
+    return replace(selection, load=load)
+
+
+def _show_summary(selection: Selection) -> None:
+    """A card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
+    more = arm_cards.show(selection.comparison, selection.candidates)
+    besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
+    st.caption(
+        f"{literal(selection.measure.label)} over {literal(selection.baseline)}, geometric mean and 95 % "
+        f"interval; {READING_WORDS[selection.comparison.strict]}.{besides}"
+    )
+
+
+def _show_report_button(selection: Selection) -> None:
+    """A button that downloads the report of the whole comparison, whichever candidates are chosen."""
+    job_id, comparison, page = selection.job_id, selection.comparison, urljoin(st.context.url or "", ".")
+
+    def make() -> bytes:
+        repeat_s = repeat_seconds(published_data.settings(), published_data.engine(), job_id)
+        made = report.Made(published_data.arms(job_id), page, published_data.published_at(), repeat_s)
+        return published_data.with_warehouse(report.archive)(comparison, made)
+
+    st.download_button(
+        "Report (Markdown)",
+        make,
+        report.file_name(comparison),
+        "application/zip",
+        icon=":material/download:",
+        on_click="ignore",
+        help="A ZIP file for a pull request or a chat: the answer and all verdicts as Markdown, and a picture as PNG",
+    )
+
+
+def _show_worse(selection: Selection) -> None:
+    """Say which arms answer worse than the baseline, before anybody reads how fast they are."""
+    for found in data.qualities(selection.comparison):
+        if found.arm not in selection.candidates:
+            continue
+        arm, icon = literal(found.arm), ":material/warning:"
+        if found.quality is not None and found.quality.word == "worse":
+            st.warning(f"{arm} answers {literal(found.quality.sentence)}.", icon=icon)
+        if found.distribution is not None and found.distribution.differs:
+            st.warning(f"{arm} samples otherwise: {literal(found.distribution.sentence)}.", icon=icon)
+
+
+def _show_gaps(selection: Selection) -> None:
+    """Say why figures or intervals are missing."""
+    with_ratio = [pair for pair in selection.pairs if pair.ratio is not None]
+    label = literal(selection.measure.label)
+    if not with_ratio:
+        st.info(
+            f"{label} cannot be compared: {literal(selection.baseline)} or the candidates have no value. "
+            "Choose another baseline or metric.",
+            icon=":material/info:",
+        )
+    elif all(pair.ratio is None or pair.ratio.low is None for pair in with_ratio):
+        st.info(
+            "One repeat does not show how much runs vary, so there are no intervals or verdicts yet: set repeats = 3 "
+            "or more.",
+            icon=":material/info:",
+        )
+
+
+def _show_tables(selection: Selection) -> None:
+    url_widgets.show_tabs(
+        url_params.COMPARE_TAB,
+        {
+            "Verdicts": lambda: _show_verdicts(selection),
+            "Break-even": lambda: _show_crossings(selection),
+            "Contexts": lambda: _show_surface(selection),
+            "Categories": lambda: _show_matrix(selection),
+            "Percentiles": lambda: _show_percentiles(selection),
+            "Quality": lambda: _show_quality(selection),
+        },
+    )
+
+
+def _show_verdicts(selection: Selection) -> None:
+    shown = verdict_tables.verdicts(selection.comparison, _agreements(selection), None)
+    chosen = shown[shown["arm"].isin(selection.candidates)] if not shown.empty else shown
+    config = verdict_tables.verdict_config(chosen, strict=selection.comparison.strict)
+    show_table(chosen, config, "Whether each arm is faster", selection.view, "verdicts")
+
+
+def _show_crossings(selection: Selection) -> None:
+    rows = tables.crossings(figures.evens(selection.comparison, selection.candidates))
+    if rows.empty:
+        st.caption("Break-even needs loads at several concurrencies, one at each.")
+    else:
+        show_table(rows, tables.CROSSINGS, "Where each arm pays", selection.view, "crossings")
+
+
+def _show_surface(selection: Selection) -> None:
+    found = data.surfaces(selection.job_id, baseline=selection.baseline)
+    shown = {arm: found[arm] for arm in selection.candidates if arm in found}
+    if not shown:
+        st.caption("These runs have no numbers by length of context: they were ingested before there were any.")
+        return
+    for arm, of_arm in shown.items():
+        st.caption(f"**{literal(arm)}**: {surface.sentence(of_arm)}.")
+    for sentence in surface.prediction_sentences(shown):
+        st.caption(literal(sentence))
+    cells = tables.surface_cells(shown)[tables.SURFACE_COLUMNS]
+    show_table(cells, tables.SURFACE, "Where each arm pays, by context", selection.view, "contexts")
+
+
+def _show_matrix(selection: Selection) -> None:
+    rows = tables.matrix(data.matrix(selection.job_id))
+    if rows.empty:
+        st.caption("No request of this study has a category and the rounds that the server reports for it.")
+    else:
+        shown = rows.drop(columns=["figure", "interval"])
+        show_table(shown, tables.MATRIX, "Acceptance length by category", selection.view, "categories")
+
+
+def _show_percentiles(selection: Selection) -> None:
+    rows = tables.percentiles(data.histograms(data.runs_at(selection.here)))
+    if rows.empty:
+        st.caption("These runs have no latency histograms.")
+    else:
+        title = f"Latency percentiles, {selection.workload}, {selection.load}"
+        show_table(tables.percentiles_table(rows), tables.PERCENTILES, title, selection.view, "percentiles")
+
+
+def _show_quality(selection: Selection) -> None:
+    rows = tables.qualities(data.qualities(selection.comparison), selection.candidates)
+    if rows.empty:
+        st.caption(
+            "Nothing was scored: set score of the workload (exact, contains, number or json), with a dataset whose "
+            "rows say what is expected. Sampled answers are compared where a dataset repeats a prompt fifty times."
+        )
+        return
+    show_table(rows, tables.QUALITIES, "Whether answers are worse", selection.view, "qualities")
+    st.caption(
+        "Scores of the same prompts, candidate minus baseline, over all loads and repeats. Not worse: the interval "
+        f"lies above -{MARGIN:.0%}. Sampled: whether completions of one prompt come from another distribution "
+        "(p < 5 %), and the chance to notice if a tenth of them did."
+    )
+
+
+def _agreements(selection: Selection) -> list[Agreement] | None:
+    """Agreements at once where the outputs are few, else if the reader switches them on; None if not."""
+    agreements = published_data.agreements(selection.comparison)
+    if agreements is not None:
+        return agreements
+    outputs = published_data.output_count(selection.job_id)
+    url_widgets.seed(url_params.ALL_OUTPUTS, lambda text: text == "true", default=False)
+    wanted = st.toggle(
+        f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
+        key=url_params.ALL_OUTPUTS,
+    )
+    url_widgets.record(url_params.ALL_OUTPUTS, "true" if wanted else None)
+    if not wanted:
+        return None
+    with st.spinner("Reading the outputs"):
+        return published_data.agreements(selection.comparison, without_limit=True)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
-from typing import Literal
 from urllib.parse import quote
 
 import duckdb
@@ -21,18 +20,16 @@ from warehouse.queries.comparing.answers import provenance, study_answer
 from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.ratio_tables import arm_tables
 from warehouse.queries.comparing.tunings import answered
-from webapp.charts.panels import Figure
 from webapp.charts.theme import arm_styles
-from webapp.pages.compare import figures, selection
-from webapp.pages.compare.selection import Choice
+from webapp.pages.compare import figures
+from webapp.pages.compare.selection import HEAT_ROWS, READINGS, Selection, candidates
 from webapp.pages.compare.tables import step_label
-from webapp.shared import downloads, url_params
+from webapp.shared import downloads
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
 
 #: Of the files in the archive that the page offers.
 _NAME = "report"
-_AXES: Mapping[Literal["turn", "context"], str] = {"turn": "turn of the session", "context": "context up to (tokens)"}
 
 
 @dataclass(frozen=True)
@@ -50,14 +47,8 @@ class Made:
 
 def view(comparison: StudyComparison) -> View:
     """The comparison on its page."""
-    reading = next(words for words, strict in selection.READINGS.items() if strict == comparison.strict)
-    parameters = {
-        url_params.JOB: comparison.jobs[-1],
-        url_params.BASELINE: comparison.baseline,
-        url_params.METRIC: BY_NAME[comparison.metric].label,
-        url_params.READING: reading,
-    }
-    return View("compare", {param.key: (value,) for param, value in parameters.items()})
+    reading = next(words for words, strict in READINGS.items() if strict == comparison.strict)
+    return Selection(comparison.jobs[-1], comparison.baseline, BY_NAME[comparison.metric].label, reading).view
 
 
 def markdown(
@@ -79,7 +70,7 @@ def markdown(
 def _steps(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> report.Steps | None:
     """By turn of sessions, or by context where prompts are single and of several lengths; None for other studies."""
     job = comparison.jobs[-1]
-    for grain, axis in _AXES.items():
+    for grain, axis in figures.GRAINS.items():
         groups = by_group.by_group(con, job, grain, baseline=comparison.baseline)
         at = [group.turn if grain == "turn" else group.context_tokens for group in groups]
         if len(set(at)) < 2:
@@ -99,14 +90,18 @@ def _steps(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> repor
         )
         surfaces = by_group.surfaces(con, job, baseline=comparison.baseline)
         said = tuple(f"{arm}: {sentence(each)}" for arm, each in surfaces.items() if len(each.contexts) > 1)
-        return report.Steps(axis, BY_NAME["tpot_mean_ms"].label, rows, said) if rows else None
+        return report.Steps(f"{axis[0].lower()}{axis[1:]}", BY_NAME["tpot_mean_ms"].label, rows, said) if rows else None
     return None
 
 
 def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made) -> bytes | None:
     """A PNG of the ratios by concurrency with their intervals, or else of the map of ratios; None without a ratio."""
-    choice = _whole(comparison, made.arms)
-    figure = _figure(con, choice, made.arms)
+    arms = candidates(comparison, [*made.arms, *sorted(candidates(comparison, ()))])
+    baseline = comparison.baseline
+    styles = arm_styles(list(dict.fromkeys([*made.arms, *arms, baseline])), baseline, "light")
+    figure = figures.crossing(comparison, arms, styles, "light")
+    if figure is None and comparison.pairs:
+        figure = figures.heat(comparison, arms, HEAT_ROWS[0], arm_tables(con, comparison), "light")
     if figure is None:
         return None
     link = f"{made.page.rstrip('/')}/{view(comparison).link}"
@@ -127,23 +122,3 @@ def archive(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
 def file_name(comparison: StudyComparison) -> str:
     """The archive's name, with the job and the metric."""
     return About(f"report {comparison.jobs[-1]} {comparison.metric}", "", SOURCE, None, "").file_name("zip")
-
-
-def _figure(con: duckdb.DuckDBPyConnection, choice: Choice, arms: Sequence[str]) -> Figure | None:
-    styles = arm_styles(
-        list(dict.fromkeys([*arms, *choice.candidates, choice.comparison.baseline])),
-        choice.comparison.baseline,
-        "light",
-    )
-    if len({pair.cell.workload for pair in choice.pairs}) <= figures.MAX_WORKLOADS:
-        drawn = figures.crossing(choice, styles, "light")
-        if drawn is not None:
-            return drawn
-    return figures.heat(choice, arm_tables(con, choice.comparison), "light") if choice.pairs else None
-
-
-def _whole(comparison: StudyComparison, arms: Sequence[str]) -> Choice:
-    """All candidates in the study's order."""
-    candidates = {pair.candidate.arm for pair in comparison.pairs}
-    ordered = tuple(arm for arm in dict.fromkeys([*arms, *sorted(candidates)]) if arm in candidates)
-    return Choice(comparison.jobs[-1], BY_NAME[comparison.metric], comparison, ordered, "workload", "", "")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pandas as pd
 
@@ -13,7 +14,7 @@ from lab.metrics.definition import Metric
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.charts import panels, results
 from webapp.shared import published_data, url_params
-from webapp.shared.url_params import Param
+from webapp.shared.url_params import Param, View
 
 #: The metrics that arms can be compared by: those of the Results page, acceptance, energy and cost.
 MEASURES = (
@@ -28,17 +29,36 @@ READINGS = {words: strict for strict, words in verdict.READINGS.items()}
 HEAT_ROWS = ("workload", "dataset", "category")
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """What is compared. Verdicts are corrected for the whole study, whichever candidates are chosen."""
+@dataclass(frozen=True)
+class Selection:
+    """What is compared, in the words of the link. No `chosen` candidates are all of them.
+
+    Verdicts are corrected for the whole study, whichever candidates are chosen.
+    """
 
     job_id: str
-    measure: Metric
-    comparison: StudyComparison
-    candidates: tuple[str, ...]
-    heat_rows: str
-    workload: str
-    load: str
+    baseline: str
+    metric: str = MEASURES[0].label
+    reading: str = next(iter(READINGS))
+    chosen: tuple[str, ...] = ()
+    heat_rows: str = HEAT_ROWS[0]
+    workload: str = ""
+    load: str = ""
+
+    @property
+    def measure(self) -> Metric:
+        return BY_LABEL[self.metric]
+
+    @cached_property
+    def comparison(self) -> StudyComparison:
+        """Raises UserError where nothing can be compared."""
+        return published_data.compared(self.job_id, self.measure.name, self.baseline, strict=READINGS[self.reading])
+
+    @cached_property
+    def candidates(self) -> tuple[str, ...]:
+        """The chosen candidates in the study's order."""
+        every = candidates(self.comparison, published_data.arms(self.job_id))
+        return tuple(arm for arm in every if arm in self.chosen) or every
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -49,27 +69,57 @@ class Choice:
         """The pairs at the chosen workload and load."""
         return tuple(p for p in self.pairs if (p.cell.workload, p.cell.pattern) == (self.workload, self.load))
 
+    @property
+    def workloads(self) -> list[str]:
+        return list(dict.fromkeys(pair.cell.workload for pair in self.pairs))
 
-def parse(parameters: Mapping[str, Sequence[str]]) -> Choice:
-    """Raises KeyError without a study or for an unknown metric, UserError where nothing can be compared."""
+    @property
+    def loads(self) -> list[str]:
+        """The loads of the chosen workload."""
+        return list(dict.fromkeys(pair.cell.pattern for pair in self.pairs if pair.cell.workload == self.workload))
+
+    @property
+    def view(self) -> View:
+        """The link that describes this selection."""
+        values: dict[Param, tuple[str, ...]] = {
+            url_params.JOB: (self.job_id,),
+            url_params.BASELINE: (self.baseline,),
+            url_params.METRIC: (self.metric,),
+            url_params.READING: (self.reading,),
+            url_params.HEAT_ROWS: () if self.heat_rows == HEAT_ROWS[0] else (self.heat_rows,),
+            url_params.CANDIDATES: self.chosen,
+            url_params.AT_WORKLOAD: (self.workload,) if self.workload else (),
+            url_params.AT_LOAD: (self.load,) if self.load else (),
+        }
+        return View("compare", {param.key: value for param, value in values.items() if value})
+
+    def only(self, *fields: str) -> Selection:
+        """The selection with the default of each field but study, chosen candidates and these."""
+        default = Selection(self.job_id, baselines(self.job_id)[0], chosen=self.chosen)
+        return replace(default, **{name: getattr(self, name) for name in fields})
+
+
+def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
+    """Read the parameters of a link; a value that does not exist gives way to the default.
+
+    Raises KeyError without a study, UserError where nothing can be compared.
+    """
+
+    def one(param: Param, options: Sequence[str]) -> str:
+        value = url_params.first(parameters, param)
+        return value if value in options else next(iter(options), "")
+
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
-    measure = BY_LABEL[_one(parameters, url_params.METRIC, list(BY_LABEL))]
-    baseline = _one(parameters, url_params.BASELINE, baselines(job_id))
-    strict = READINGS[_one(parameters, url_params.READING, list(READINGS))]
-    comparison = published_data.compared(job_id, measure.name, baseline, strict=strict)
-    named = parameters.get(url_params.CANDIDATES.key, ())
-    every = candidates(comparison)
-    chosen = [arm for arm in every if arm in named] or every
-    workload = _one(parameters, url_params.AT_WORKLOAD, workloads(comparison, chosen))
-    load = _one(parameters, url_params.AT_LOAD, loads(comparison, chosen, workload))
-    rows = _one(parameters, url_params.HEAT_ROWS, HEAT_ROWS)
-    return Choice(job_id, measure, comparison, tuple(chosen), rows, workload, load)
-
-
-def _one(parameters: Mapping[str, Sequence[str]], param: Param, options: Sequence[str]) -> str:
-    """The value in the link if it is an option, else the first option; empty without options."""
-    value = parameters.get(param.key, [""])[0]
-    return value if value in options else next(iter(options), "")
+    selection = Selection(
+        job_id,
+        one(url_params.BASELINE, baselines(job_id)),
+        one(url_params.METRIC, list(BY_LABEL)),
+        one(url_params.READING, list(READINGS)),
+        tuple(parameters.get(url_params.CANDIDATES.key, ())),
+        one(url_params.HEAT_ROWS, HEAT_ROWS),
+    )
+    selection = replace(selection, workload=one(url_params.AT_WORKLOAD, selection.workloads))
+    return replace(selection, load=one(url_params.AT_LOAD, selection.loads))
 
 
 @published_data.cached_by_publication()
@@ -81,16 +131,7 @@ def baselines(job_id: str) -> tuple[str, ...]:
     return tuple(sorted((arm for arm in arms if isinstance(arm, str)), key=lambda arm: arm not in declared))
 
 
-def candidates(comparison: StudyComparison) -> list[str]:
+def candidates(comparison: StudyComparison, order: Sequence[str]) -> tuple[str, ...]:
+    """The compared arms in this order, then the others."""
     arms = list(dict.fromkeys(pair.candidate.arm for pair in comparison.pairs))
-    order = published_data.arms(comparison.jobs[0])
-    return sorted(arms, key=lambda arm: order.index(arm) if arm in order else len(order))
-
-
-def workloads(comparison: StudyComparison, arms: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(pair.cell.workload for pair in comparison.pairs if pair.candidate.arm in arms))
-
-
-def loads(comparison: StudyComparison, arms: Sequence[str], workload: str) -> list[str]:
-    pairs = (pair for pair in comparison.pairs if pair.candidate.arm in arms and pair.cell.workload == workload)
-    return list(dict.fromkeys(pair.cell.pattern for pair in pairs))
+    return tuple(sorted(arms, key=lambda arm: order.index(arm) if arm in order else len(order)))

@@ -10,10 +10,9 @@ import pandas as pd
 
 from lab.comparison.acceptance import Acceptance, MatrixCell
 from lab.comparison.breakeven import BreakEven, sentence
-from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
 from lab.comparison.surface import Surface
-from lab.comparison.verdict import MARKS, Judged
+from lab.comparison.verdict import MARKS
 from lab.metrics import histogram
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import bounds, ratio
@@ -24,7 +23,7 @@ from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.charts.axes import without_wide
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare.data import LATENCIES
-from webapp.pages.compare.selection import Choice
+from webapp.pages.compare.selection import Selection
 from webapp.shared.columns import Column, columns, of_metric
 
 _LENGTH = BY_NAME["acceptance_length"]
@@ -32,46 +31,47 @@ _LENGTH = BY_NAME["acceptance_length"]
 MEAN = "geom. mean"
 #: Points of a curve; a screen shows no more.
 _MAX_POINTS = 200
-PERCENTILE_RANKS = (50, 90, 95, 99)
+PERCENTILE_RANKS = {f"p{percent}": percent / 100 for percent in (50, 90, 95, 99)}
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], names: Sequence[str], *numbers: str) -> pd.DataFrame:
+    """A table of these columns, even without rows; `numbers`: those that may be unknown in every row."""
+    return pd.DataFrame(rows, columns=list(names)).astype(dict.fromkeys(numbers, float))
 
 
 def heat(tables: Sequence[ArmTable]) -> pd.DataFrame:
     """arm, row, column, is_mean, ratio, low, high, verdict (None of means without one), basis: one row per cell."""
-    return pd.DataFrame([row for table in tables for row in _heat_rows(table)], columns=_HEAT)
-
-
-_HEAT = ["arm", "row", "column", "is_mean", "ratio", "low", "high", "verdict", "basis"]
+    names = ["arm", "row", "column", "is_mean", "ratio", "low", "high", "verdict", "basis"]
+    return pd.DataFrame([row for table in tables for row in _heat_rows(table)], columns=names)
 
 
 def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
-    table, sweep = arm_table.table, arm_table.sweep
-    rows = [_cell(arm_table.arm, *place, cell) for place, cell in table.cells.items()]
-    whole = _interval(sweep.ratio) | {"verdict": sweep.verdict.word, "basis": sweep.comparison.basis}
-    if len(table.columns) > 1:
-        sweeps = arm_table.sweeps_by_row
-        means = [_mean(arm_table.arm, row, MEAN, table.gmeans_by_row[row], sweeps[row]) for row in table.rows]
-        rows += [mean | whole | {"ratio": mean["ratio"]} for mean in means] if len(means) == 1 else means
+    """The cells, then the mean of each row, of each column and of all.
+
+    The only mean of its kind is that of the whole sweep, whose interval counts whole repeats.
+    """
+    arm, table, sweep = arm_table.arm, arm_table.table, arm_table.sweep
+    rows = [
+        {"arm": arm, "row": row, "column": column, "is_mean": False, "verdict": cell.verdict.word}
+        | (_interval(cell.ratio) | {"basis": cell.comparison.basis})
+        for (row, column), cell in table.cells.items()
+    ]
+    of_all = _interval(sweep.ratio) | {"verdict": sweep.verdict.word, "basis": sweep.comparison.basis}
+    unknown = _interval(None) | {"verdict": None, "basis": ""}
+
+    def mean(row: str, column: str, value: float | None, within: Mapping[str, Any]) -> dict[str, Any]:
+        return {"arm": arm, "row": row, "column": column, "is_mean": True, **within, "ratio": value}
+
+    for row in table.rows if len(table.columns) > 1 else ():
+        swept = arm_table.sweeps_by_row[row]
+        of_row = unknown if swept is None else unknown | _interval(swept.ratio) | {"basis": swept.basis}
+        rows.append(mean(row, MEAN, table.gmeans_by_row[row], of_all if len(table.rows) == 1 else of_row))
     if len(table.rows) > 1:
-        means = [_mean(arm_table.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
-        rows += [mean | whole | {"ratio": mean["ratio"]} for mean in means] if len(means) == 1 else means
+        within = of_all if len(table.columns) == 1 else unknown
+        rows += [mean(MEAN, column, table.gmeans_by_column[column], within) for column in table.columns]
     if len(table.rows) > 1 and len(table.columns) > 1:
-        rows.append(_mean(arm_table.arm, MEAN, MEAN, table.gmean, None) | whole | {"ratio": table.gmean})
+        rows.append(mean(MEAN, MEAN, table.gmean, of_all))
     return rows
-
-
-def _cell(arm: str, row: str, column: str, cell: Judged) -> dict[str, Any]:
-    comparison = cell.comparison
-    here = {"arm": arm, "row": row, "column": column, "is_mean": False, "verdict": cell.verdict.word}
-    return here | _interval(cell.ratio) | {"basis": comparison.basis}
-
-
-def _mean(arm: str, row: str, column: str, mean: float | None, sweep: Comparison | None) -> dict[str, Any]:
-    """The mean of the cells' ratios; its interval is the sweep's, which counts whole repeats."""
-    here = {"arm": arm, "row": row, "column": column, "is_mean": True, "verdict": None}
-    within = (
-        {"low": None, "high": None, "basis": ""} if sweep is None else _interval(sweep.ratio) | {"basis": sweep.basis}
-    )
-    return here | within | {"ratio": mean}
 
 
 def _interval(ratio: Interval | None) -> dict[str, float | None]:
@@ -96,18 +96,18 @@ def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
         if pair.ratio is not None
     ]
     names = ["arm", "workload", "pattern", "concurrency", "ratio", "low", "high", "verdict", "basis"]
-    return pd.DataFrame(rows, columns=names).astype({"ratio": float, "low": float, "high": float})
+    return _frame(rows, names, "ratio", "low", "high")
 
 
 def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
-    """arm, workload, words, sure, concurrency, low, high: one row per crossing, or a single row without one."""
+    """arm, workload, answer, sure, concurrency, low, high: one row per crossing, or a single row without one."""
     rows: list[dict[str, Any]] = []
     for (arm, workload), even in evens.items():
-        about = {"arm": arm, "workload": workload, "words": sentence(even), "sure": even.sure}
+        about = {"arm": arm, "workload": workload, "answer": sentence(even), "sure": even.sure}
         rows += [about | crossing.__dict__ for crossing in even.crossings] or [about]
-    names = ["arm", "workload", "words", "sure", "concurrency", "low", "high"]
-    found = pd.DataFrame(rows, columns=names).astype({"concurrency": float, "low": float, "high": float})
-    return without_wide(found, ("concurrency", "low", "high"))
+    names = ["arm", "workload", "answer", "concurrency", "low", "high", "sure"]
+    numbers = ("concurrency", "low", "high")
+    return without_wide(_frame(rows, names, *numbers), numbers)
 
 
 def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
@@ -119,20 +119,22 @@ def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFra
         measured = by_k[max(by_k)] if by_k else None
         if measured is None or measured.per_position is None or measured.conditional is None:
             continue
-        for place, (rate, given) in enumerate(zip(measured.per_position, measured.conditional, strict=True), start=1):
+        for position, (rate, given) in enumerate(
+            zip(measured.per_position, measured.conditional, strict=True), start=1
+        ):
             rows.append(
                 {
                     "arm": arm,
-                    "position": place,
+                    "position": position,
                     "acceptance": rate,
                     "conditional": given,
-                    "length": by_k[place].length,
-                    "is_estimate": by_k[place].is_estimate,
+                    "length": by_k[position].length,
+                    "is_estimate": by_k[position].is_estimate,
                     "rounds": measured.drafts,
                 }
             )
     names = ["arm", "position", "acceptance", "conditional", "length", "is_estimate", "rounds"]
-    return pd.DataFrame(rows, columns=names).astype({"conditional": float})
+    return _frame(rows, names, "conditional")
 
 
 #: What is drawn by turn or context: a latency, or the acceptance length.
@@ -140,17 +142,17 @@ _STEPS: Mapping[str, Metric] = {"TPOT (ms)": "tpot_mean_ms", "TTFT (ms)": "ttft_
 _STEP_COLUMNS = ["arm", "step", "place", "title", "value", "low", "high", "words", "requests"]
 
 
-def steps(choice: Choice, grain: Literal["turn", "context"]) -> pd.DataFrame:
-    """arm, step (its label), place (in order), title (what the value is), value, low, high, words (the ratio) and
+def steps(selection: Selection, grain: Literal["turn", "context"]) -> pd.DataFrame:
+    """arm, step (its label), place, title (what the value is), value, low, high, words (the ratio) and
     requests: every arm of the chosen workload and load.
     """
-    arms = {*choice.candidates, choice.comparison.baseline}
+    arms = {*selection.candidates, selection.baseline}
+    here = (selection.workload, next((pair.cell.concurrency for pair in selection.here), None))
     rows: list[dict[str, Any]] = []
     for title, metric in _STEPS.items():
-        for group in compare_data.groups(choice.job_id, grain, metric, choice.comparison.baseline):
+        for group in compare_data.groups(selection.job_id, grain, metric, baseline=selection.baseline):
             at = group.turn if grain == "turn" else group.context_tokens
-            is_here = (group.workload, group.concurrency) == (choice.workload, _concurrency(choice))
-            if at is None or not is_here or group.arm not in arms:
+            if at is None or (group.workload, group.concurrency) != here or group.arm not in arms:
                 continue
             about = {"arm": group.arm, "step": step_label(grain, at), "place": at, "requests": group.requests}
             if metric == "tpot_mean_ms" and group.length is not None:
@@ -159,12 +161,7 @@ def steps(choice: Choice, grain: Literal["turn", "context"]) -> pd.DataFrame:
             if group.mean_ms is not None:
                 words = "" if group.ratio is None else written(group.ratio)
                 rows.append(about | {"title": title, "value": group.mean_ms, "words": words})
-    found = pd.DataFrame(rows, columns=_STEP_COLUMNS).astype({"low": float, "high": float})
-    return found.sort_values(["title", "place"], kind="stable")
-
-
-def _concurrency(choice: Choice) -> int | None:
-    return next((pair.cell.concurrency for pair in choice.here), None)
+    return _frame(rows, _STEP_COLUMNS, "low", "high").sort_values(["title", "place"], kind="stable")
 
 
 def step_label(grain: str, at: int) -> str:
@@ -200,10 +197,8 @@ def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
             "interval": _bounds(cell.gain),
             "written": written(cell.gain),
             "length": cell.length,
-            "needed_value": "" if cell.needed_length is None else f"{cell.needed_length.value:.2f}",
-            "needed": ""
-            if cell.needed_length is None
-            else f"{cell.needed_length.value:.2f} {_bounds(cell.needed_length)}".rstrip(),
+            "needed_value": "" if (needed := cell.needed_length) is None else f"{needed.value:.2f}",
+            "needed": "" if needed is None else f"{needed.value:.2f} {_bounds(needed)}".rstrip(),
             "word": cell.word,
             "requests": cell.requests,
         }
@@ -221,9 +216,8 @@ def surface_lines(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
         for context, even in surface.lines.items()
         for crossing in even.crossings
     ]
-    names = ["arm", "row", "at", "low", "high"]
-    found = pd.DataFrame(rows, columns=names).astype({"at": float, "low": float, "high": float})
-    return without_wide(found, ("at", "low", "high"))
+    numbers = ("at", "low", "high")
+    return without_wide(_frame(rows, ("arm", "row", *numbers), *numbers), numbers)
 
 
 def matrix(cells: Sequence[MatrixCell]) -> pd.DataFrame:
@@ -245,7 +239,7 @@ def matrix(cells: Sequence[MatrixCell]) -> pd.DataFrame:
         for cell in cells
     ]
     names = ["target", "arm", "k", "category", "length", "low", "high", "figure", "interval", "prompts", "rounds"]
-    return pd.DataFrame(rows, columns=names).astype({"low": float, "high": float})
+    return _frame(rows, names, "low", "high")
 
 
 def _bounds(found: Interval) -> str:
@@ -262,12 +256,10 @@ MATRIX = columns(
 )
 
 
-def surface_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """`cells` as `surface_cells` gives them, for reading."""
-    names = ["arm", "context_tokens", "concurrency", "gain", "low", "high", "word", "length", "needed", "requests"]
-    return cells[names]
-
-
+#: The columns of `surface_cells` in the page's table.
+SURFACE_COLUMNS = [
+    *("arm", "context_tokens", "concurrency", "gain", "low", "high", "word", "length", "needed", "requests"),
+]
 SURFACE = columns(
     *("arm", "concurrency", "requests"),
     context_tokens=Column("Context up to (tokens)", "%,d"),
@@ -294,10 +286,10 @@ def percentiles(histograms: pd.DataFrame) -> pd.DataFrame:
     """arm, latency, requests, p50 ... (ms): of the pooled requests, never averages of percentiles."""
     rows = [
         {"arm": arm, "latency": latency, "requests": sum(counts.values())}
-        | {f"p{percent}": histogram.quantile(counts, percent / 100) for percent in PERCENTILE_RANKS}
+        | {name: histogram.quantile(counts, share) for name, share in PERCENTILE_RANKS.items()}
         for (arm, latency), counts in _counts(histograms).items()
     ]
-    return pd.DataFrame(rows, columns=["arm", "latency", "requests", *(f"p{percent}" for percent in PERCENTILE_RANKS)])
+    return pd.DataFrame(rows, columns=["arm", "latency", "requests", *PERCENTILE_RANKS])
 
 
 def _counts(histograms: pd.DataFrame) -> dict[tuple[str, str], dict[int, int]]:
@@ -305,21 +297,6 @@ def _counts(histograms: pd.DataFrame) -> dict[tuple[str, str], dict[int, int]]:
         (str(arm), str(latency)): dict(zip(rows["bucket"].tolist(), rows["count"].tolist(), strict=True))
         for (arm, latency), rows in histograms.groupby(["arm", "latency"], sort=False)
     }
-
-
-def crossings_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` as `crossings` gives them, with the answer of each line in words."""
-    return pd.DataFrame(
-        {
-            "arm": rows["arm"],
-            "workload": rows["workload"],
-            "answer": rows["words"],
-            "concurrency": rows["concurrency"],
-            "low": rows["low"],
-            "high": rows["high"],
-            "sure": rows["sure"],
-        }
-    )
 
 
 CROSSINGS = columns(
@@ -336,11 +313,7 @@ def percentiles_table(rows: pd.DataFrame) -> pd.DataFrame:
     """`rows` as `percentiles` gives them, the arms of each latency below each other."""
     order = list(LATENCIES)
     ordered = rows.sort_values("latency", key=lambda column: column.map(order.index), kind="stable")
-    return ordered.assign(latency=ordered["latency"].map(LATENCIES))[["latency", "arm", *_names(), "requests"]]
-
-
-def _names() -> list[str]:
-    return [f"p{percent}" for percent in PERCENTILE_RANKS]
+    return ordered.assign(latency=ordered["latency"].map(LATENCIES))[["latency", "arm", *PERCENTILE_RANKS, "requests"]]
 
 
 PERCENTILES = columns(
@@ -348,7 +321,7 @@ PERCENTILES = columns(
     pinned="latency",
     latency=Column("Latency"),
     requests={"help": "All repeats together"},
-    **{name: Column(f"{name} (ms)", "%,.1f") for name in _names()},
+    **{name: Column(f"{name} (ms)", "%,.1f") for name in PERCENTILE_RANKS},
 )
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import altair as alt
 import pandas as pd
 
 from webapp.charts import cost, panels
-from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
-from webapp.charts.panels import Figure
-from webapp.charts.theme import ArmStyle, Mode
+from webapp.charts.axes import Setting, facets, load_axis
+from webapp.charts.panels import Figure, panels_of
+from webapp.charts.theme import ArmStyle, Mode, styles_drawn
 from webapp.pages.cost import data as cost_data
-from webapp.pages.cost import selection, tables
-from webapp.pages.cost.selection import Choice
+from webapp.pages.cost import tables
+from webapp.pages.cost.selection import Selection, parse
 from webapp.shared import published_data
 
 
@@ -22,29 +21,33 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
     Raises KeyError for parameters that name something unknown, UserError if a price is missing.
     """
-    choice = selection.of(parameters)
-    costs = cost_data.costs(choice.job_id, choice.price, choice.utilisation)
-    frame = tables.rows(costs, choice.least_share)
+    return draw(parse(parameters), mode)
+
+
+def draw(selection: Selection, mode: Mode) -> list[Figure]:
+    """Raise UserError if a price is missing."""
+    costs = cost_data.costs(selection.job_id, selection.price, selection.utilisation)
+    frame = tables.rows(costs, selection.least_share)
     if frame.empty:
         return []
-    styles = panels.styles_of(frame, mode, published_data.arms(choice.job_id))
-    by_currency = [_cost(frame, choice, styles, mode, currency) for currency in tables.currencies(costs)]
+    styles = panels.styles_of(frame, mode, published_data.arms(selection.job_id))
+    by_currency = [_cost(frame, selection, styles, mode, currency) for currency in tables.currencies(costs)]
     return [figure for figure in (*by_currency, _saving(frame, styles, mode)) if figure is not None]
 
 
-def _cost(frame: pd.DataFrame, choice: Choice, styles: Sequence[ArmStyle], mode: Mode, currency: str) -> Figure | None:
-    rows = frame[frame["currency"] == currency].assign(cost=frame[choice.measure.field].astype(float))
+def _cost(
+    frame: pd.DataFrame, selection: Selection, styles: Sequence[ArmStyle], mode: Mode, currency: str
+) -> Figure | None:
+    rows = frame[frame["currency"] == currency].assign(cost=frame[selection.measure.field].astype(float))
     rows = rows[rows["cost"].notna()]
     if rows.empty:
         return None
-    title, domain = choice.measure.title(currency), cost.domain(rows)
-    hollow = f"; hollow: fewer than {choice.least_share:.0%} of requests meet the SLO"
-    return _figure(
-        (f"cost-{currency}", f"{title} by load", "logarithmic" + (hollow if (rows["meets_slo"] == "no").any() else "")),
-        rows,
-        Setting(load_axis(rows), _drawn(rows, styles), mode),
-        lambda part, setting: cost.panel(part, title, setting, domain),
-    )
+    title, domain = selection.measure.title(currency), cost.domain(rows)
+    hollow = f"; hollow: fewer than {selection.least_share:.0%} of requests meet the SLO"
+    note = "logarithmic" + (hollow if (rows["meets_slo"] == "no").any() else "")
+    setting = Setting(load_axis(rows), styles_drawn(rows, styles), mode)
+    panels = panels_of(facets(rows), lambda part: cost.panel(part, title, setting, domain))
+    return Figure(f"cost-{currency}", f"{title} by load", note, setting.styles, panels, rows)
 
 
 def _saving(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
@@ -53,25 +56,6 @@ def _saving(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> Figu
         return None
     domain, has_intervals = cost.saving_domain(rows), rows["saving_low"].notna().any()
     note = f"share of its cost; {'whiskers: 95 % interval' if has_intervals else 'one repeat: no interval'}"
-    return _figure(
-        ("saving", "Saving against the baseline by load", note),
-        rows,
-        Setting(load_axis(rows), _drawn(rows, styles), mode),
-        lambda part, setting: cost.saving_panel(part, setting, domain),
-    )
-
-
-def _figure(
-    titles: tuple[str, str, str],
-    rows: pd.DataFrame,
-    setting: Setting,
-    draw: Callable[[pd.DataFrame, Setting], alt.LayerChart],
-) -> Figure:
-    """`titles`: key, title and note."""
-    charts = tuple((title, draw(part, setting)) for title, part in facets(rows))
-    return Figure(*titles, setting.styles, charts, rows)
-
-
-def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
-    arms = arms_drawn(rows, [style.arm for style in styles])
-    return tuple(style for style in styles if style.arm in arms)
+    setting = Setting(load_axis(rows), styles_drawn(rows, styles), mode)
+    panels = panels_of(facets(rows), lambda part: cost.saving_panel(part, setting, domain))
+    return Figure("saving", "Saving against the baseline by load", note, setting.styles, panels, rows)

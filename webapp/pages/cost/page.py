@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -10,8 +10,16 @@ import streamlit as st
 from lab.errors import UnknownPriceError, UserError
 from warehouse.queries.costs import ArmCost, cheapest
 from webapp.pages.cost import data as cost_data
-from webapp.pages.cost import figures, price_book, selection, tables
-from webapp.pages.cost.selection import Choice
+from webapp.pages.cost import figures, price_book, tables
+from webapp.pages.cost.selection import (
+    BY_LABEL,
+    SLO_SHARES,
+    Selection,
+    likely_entry,
+    parse,
+    price_of,
+    utilisation_of,
+)
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
@@ -29,20 +37,29 @@ def show_page() -> None:
     published = published_data.publication()
     above, below = st.container(), st.container()
     with below, show_user_errors():
-        price_book.show(*selection.likely_entry(studies()))
+        studies = pd.DataFrame() if published is None else published_data.studies_with_results()
+        price_book.show(*likely_entry(studies))
         follow(published)
     with above:
         study_picker.show_empty_state()
         with show_user_errors():
             parameters = choose()
-            choice = selection.of(parameters)
-            costs, view = arm_costs(choice), View("cost", parameters)
+            selection = parse(parameters)
+            costs, view, mode = arm_costs(selection), View("cost", parameters), colour_mode()
             if costs:
-                st.caption(literal(tables.price_sentence(costs, choice.utilisation)))
-                show_summary(choice, costs)
-                show_charts(parameters, view)
-                show_tables(choice, costs, view)
-            capacities.show(choice.job_id, view, choice.price, choice.utilisation)
+                st.caption(literal(tables.price_sentence(costs, selection.utilisation)))
+                slo, cheapest_arms = cost_data.slo(selection.job_id), cheapest(costs, selection.least_share)
+                show_cards(
+                    [
+                        tables.lowest_cost_card(costs),
+                        tables.saving_card(costs),
+                        tables.slo_card(slo, cheapest_arms, selection.least_share),
+                        tables.energy_card(costs),
+                    ]
+                )
+                show_figures(figures.draw(selection, mode), mode, view)
+                show_tables(selection, costs, view)
+            capacities.show(selection.job_id, view, selection.price, selection.utilisation)
 
 
 def choose() -> dict[str, Sequence[str]]:
@@ -54,9 +71,9 @@ def choose() -> dict[str, Sequence[str]]:
     with st.grid(4, min_column_width=_MIN_FIELD_WIDTH, gap="small"):
         per, slo, price_column, utilisation_column = (st.container() for _ in range(4))
     with per:
-        measure = url_widgets.choose(url_params.PER, list(selection.BY_LABEL))
+        measure = url_widgets.choose(url_params.PER, list(BY_LABEL))
     with slo:
-        share = url_widgets.choose(url_params.SLO_SHARE, list(selection.SLO_SHARES))
+        share = url_widgets.choose(url_params.SLO_SHARE, list(SLO_SHARES))
     with price_column:
         price = url_widgets.write(
             url_params.PRICE,
@@ -64,14 +81,14 @@ def choose() -> dict[str, Sequence[str]]:
             help_text="The price of all the hardware an engine runs on, for every arm. Empty: the study's own price, "
             "or the price book's for that hardware and day",
         )
-        is_valid = _is_valid(lambda: selection.price_of(price))
+        is_valid = _is_valid(lambda: price_of(price))
     with utilisation_column:
         utilisation = url_widgets.write(
             url_params.UTILISATION,
             placeholder="100, or the entry's own",
             help_text="The share of paid hours in which the hardware works; idle hours are paid for too",
         )
-        is_valid &= _is_valid(lambda: selection.utilisation_of(utilisation))
+        is_valid &= _is_valid(lambda: utilisation_of(utilisation))
     url_widgets.report_missing(url_params.PER, url_params.SLO_SHARE)
     if not is_valid:
         st.stop()
@@ -89,10 +106,10 @@ def _is_valid(read: Callable[[], object]) -> bool:
     return True
 
 
-def arm_costs(choice: Choice) -> list[ArmCost]:
+def arm_costs(selection: Selection) -> list[ArmCost]:
     """The costs; if a price is missing, say how to add it and end the page."""
     try:
-        return cost_data.costs(choice.job_id, choice.price, choice.utilisation)
+        return cost_data.costs(selection.job_id, selection.price, selection.utilisation)
     except UnknownPriceError as error:
         st.info(
             f"No price is recorded for {literal(error.hardware)} on {error.day or 'an unknown day'}. Enter a price "
@@ -102,25 +119,8 @@ def arm_costs(choice: Choice) -> list[ArmCost]:
         st.stop()
 
 
-def show_summary(choice: Choice, costs: Sequence[ArmCost]) -> None:
-    slo = cost_data.slo(choice.job_id)
-    show_cards(
-        [
-            tables.lowest_cost_card(costs),
-            tables.saving_card(costs),
-            tables.slo_card(slo, cheapest(costs, choice.least_share), choice.least_share),
-            tables.energy_card(costs),
-        ]
-    )
-
-
-def show_charts(parameters: Mapping[str, Sequence[str]], view: View) -> None:
-    mode = colour_mode()
-    show_figures(figures.figures(parameters, mode), mode, view)
-
-
-def show_tables(choice: Choice, costs: Sequence[ArmCost], view: View) -> None:
-    frame, slo = tables.rows(costs, choice.least_share), cost_data.slo(choice.job_id)
+def show_tables(selection: Selection, costs: Sequence[ArmCost], view: View) -> None:
+    frame, slo = tables.rows(costs, selection.least_share), cost_data.slo(selection.job_id)
     currency = "/".join(tables.currencies(costs))
     config = tables.table_config(currency)
 
@@ -135,7 +135,7 @@ def show_tables(choice: Choice, costs: Sequence[ArmCost], view: View) -> None:
             st.caption("This study sets no SLO. Bounds on TTFT, TPOT or E2E latency can be set on the Submit page.")
         else:
             st.caption(f"SLO of this study: {tables.slo_bounds(slo)}. The cheapest arm and load that meet it:")
-            best = tables.cheapest(cheapest(costs, choice.least_share))
+            best = tables.cheapest(cheapest(costs, selection.least_share))
             show_table(best, config, f"Cheapest arm within the SLO ({currency})", view, "cheapest")
 
     url_widgets.show_tabs(url_params.COST_TAB, {"Costs": show_costs, "Cheapest within the SLO": show_cheapest})
@@ -146,11 +146,6 @@ def follow(published: published_data.Publication) -> None:
     """Redraw the page after each publication: a new price takes effect only when it has been published."""
     if published_data.publication() != published:
         st.rerun()
-
-
-def studies() -> pd.DataFrame:
-    """The studies with results, newest first; none before the first publication."""
-    return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ SLO_SHARES = {"99 % of requests": 0.99, "95 % of requests": 0.95, "90 % of reque
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """`price`: USD per hour; `utilisation`: a share. Each is None if the reader entered none."""
 
     job_id: str
@@ -48,19 +48,18 @@ class Choice:
     least_share: float
 
 
-def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
-    """Raises KeyError for parameters that name something unknown, UserError for an invalid number."""
-    return Choice(
+def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
+    """Read the parameters of a link.
+
+    Raises KeyError for parameters that name something unknown, UserError for an invalid number.
+    """
+    return Selection(
         url_params.job_id_of(parameters[url_params.JOB.key][0]),
-        price_of(_first(parameters, url_params.PRICE, "")),
-        utilisation_of(_first(parameters, url_params.UTILISATION, "")),
-        BY_LABEL[_first(parameters, url_params.PER, MEASURES[0].label)],
-        SLO_SHARES[_first(parameters, url_params.SLO_SHARE, next(iter(SLO_SHARES)))],
+        price_of(url_params.first(parameters, url_params.PRICE)),
+        utilisation_of(url_params.first(parameters, url_params.UTILISATION)),
+        BY_LABEL[url_params.first(parameters, url_params.PER, MEASURES[0].label)],
+        SLO_SHARES[url_params.first(parameters, url_params.SLO_SHARE, next(iter(SLO_SHARES)))],
     )
-
-
-def _first(parameters: Mapping[str, Sequence[str]], param: url_params.Param, default: str) -> str:
-    return next(iter(parameters.get(param.key, ())), default)
 
 
 def price_of(text: str) -> float | None:

@@ -44,13 +44,14 @@ def rows(costs: Sequence[ArmCost], least_share: float) -> pd.DataFrame:
     """One row per arm and cell. `category` repeats the workload, by which charts are split into panels; `meets_slo` is
     yes, no or unknown.
     """
-    return pd.DataFrame([_row(arm_cost, least_share) for arm_cost in costs])
-
-
-def _row(arm_cost: ArmCost, least_share: float) -> dict[str, Any]:
-    cell, values = asdict(arm_cost.cell), asdict(arm_cost)
-    del values["cell"]
-    return cell | values | {"category": cell["workload"], "meets_slo": _MEETS[meets_slo(arm_cost, least_share)]}
+    found: list[dict[str, Any]] = []
+    for arm_cost in costs:
+        values = asdict(arm_cost)
+        cell = values.pop("cell")
+        found.append(
+            cell | values | {"category": cell["workload"], "meets_slo": _MEETS[meets_slo(arm_cost, least_share)]}
+        )
+    return pd.DataFrame(found)
 
 
 def currencies(costs: Sequence[ArmCost]) -> list[str]:

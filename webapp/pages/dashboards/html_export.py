@@ -49,11 +49,11 @@ class Sheet:
 
 
 def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
-    """The file is made when it is downloaded. `link`: the dashboard's address."""
+    """Show the button; a click makes the file. `link`: the dashboard's address."""
     about = About(dashboard.name, "", SOURCE, datetime.now(UTC), link)
     st.download_button(
         "Export",
-        lambda: html(about, _sheets(pins, link)),
+        lambda: html(about, sheets_of(*(render_pins.render(pins, mode, link) for mode in ("light", "dark")))),
         about.file_name("html"),
         "text/html",
         key="dashboards-export",
@@ -62,11 +62,6 @@ def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
         on_click="ignore",
         disabled=not pins,
     )
-
-
-def _sheets(pins: Sequence[Pin], link: str) -> list[Sheet]:
-    light, dark = (render_pins.render(pins, mode, link) for mode in ("light", "dark"))
-    return sheets_of(light, dark)
 
 
 def sheets_of(light: Sequence[RenderedPin], dark: Sequence[RenderedPin]) -> list[Sheet]:

@@ -36,7 +36,7 @@ _TABLE_HEIGHT = 330
 _MAX_TITLE = 120
 #: What the line of a title has besides the title.
 _LINE = 3
-_LOOK_EVERY = "10s"
+_POLL_INTERVAL = "10s"
 _LIVE = "dashboards-live"
 #: Everything around the cards.
 _FULL_SCREEN = """<style>
@@ -65,16 +65,12 @@ def show_dashboard(dashboard_id: str) -> None:
             f"This link names the dashboard {literal(dashboard_id)}, which does not exist.", icon=":material/link_off:"
         )
     elif dashboard.removed_at is not None:
-        _show_removed(dashboard)
+        st.title(literal(dashboard.name), anchor=False)
+        st.warning(f"This dashboard was removed on {moment(dashboard.removed_at)}.", icon=":material/delete:")
+        if visitor.allowed(Change.DASHBOARD, dashboard.owner):
+            st.button("Restore it", icon=":material/undo:", on_click=_restore, args=(dashboard_id,))
     else:
         _show_dashboard(dashboard)
-
-
-def _show_removed(dashboard: Dashboard) -> None:
-    st.title(literal(dashboard.name), anchor=False)
-    st.warning(f"This dashboard was removed on {moment(dashboard.removed_at)}.", icon=":material/delete:")
-    if visitor.allowed(Change.DASHBOARD, dashboard.owner):
-        st.button("Restore it", icon=":material/undo:", on_click=_restore, args=(dashboard.dashboard_id,))
 
 
 @callback
@@ -114,7 +110,11 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
             st.title(literal(dashboard.name), anchor=False)
             st.caption(f"{count(len(shown), 'pin')} · changed {moment(dashboard.changed_at)}")
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
-            is_edited = not is_full and _show_switches(dashboard)
+            is_edited = False
+            if not is_full:
+                st.toggle("Live", key=_LIVE, help="Show new runs as they come, without a reload")
+                if visitor.allowed(Change.DASHBOARD, dashboard.owner):
+                    is_edited = st.toggle("Edit", key="dashboards-edit")
             _link_full_screen(dashboard, values, is_full=is_full)
             if not is_full:
                 dialogs.show_share_menu(Kind.DASHBOARD, dashboard.dashboard_id, dashboard.name, _link(dashboard))
@@ -123,7 +123,7 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
     return is_edited
 
 
-@st.fragment(run_every=_LOOK_EVERY)
+@st.fragment(run_every=_POLL_INTERVAL)
 def follow(published: published_data.Publication) -> None:
     """Show new data as it comes. Only where the reader wants it: the page's new run cancels a download in progress."""
     if published_data.publication() != published:
@@ -134,12 +134,6 @@ def _link(dashboard: Dashboard) -> str:
     return urljoin(st.context.url or "", View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)}).link)
 
 
-def _show_switches(dashboard: Dashboard) -> bool:
-    """Whether the dashboard is edited."""
-    st.toggle("Live", key=_LIVE, help="Show new runs as they come, without a reload")
-    return visitor.allowed(Change.DASHBOARD, dashboard.owner) and st.toggle("Edit", key="dashboards-edit")
-
-
 def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full: bool) -> None:
     query = {DASHBOARD: dashboard.dashboard_id, **values} | ({} if is_full else {FULL: "1"})
     label, icon = ("Leave the full screen", "fullscreen_exit") if is_full else ("Full screen", "fullscreen")
@@ -148,19 +142,24 @@ def _link_full_screen(dashboard: Dashboard, values: variables.Values, *, is_full
 
 
 def _show_duplicate(dashboard: Dashboard) -> None:
+    def duplicate(name: str) -> str:
+        return dashboards.duplicate(published_data.engine(), dashboard.dashboard_id, name, actor=visitor.actor())
+
     with st.popover("Duplicate", icon=":material/content_copy:"), st.form("dashboards-duplicate", border=False):
         suggested = f"Copy of {dashboard.name}"[: dashboards.MAX_NAME_LENGTH].strip()
         name = st.text_input("Name of the copy", suggested, max_chars=dashboards.MAX_NAME_LENGTH)
-        if st.form_submit_button("Duplicate", type="primary"):
-            try:
-                copy = dashboards.duplicate(
-                    published_data.engine(), dashboard.dashboard_id, name.strip(), actor=visitor.actor()
-                )
-            except UserError as error:
-                st.warning(literal(error), icon=":material/info:")
-                return
-            st.query_params[DASHBOARD] = copy
-            st.rerun()
+        _show_submit("Duplicate", name, duplicate)
+
+
+def _show_submit(label: str, name: str, make: Callable[[str], str]) -> None:
+    """Show the button of a form that makes a dashboard of this name and opens it."""
+    if st.form_submit_button(label, type="primary"):
+        try:
+            st.query_params[DASHBOARD] = make(name.strip())
+        except UserError as error:
+            st.warning(literal(error), icon=":material/info:")
+            return
+        st.rerun()
 
 
 def _show_naming(dashboard: Dashboard) -> None:
@@ -246,14 +245,9 @@ def _show_empty() -> None:
 def _show_new() -> None:
     with st.popover("New dashboard", icon=":material/add:"), st.form("dashboards-new", border=False):
         name = st.text_input("Name", key=_NAME, max_chars=dashboards.MAX_NAME_LENGTH, placeholder="Draft models")
-        if st.form_submit_button("Create", type="primary"):
-            try:
-                created = dashboards.create(published_data.engine(), name.strip(), actor=visitor.actor())
-            except UserError as error:
-                st.warning(literal(error), icon=":material/info:")
-                return
-            st.query_params[DASHBOARD] = created
-            st.rerun()
+        _show_submit(
+            "Create", name, lambda name: dashboards.create(published_data.engine(), name, actor=visitor.actor())
+        )
 
 
 def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
@@ -261,11 +255,11 @@ def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
     if not cards:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
-        for place, card in enumerate(cards):
+        for position, card in enumerate(cards):
             with grid.cell(column_span="all" if card.is_wide else 1):
                 _show_card(card, mode)
                 if is_edited:
-                    _show_controls(cards, place)
+                    _show_controls(cards, position)
     if is_edited:
         st.html(Path(__file__).parents[2] / "static" / "arranging.css")
         arranging.show({card.pin.pin_id: card.about.title for card in cards}, _arrange)
@@ -311,10 +305,8 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
 def _show_foot(card: RenderedPin) -> None:
     as_of = card.pin.shown.as_of
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        if as_of is None:
-            st.caption(f":material/sync: newest data: {moment(card.about.as_of)}", width="content")
-        else:
-            st.caption(f":material/history: data as of {moment(as_of)}", width="content")
+        newest = f":material/sync: newest data: {moment(card.about.as_of)}"
+        st.caption(newest if as_of is None else f":material/history: data as of {moment(as_of)}", width="content")
         if not render_pins.has_page(card.pin.shown):
             return
         st.page_link(
@@ -325,17 +317,19 @@ def _show_foot(card: RenderedPin) -> None:
         )
 
 
-def _show_controls(cards: Sequence[RenderedPin], place: int) -> None:
-    pin = cards[place].pin
+def _show_controls(cards: Sequence[RenderedPin], position: int) -> None:
+    pin = cards[position].pin
     with st.container(border=True, gap="small"):
         with st.container(horizontal=True, gap="small"):
-            _button("Up", "arrow_upward", pin.pin_id, lambda: _move(cards, place, place - 1), disabled=place == 0)
-            last = place == len(cards) - 1
-            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, place, place + 2), disabled=last)
-            wider, to_wide = ("Narrower", False) if cards[place].is_wide else ("Wider", True)
+            _button(
+                "Up", "arrow_upward", pin.pin_id, lambda: _move(cards, position, position - 1), disabled=position == 0
+            )
+            last = position == len(cards) - 1
+            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, position, position + 2), disabled=last)
+            wider, to_wide = ("Narrower", False) if cards[position].is_wide else ("Wider", True)
             change = arranging.Arranged(pin.pin_id, None, to_wide)
             _button(wider, "width_wide" if to_wide else "width_normal", pin.pin_id, lambda: _arrange(change))
-            _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[place]))
+            _button("Remove", "delete", pin.pin_id, lambda: _remove_card(cards[position]))
         _show_caption_and_moment(pin)
 
 
@@ -347,26 +341,20 @@ def _show_caption_and_moment(pin: Pin) -> None:
     most = pins.MAX_CAPTION_LENGTH - _MAX_TITLE - _LINE
     st.text_area("Text" if is_text else "Caption", pin.text, key=f"caption-{pin.pin_id}", max_chars=most, height=80)
     as_of = None if is_text else choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
-    st.button(
-        "Save",
-        type="primary",
-        key=f"save-{pin.pin_id}",
-        on_click=_save,
-        args=(pin, as_of),
-    )
+    st.button("Save", type="primary", key=f"save-{pin.pin_id}", on_click=_save, args=(pin, as_of))
 
 
 @callback
 def _save(pin: Pin, as_of: datetime | None) -> None:
-    """With what is typed now: the click may come before the page has seen it."""
+    """Save what the fields hold now: the click may come before the page has run with it."""
     caption = pins.caption_of(*(st.session_state[f"{field}-{pin.pin_id}"] for field in ("title", "caption")))
     pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor())
 
 
 @callback
-def _move(cards: Sequence[RenderedPin], place: int, to: int) -> None:
+def _move(cards: Sequence[RenderedPin], position: int, to: int) -> None:
     before = cards[to].pin.pin_id if to < len(cards) else None
-    pins.move(published_data.engine(), cards[place].pin.pin_id, before, actor=visitor.actor())
+    pins.move(published_data.engine(), cards[position].pin.pin_id, before, actor=visitor.actor())
 
 
 @callback

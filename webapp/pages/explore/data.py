@@ -42,7 +42,8 @@ class Judged:
 def judged(job_id: str, metric: str) -> dict[tuple[str, str, str], Judged]:
     """By arm, workload and load; empty where the metric has no better direction, or the baseline no valid run."""
     compared = published_data.comparison(job_id, metric)
-    return {} if compared is None else {_place(pair): _judged(pair) for pair in compared.pairs}
+    pairs = () if compared is None else compared.pairs
+    return {(pair.candidate.arm, pair.cell.workload, pair.cell.pattern): _judged(pair) for pair in pairs}
 
 
 def verdicts_of_arms(job_id: str, metric: str) -> dict[str, str]:
@@ -56,16 +57,12 @@ def verdicts_of_arms(job_id: str, metric: str) -> dict[str, str]:
     }
 
 
-def _place(pair: Pair) -> tuple[str, str, str]:
-    return pair.candidate.arm, pair.cell.workload, pair.cell.pattern
-
-
 def _judged(pair: Pair) -> Judged:
     within, sign = pair.ratio, SIGNS[pair.verdict.word]
     if within is None:
         return Judged(sign, None, None, None)
-    words = f"{sign} {ratio(within.value, within.low, within.high)}"
-    return Judged(words, within.value, within.low, within.high)
+    bounds = (within.value, within.low, within.high)
+    return Judged(f"{sign} {ratio(*bounds)}", *bounds)
 
 
 @published_query(_MAX_POOLS)
@@ -77,7 +74,7 @@ def pooled(
 
 
 def order(job_id: str) -> Order:
-    """The arms of a job in its study's own order, where this host knows it."""
+    """The arms of a job, in its study's order if this host has the study."""
     arms_of_job = _arms(job_id)
     baselines = arms_of_job.loc[arms_of_job["is_baseline"] == True, "arm"]  # noqa: E712 - null is unknown
     arms = dict.fromkeys([*published_data.arms(job_id), *arms_of_job["arm"]])

@@ -21,25 +21,23 @@ _ICONS = {"invalid": ":red[:material/gpp_bad:]", "warning": ":orange[:material/w
 @st.dialog("Run", width="large", icon=":material/timeline:")
 def show(run: pd.Series) -> None:
     """`run`: a row of `slices.runs`."""
-    st.markdown(f"**{literal(run['arm'])}** :gray[{literal(_setting(run))}]")
+    known = [f"{'k = ' if name == 'k' else ''}{run[name]}" for name in _SETTING if run[name] not in ("unknown", "none")]
+    repeat = [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
+    st.markdown(f"**{literal(run['arm'])}** :gray[{literal(' · '.join([*known, *repeat]))}]")
     if run["origin"] == "published":
-        st.caption(f"Published by {literal(run['source'])}; nothing but the figures is known.")
+        st.caption(f"Published by {literal(run['source'])}; only these figures are available.")
         query = {url_params.SOURCE.key: run["source"]}
         st.page_link(
             page_file("external_results"), label="Open the source", icon=":material/groups:", query_params=query
         )
         return
     _show_numbers(published_data.run(run["run_id"]).iloc[0])
-    _show_verdict(run)
+    judged = data.judged(run["job_id"], _VERDICT_ON).get((run["arm"], run["workload_label"], run["load"]))
+    if judged is not None:
+        st.markdown(f"Output throughput of this cell vs. the baseline: **{literal(judged.words)}**")
     _show_findings(run["run_id"])
     query = {url_params.JOB.key: run["job_id"], url_params.RUN.key: run["run_id"]}
     st.page_link(page_file("run"), label="Open this run", icon=":material/timeline:", query_params=query)
-
-
-def _setting(run: pd.Series) -> str:
-    known = [f"{'k = ' if name == 'k' else ''}{run[name]}" for name in _SETTING if run[name] not in ("unknown", "none")]
-    repeat = [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
-    return " · ".join([*known, *repeat])
 
 
 def _show_numbers(metrics: pd.Series) -> None:
@@ -50,13 +48,6 @@ def _show_numbers(metrics: pd.Series) -> None:
                 st.metric(metric.short_label, metric.format_with_unit(metrics[metric.name]))
                 if (p99 := _P99.get(metric.name)) is not None:
                     st.caption(f"p99 {BY_NAME[p99].format_with_unit(metrics[p99])}")
-
-
-def _show_verdict(run: pd.Series) -> None:
-    place = (run["arm"], run["workload_label"], run["load"])
-    judged = data.judged(run["job_id"], _VERDICT_ON).get(place)
-    if judged is not None:
-        st.markdown(f"Its cell against the baseline, in output throughput: **{literal(judged.words)}**")
 
 
 def _show_findings(run_id: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import altair as alt
 import pandas as pd
@@ -17,7 +18,7 @@ from webapp.charts.theme import ArmStyle, Mode
 from webapp.pages.explore import data
 from webapp.pages.explore.data import Judged
 from webapp.pages.explore.selection import Selection, parse
-from webapp.shared.published_data import cached_figures
+from webapp.shared.published_data import cached_by_publication
 from webapp.shared.text import count
 
 #: Numbers of every run in the table below any chart.
@@ -26,11 +27,16 @@ ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
 PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s")
 MAX_PANELS, MAX_SERIES = 12, 24
 HEIGHT, PANEL_HEIGHT = 400, 280
-_CHARTS = {"Line": explore_runs.line, "Bar": explore_runs.bar, "Scatter": explore_runs.scatter}
+_CHARTS: Mapping[str, Callable[[pd.DataFrame, Scene], alt.LayerChart]] = {
+    "Line": explore_runs.line,
+    "Bar": explore_runs.bar,
+    "Scatter": explore_runs.scatter,
+}
 #: What verdicts are on where the metric drawn has no better direction.
 _COMPARED = "output_tok_per_s"
 _ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
+_MAX_FIGURES = 128
 #: Properties in which the runs behind one mean may differ without the chart showing it.
 _MIXABLE = (
     *("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target", "turn", "context"),
@@ -55,14 +61,13 @@ class Shown:
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Raises KeyError for a value that names nothing, ValueError for an invalid date, UserError without a warehouse."""
-    figure = shown(parameters, mode).figure
+    figure = shown(parse(parameters), mode).figure
     return [] if figure is None else [figure]
 
 
-@cached_figures
-def shown(parameters: Mapping[str, Sequence[str]], mode: Mode) -> Shown:
-    """The figure with all that the page shows beside it; raises like `figures`."""
-    view = parse(parameters)
+@cached_by_publication(_MAX_FIGURES)
+def shown(view: Selection, mode: Mode) -> Shown:
+    """Draw the figure with all that the page shows beside it. Raises UserError without a warehouse."""
     runs = data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])), view.of_requests)
     if runs.empty:
         return Shown(None, runs, None, ())
@@ -83,7 +88,8 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
     if lost := len(runs) - len(rows):
         noun = "group of requests" if view.of_requests else "run"
         nouns = "groups of requests" if view.of_requests else "runs"
-        notes.append(f"{count(lost, noun, nouns)} without {_missing(runs, x, y)} cannot be drawn.")
+        lacking = dict.fromkeys(within(axis.label) for axis in (y, x) if runs[axis.column].isna().any())
+        notes.append(f"{count(lost, noun, nouns)} without {' or '.join(lacking)} cannot be drawn.")
     if len(set(_currencies(rows))) > 1:
         rows = rows.iloc[:0]
         notes.append("Prices in several currencies are not compared: choose hardware that is priced in one.")
@@ -124,11 +130,11 @@ def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame
 
 
 def _judged(job_id: str, y: Axis) -> dict[tuple[str, str, str], Judged]:
-    """What is said of the cells: on the metric drawn, or by its name on the output throughput."""
+    """The verdicts on cells: on the drawn metric, or else on output throughput, which they then name."""
     own = data.judged(job_id, y.column)
     if own or y == SPEEDUP:
         return own or data.judged(job_id, _COMPARED)
-    return {place: replace(it, words=it.words + _ON_OUTPUT) for place, it in data.judged(job_id, _COMPARED).items()}
+    return {cell: replace(it, words=it.words + _ON_OUTPUT) for cell, it in data.judged(job_id, _COMPARED).items()}
 
 
 def _of_others(rows: pd.DataFrame, y: Axis) -> tuple[tuple[float, float] | None, list[str]]:
@@ -160,7 +166,7 @@ def _figure(
     band: tuple[float, float] | None,
 ) -> Figure:
     x, y = axes
-    looks = _noted(styles(rows, view.colour, order, mode), rows, view, y)
+    series_styles = _noted(styles(rows, view.colour, order, mode), rows, view, y)
     from_zero = view.mark == "Bar" or (view.mark == "Line" and y != SPEEDUP)
     shown_y, are_cut = explore_runs.span([*rows["y"], *(band or ())], from_zero=from_zero), False
     if view.mark in ("Bar", "Line"):
@@ -169,7 +175,7 @@ def _figure(
     scene = Scene(
         x,
         y,
-        looks,
+        series_styles,
         mode,
         _height(rows, view.facet),
         explore_runs.order_of(rows, x),
@@ -177,33 +183,33 @@ def _figure(
         shown_y,
         band,
     )
+    draw = _CHARTS.get(view.mark) or partial(explore_runs.frontier, higher=view.frontier.higher)
     panels: tuple[Panel, ...] = tuple(
-        (f"{title} ({count(part['run_id'].nunique(), 'run')})" if title else "", _chart(view, part, scene))
+        (f"{title} ({count(part['run_id'].nunique(), 'run')})" if title else "", draw(part, scene))
         for title, part in _parts(rows, view.facet)
     )
     title = f"{y.label} {'against' if view.mark == 'Pareto' else 'by'} {within(x.label)}"
     return Figure(
-        "explore", title, _note(view, rows, y) + (_CUT if are_cut else ""), looks, panels, rows.drop(columns=["x", "y"])
+        "explore",
+        title,
+        _note(view, rows, y) + (_CUT if are_cut else ""),
+        series_styles,
+        panels,
+        rows.drop(columns=["x", "y"]),
     )
 
 
-def _noted(looks: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
+def _noted(series_styles: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
     """The styles of arms with their verdict over all cells, where the slice is of one study."""
     jobs = rows["job_id"].unique()
     if view.colour.column != "arm" or len(jobs) != 1 or view.of_requests:
-        return tuple(looks)
+        return tuple(series_styles)
     own = data.verdicts_of_arms(jobs[0], y.column)
     on_output = {
         arm: words + ("" if y == SPEEDUP else _ON_OUTPUT)
         for arm, words in data.verdicts_of_arms(jobs[0], _COMPARED).items()
     }
-    return tuple(replace(style, note=(own or on_output).get(style.arm, "")) for style in looks)
-
-
-def _chart(view: Selection, rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    if view.mark == "Pareto":
-        return explore_runs.frontier(rows, scene, higher=view.frontier.higher)
-    return _CHARTS[view.mark](rows, scene)
+    return tuple(replace(style, note=(own or on_output).get(style.arm, "")) for style in series_styles)
 
 
 def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
@@ -213,39 +219,26 @@ def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
     if len(currencies) == 1:
         (unit,) = currencies
         x, y = (replace(axis, unit=unit) if axis == COST else axis for axis in (x, y))
-    if view.mark == "Pareto" and y == PER_GPU and _lacks_gpus(runs):
+    if view.mark != "Pareto" or y != PER_GPU:
+        return x, y, []
+    has_rates = runs[PER_USER.column].notna() & runs[PER_ENGINE.column].notna()
+    if runs.loc[has_rates, "gpus"].isna().any():
         return x, PER_ENGINE, ["The number of GPUs is unknown for some runs: throughput is that of a whole engine."]
     return x, y, []
-
-
-def _lacks_gpus(runs: pd.DataFrame) -> bool:
-    """Whether a run that has both numbers of a whole engine does not record its GPUs."""
-    has_rates = runs[PER_USER.column].notna() & runs[PER_ENGINE.column].notna()
-    return bool(runs.loc[has_rates, "gpus"].isna().any())
 
 
 def _currencies(rows: pd.DataFrame) -> list[str]:
     return rows["currency"].dropna().tolist() if "currency" in rows else []
 
 
-def _missing(runs: pd.DataFrame, x: Axis, y: Axis) -> str:
-    lacking = dict.fromkeys(within(axis.label) for axis in (y, x) if runs[axis.column].isna().any())
-    return " or ".join(lacking)
-
-
 def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
     """Within each panel, whether no other run is better in both numbers."""
-    pair = view.frontier
-    best_rows = [
-        pd.Series(
-            explore_runs.on_frontier(
-                part["x"].to_numpy(float), part["y"].to_numpy(float), higher_x=pair.higher, higher_y=pair.higher
-            ),
-            index=part.index,
-        )
-        for _, part in _parts(rows, view.facet)
-    ]
-    together: pd.Series = pd.concat(best_rows)
+    higher = view.frontier.higher
+    panels = []
+    for _, part in _parts(rows, view.facet):
+        x, y = part["x"].to_numpy(float), part["y"].to_numpy(float)
+        panels.append(pd.Series(explore_runs.on_frontier(x, y, higher_x=higher, higher_y=higher), index=part.index))
+    together: pd.Series = pd.concat(panels)
     return together
 
 
@@ -268,13 +261,13 @@ def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Show
     pooled, groups, notes = _pooled(view, runs, ())
     if pooled.empty:
         return Shown(None, runs, None, tuple(notes))
-    looks = styles(pooled, view.colour, order, mode)
+    series_styles = styles(pooled, view.colour, order, mode)
     curves = [(title, explore_runs.shares(part)) for title, part in _parts(pooled, view.facet)]
     every = pd.concat([part["ms"] for _, part in curves])
     domain = (float(every.min()), float(every.max()))
-    scene = Scene(view.latency, view.latency, looks, mode, _height(pooled, view.facet), x_domain=domain)
+    scene = Scene(view.latency, view.latency, series_styles, mode, _height(pooled, view.facet), x_domain=domain)
     panels: tuple[Panel, ...] = tuple((title, explore_runs.ecdf(part, scene)) for title, part in curves)
-    figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, looks, panels, groups)
+    figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, series_styles, panels, groups)
     return Shown(figure, runs, groups, tuple(notes))
 
 
@@ -282,15 +275,17 @@ def _bands(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Sho
     pooled, groups, notes = _pooled(view, runs, (view.x.column,))
     if pooled.empty:
         return Shown(None, runs, None, tuple(notes))
-    looks = styles(pooled, view.colour, order, mode)
+    series_styles = styles(pooled, view.colour, order, mode)
     rows = groups.assign(x=groups[view.x.column])
     top = explore_runs.span(rows["p99"], from_zero=True)
-    scene = Scene(view.x, view.latency, looks, mode, PANEL_HEIGHT, explore_runs.order_of(rows, view.x), y_domain=top)
-    panels = [panel for style in looks for panel in _of_style(rows, style, view, scene)]
+    scene = Scene(
+        view.x, view.latency, series_styles, mode, PANEL_HEIGHT, explore_runs.order_of(rows, view.x), y_domain=top
+    )
+    panels = [panel for style in series_styles for panel in _of_style(rows, style, view, scene)]
     if len(panels) > MAX_PANELS:
         notes.append(f"Only the first {MAX_PANELS} panels of {len(panels)} are drawn.")
     title = f"{view.latency.label} by {within(view.x.label)}"
-    figure = Figure("explore", title, _BANDS_NOTE, looks, tuple(panels[:MAX_PANELS]), groups)
+    figure = Figure("explore", title, _BANDS_NOTE, series_styles, tuple(panels[:MAX_PANELS]), groups)
     return Shown(figure, runs, groups, tuple(notes))
 
 
@@ -355,7 +350,7 @@ def _cut(rows: pd.DataFrame, view: Selection) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _mixed(rows: pd.DataFrame, view: Selection) -> list[str]:
-    """A note naming the properties that means mix and the chart does not tell apart."""
+    """A note that names the properties in which the runs behind one mean differ unseen."""
     facet = [] if view.facet is None else [view.facet.column]
     by, distinct = ["x", "series", *facet], {view.x.column, view.colour.column, *facet}
     places = len(rows[by].drop_duplicates())

@@ -62,7 +62,8 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
     folded = st.expander(
         "More filters", icon=":material/filter_alt:", expanded=_is_open(), key="explore-more", on_change="rerun"
     )
-    if folded.open or _any_is_set():
+    is_set = any(st.session_state.get(param.key, param.key in st.query_params) for param in _MORE)
+    if folded.open or is_set:  # a filter applies while the expander is closed
         with folded, st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
             of_studies = parse({key: chosen for key, chosen in filters.items() if chosen}).filters
             filters |= _choose_more(data.options(of_studies))
@@ -79,11 +80,6 @@ def _choose_more(options: pd.DataFrame) -> Chosen:
         day = url_widgets.choose_day(param)
         filters[param.key] = [] if day is None else [day.isoformat()]
     return filters
-
-
-def _any_is_set() -> bool:
-    """Whether a filter in the expander is set: it then applies while the expander is closed."""
-    return any(st.session_state.get(param.key, param.key in st.query_params) for param in _MORE)
 
 
 def reset() -> None:

@@ -41,7 +41,7 @@ def show_page() -> None:
         drawn = filters.choose_drawing()
         view = View("explore", {**filters.choose_runs(options), **drawn})
         slice_ = parse(view.parameters)
-        shown = figures.shown(view.parameters, colour_mode())
+        shown = figures.shown(slice_, colour_mode())
 
     show_count(options, shown, slice_)
     if shown.runs.empty:
@@ -193,7 +193,7 @@ def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
 
 
 def implied(runs: pd.DataFrame) -> list[str]:
-    """The columns that say no more than another: what an arm is where each arm is one thing, and a load by its name."""
+    """The columns that repeat another: method, draft and k where the arm implies them, load where concurrency does."""
     by = {"arm": ("method", "draft_model", "k"), "concurrency": ("load",)}
     return [
         name

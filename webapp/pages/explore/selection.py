@@ -125,13 +125,13 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
     """
     mark: Mark = _chosen(parameters, url_params.MARK, {name: name for name in MARKS})
     x = url_params.SCATTER_X if mark == "Scatter" else url_params.X
-    facet = _first(parameters, url_params.FACET) or "Category"
+    facet = url_params.first(parameters, url_params.FACET, "Category")
     selection = Selection(
         filters=_filters(parameters),
         mark=mark,
         metric=_metric(parameters),
         x=_chosen(parameters, x, _SCATTER_X if mark == "Scatter" else _DIMENSIONS),
-        colour=_DIMENSIONS[_first(parameters, url_params.COLOUR) or "Arm"],
+        colour=_DIMENSIONS[url_params.first(parameters, url_params.COLOUR, "Arm")],
         facet=None if facet == NO_FACET else _DIMENSIONS[facet],
         latency=_chosen(parameters, url_params.LATENCY, _LATENCIES),
         frontier=_chosen(parameters, url_params.FRONTIER, _FRONTIERS),
@@ -157,10 +157,10 @@ def _check_of_requests(selection: Selection) -> None:
 
 
 def _metric(parameters: Mapping[str, Sequence[str]]) -> Axis:
-    label = _first(parameters, url_params.METRIC)
+    label = url_params.first(parameters, url_params.METRIC)
     if label not in ANY_PERCENTILE:
         return _chosen(parameters, url_params.METRIC, _NUMBERS)
-    percent = percent_of(_first(parameters, url_params.PERCENTILE) or "")
+    percent = percent_of(url_params.first(parameters, url_params.PERCENTILE))
     latency = ANY_PERCENTILE[label]
     name = free_percentiles.name_of(latency.column, percent)
     if name in _BY_COLUMN:
@@ -197,13 +197,9 @@ def _filters(parameters: Mapping[str, Sequence[str]]) -> Filters:
 
 
 def _chosen(parameters: Mapping[str, Sequence[str]], param: url_params.Param, options: Mapping[str, T]) -> T:
-    return options[_first(parameters, param) or choices(param)[0]]
-
-
-def _first(parameters: Mapping[str, Sequence[str]], param: url_params.Param) -> str | None:
-    return next(iter(parameters.get(param.key, ())), None)
+    return options[url_params.first(parameters, param) or choices(param)[0]]
 
 
 def _day(parameters: Mapping[str, Sequence[str]], param: url_params.Param) -> date | None:
-    text = _first(parameters, param)
-    return None if text is None else date.fromisoformat(text)
+    text = url_params.first(parameters, param)
+    return date.fromisoformat(text) if text else None

@@ -42,7 +42,10 @@ def show_page() -> None:
             category_column, metric_column, claim_column, share_column = (st.container() for _ in range(4))
         runs = published_data.results(job_id)
         with category_column:
-            category = url_widgets.choose(url_params.CATEGORY, categories(runs))
+            categories = sorted(runs["category"].dropna().astype(str))
+            category = url_widgets.choose(
+                url_params.CATEGORY, list(dict.fromkeys([figures.ALL_CATEGORIES, *categories]))
+            )
         with metric_column:
             measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
         with claim_column:
@@ -50,27 +53,31 @@ def show_page() -> None:
         url_widgets.report_missing(url_params.CATEGORY, url_params.METRIC)
         cells = figures.of_category(published_data.cells(job_id, measure.name), category)
         compared = published_data.comparison(job_id, measure.name)
+        has_pairs = compared is not None and bool(compared.pairs)
+        if compared is not None and category != figures.ALL_CATEGORIES:
+            compared = arm_cards.of_category(compared, category)
         state = study_picker.job_state(job_id)
 
+    name = runs["study_name"].iloc[0] if len(runs) else None
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
     with share_column, st.container(horizontal_alignment="right"):
-        dialogs.show_share_menu(Kind.STUDY, job_id, _name(runs), urljoin(st.context.url or "", view.link))
+        dialogs.show_share_menu(
+            Kind.STUDY, job_id, name if isinstance(name, str) else "A study", urljoin(st.context.url or "", view.link)
+        )
     answers.show(job_id, measure.name)
     if claimed is not None and compared is not None:
-        st.info(literal(tables.claim_sentence(claimed, _of_category(compared, category))), icon=":material/gavel:")
+        st.info(literal(tables.claim_sentence(claimed, compared)), icon=":material/gavel:")
     study_picker.show_caveats(runs, state)
-    if compared is not None and compared.pairs:
-        show_comparison(_of_category(compared, category), cells, measure)
+    if compared is not None and has_pairs:
+        show_comparison(compared, cells, measure)
     show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
-    show_charts(cells, measure, view)
-    shown = figures.of_category(runs, category)
-    show_tables(cells, shown, measure=measure, view=view)
+    if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
+        needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
+        study_picker.show_nothing_to_compare(runs, needed)
+    mode = colour_mode()
+    show_figures(figures.draw(job_id, category, measure.name, mode), mode, view)
+    show_tables(cells, figures.of_category(runs, category), measure=measure, view=view)
     study_picker.follow(state)
-
-
-def _name(runs: pd.DataFrame) -> str:
-    name = runs["study_name"].iloc[0] if len(runs) else None
-    return name if isinstance(name, str) else "A study"
 
 
 def _choose_claim() -> float | None:
@@ -98,15 +105,6 @@ def _claim(text: str) -> float:
     return claimed
 
 
-def _of_category(compared: StudyComparison, category: str) -> StudyComparison:
-    return arm_cards.of_category(compared, None if category == figures.ALL_CATEGORIES else category)
-
-
-def categories(runs: pd.DataFrame) -> list[str]:
-    """The categories to choose from; `all` first."""
-    return list(dict.fromkeys([figures.ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
-
-
 def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric) -> None:
     """First each arm over all of its cells, then the best single cell, as such."""
     order = panels.arms_of(cells, published_data.arms(compared.jobs[0]))
@@ -126,14 +124,6 @@ def _planned(job: Job) -> int | None:
     return job.progress.runs_total if job.progress and job.progress.end_reason else None
 
 
-def show_charts(cells: pd.DataFrame, measure: Metric, view: View) -> None:
-    mode = colour_mode()
-    if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
-        needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
-        study_picker.show_nothing_to_compare(published_data.results(view.parameters[url_params.JOB.key][0]), needed)
-    show_figures(figures.figures(view.parameters, mode), mode, view)
-
-
 def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, view: View) -> None:
     (job_id,) = view.parameters[url_params.JOB.key]
 
@@ -141,12 +131,17 @@ def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, vie
         shown = tables.cells(cells, panels.arms_of(cells, published_data.arms(job_id)))
         show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
 
+    def show_runs() -> None:
+        show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
+        if not any(runs[name].notna().any() for name in tables.GPU if name in runs):
+            st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
+
     url_widgets.show_tabs(
         url_params.RESULTS_TAB,
         {
             "Cells": show_cells,
             "Verdicts": lambda: _show_verdicts(job_id, measure, runs, view),
-            "Runs": lambda: _show_runs(runs, view),
+            "Runs": show_runs,
             "Checks": lambda: _show_findings(published_data.findings(job_id), view),
             "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), view),
         },
@@ -159,7 +154,7 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     if compared is None or not compared.pairs:
         st.caption("No verdicts yet: a verdict needs valid runs of the baseline and of another arm at the same load.")
         return
-    agreed = published_data.agreements(job_id, measure.name, compared)
+    agreed = published_data.agreements(compared)
     shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
     if agreed is None:
         st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {job_id}`.")
@@ -168,12 +163,6 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     else:
         config = verdict_tables.verdict_config(shown, strict=compared.strict)
         show_table(shown, config, "Whether each arm is faster", view, "verdicts")
-
-
-def _show_runs(runs: pd.DataFrame, view: View) -> None:
-    show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
-    if not tables.saw_gpu(runs):
-        st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
 
 
 def _show_failed(failed: pd.DataFrame, view: View) -> None:

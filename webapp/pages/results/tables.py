@@ -33,6 +33,8 @@ _RUNS = [
 ]
 #: Metrics of GPUs, left out where no run has any.
 GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy_")))
+_NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
+_NO_PAIR = "Needs the baseline and another arm at the same load."
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
@@ -50,11 +52,6 @@ def runs(results: pd.DataFrame) -> pd.DataFrame:
     table = table.assign(**{name: table[name] * BY_NAME[name].factor for name in scaled})
     empty = [name for name in table if name in GPU and table[name].isna().all()]
     return table.drop(columns=empty)
-
-
-def saw_gpu(results: pd.DataFrame) -> bool:
-    """Whether any run has a GPU metric."""
-    return any(results[name].notna().any() for name in GPU if name in results)
 
 
 def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
@@ -88,26 +85,29 @@ def best_pair(comparison: StudyComparison) -> Pair | None:
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
 
+def _where(pair: Pair) -> str:
+    return f"{pair.candidate.arm}, {pair.cell.workload}, concurrency {pair.cell.concurrency}"
+
+
 def best_card(comparison: StudyComparison, noun: str) -> Card:
     cells = sum(not pair.comparison.control for pair in comparison.pairs)
     label = f"Best {noun} of {count(cells, 'cell')}"
     best = best_pair(comparison)
     if best is None or best.ratio is None:
-        why = "Needs the baseline and another arm at the same load." if not cells else _NO_INTERVAL
-        return Card(label, "–", why)
+        return Card(label, "–", _NO_INTERVAL if cells else _NO_PAIR)
     ratio = best.ratio
     within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
-    where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
     luck = "; the best of many is also the luckiest" if cells > 1 else ""
-    alone = best.alone_sentence
-    luck += f"; {alone}" if alone else ""
-    return Card(label, times(ratio.value, ratio.low, ratio.high), f"{SIGNS[best.verdict.word]}{within}: {where}{luck}")
+    luck += f"; {alone}" if (alone := best.alone_sentence) else ""
+    return Card(
+        label, times(ratio.value, ratio.low, ratio.high), f"{SIGNS[best.verdict.word]}{within}: {_where(best)}{luck}"
+    )
 
 
 def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     """`2× was claimed; measured 1.48x [1.36, 1.60] (draft, code, concurrency 1): the claim is refuted.`
 
-    Of several cells it is the one that is kindest to the claim, and the others are counted.
+    Names the cell that supports the claim best, and counts the findings of all cells.
     """
     pairs = [pair for pair in comparison.pairs if not pair.comparison.control]
     found = [claim.judge(claimed, pair) for pair in pairs]
@@ -117,13 +117,9 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     gains = [(0.0 if pair.gain is None else pair.gain.value, pair) for pair in pairs]
     of_kindest = [gain for gain, finding in zip(gains, found, strict=True) if finding == kindest]
     best = max(of_kindest, key=lambda gain: gain[0])[1]
-    where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
     counts = ", ".join(f"{found.count(word)} {word}" for word in claim.ORDER if word in found)
     among = f" Of {count(len(pairs), 'cell')}: {counts}." if len(pairs) > 1 else ""
-    return f"{claimed:g}× was claimed; measured {interval(best.ratio)} ({where}): the claim is {kindest}.{among}"
-
-
-_NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
+    return f"{claimed:g}× was claimed; measured {interval(best.ratio)} ({_where(best)}): the claim is {kindest}.{among}"
 
 
 def break_even_card(comparison: StudyComparison) -> Card:
@@ -131,9 +127,7 @@ def break_even_card(comparison: StudyComparison) -> Card:
     label = "Break-even"
     best = best_pair(comparison)
     if best is None:
-        return Card(
-            label, "–", _NO_INTERVAL if comparison.pairs else "Needs the baseline and another arm at the same load."
-        )
+        return Card(label, "–", _NO_INTERVAL if comparison.pairs else _NO_PAIR)
     where = f"{best.candidate.arm}, {best.cell.workload}"
     even = break_evens(comparison).get((best.candidate.arm, best.cell.workload))
     if even is None:

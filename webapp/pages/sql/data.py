@@ -24,7 +24,7 @@ from webapp.shared.published_data import cached_by_publication, published_query
 
 #: Each may have ten thousand rows, and so many values: a bit in Arrow is eight bytes and more in a data frame.
 _MAX_ANSWERS, _MAX_VALUES = 16, 500_000
-_LOOK = "sql-look"
+_STOP_POINT = "sql-stop-point"
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def answer(sql: str) -> Answer:
 
 
 def audit_answer(sql: str, actor: Actor) -> pd.DataFrame | None:
-    """The answer to a question about the audit table, for an actor who may ask it; None for any other.
+    """Return the answer to a query of the audit table if this actor may read it; None for any other query.
 
-    It is asked each time: what is remembered, drawn or pinned is seen by all visitors.
+    Never cached, drawn or pinned: all visitors see what is.
     """
     if not asks_for_audit(sql, actor):
         return None
@@ -69,14 +69,14 @@ def audit_answer(sql: str, actor: Actor) -> pd.DataFrame | None:
 
 
 def _let_reader_stop() -> None:
-    """End this run of the page's script, by Streamlit's exception, if the reader has clicked: each access looks."""
-    st.session_state.get(_LOOK)
+    """End this run of the page's script if the reader has clicked: any access to the state raises Streamlit's stop."""
+    st.session_state.get(_STOP_POINT)
 
 
 def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlResult, float]:
-    """The result, and how many seconds it took.
+    """Return the result and its seconds.
 
-    Raises QueryError as `run_sql` does, or if all places stay taken by other queries for too long.
+    Raises QueryError as `run_sql` does, and if other queries take all slots of the sandbox for too long.
     """
     with PLACES.taken(_visitor(), settings.sql_timeout_s):
         start_s = time.perf_counter()
@@ -93,7 +93,7 @@ def _within_values(result: SqlResult) -> SqlResult:
 
 
 def _visitor() -> str:
-    """Whose place a question takes: the user's, the browser's where nobody signs in, or that of all shared links."""
+    """Name who runs a query: the user, the browser session where nobody signs in, or all shared links together."""
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:
         return "shared links"

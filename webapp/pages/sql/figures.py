@@ -63,14 +63,16 @@ def chart(frame: pd.DataFrame, spec: ChartSpec, title: str, mode: Mode) -> Figur
 
 
 def _note(frame: pd.DataFrame, spec: ChartSpec) -> str:
-    """What the chart shows, and what a reader could take it for that it is not."""
+    """Say what the chart shows, and what would mislead its reader: rows cut off, or drawn over each other."""
     note = f"{spec.y} by {spec.x}" if spec.colour is None else f"{spec.y} by {spec.x}, for each {spec.colour}"
     if (interval := interval_of(frame, spec.y)) is not None:
         note += f", with {interval[0]} to {interval[1]}"
     if len(frame) > custom.MOST_ROWS:
         note += f"; the first {count(custom.MOST_ROWS, 'row')}"
-    if spec.mark != "point" and (shared := custom.shared_places(frame.head(custom.MOST_ROWS), spec)):
-        note += f"; {count(shared, 'row')} of equal {' and '.join(custom.places(spec))}, drawn over each other"
+    if spec.mark != "point" and (shared := custom.shared_positions(frame.head(custom.MOST_ROWS), spec)):
+        note += (
+            f"; {count(shared, 'row')} of equal {' and '.join(custom.position_columns(spec))}, drawn over each other"
+        )
     return note
 
 

@@ -131,10 +131,10 @@ def _show_history() -> None:
     """The earlier queries of this browser session; a click brings one back."""
     earlier = [query for query in state.history() if query.sql != st.session_state[TEXT]]
     with st.popover("History", icon=":material/history:", disabled=not earlier):
-        for place, query in enumerate(earlier):
+        for number, query in enumerate(earlier):
             words = " ".join(query.sql.split())
             shown = words if len(words) <= _HISTORY_LETTERS else f"{words[:_HISTORY_LETTERS]} ..."
-            label, key = literal(shown), f"sql-history-{place}"
+            label, key = literal(shown), f"sql-history-{number}"
             st.button(label, key=key, help=f"```sql\n{query.sql}\n```", on_click=callback(state.show), args=(query,))
 
 
@@ -211,7 +211,7 @@ def show_answer() -> None:
 
 
 def _stop(sql: str) -> None:
-    """The click itself has ended the query: it starts the page's script anew."""
+    """Remember the stopped query. The click itself has ended it by starting the page's script anew."""
     st.session_state[_STOPPED] = sql
 
 
@@ -223,7 +223,7 @@ def _show_table(frame: pd.DataFrame, query: Query, view_id: str) -> None:
 
 
 def _view(view_id: str) -> View:
-    """The link of a saved query; of one that is not saved there is none, and no pin."""
+    """The link of a saved query; a query that is not saved has neither link nor pin."""
     return View(state.PAGE, {QUERY: (view_id,)}) if view_id else View("")
 
 

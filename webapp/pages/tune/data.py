@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import duckdb
 import pandas as pd
 
 from jobs import queue
-from jobs.engines.profiles import speculation_words
-from lab.study import Arm
 from lab.tuning.report import Measured, Report
 from warehouse.queries.comparing.tunings import tuning_report
 from webapp.shared import published_data
@@ -37,10 +33,7 @@ def measured(rows: tuple[Measured, ...]) -> pd.DataFrame:
 def tried(report: Report) -> pd.DataFrame:
     """Every setting at every load, with what became of it."""
     return pd.DataFrame(
-        [
-            (setting.load, setting.arm, setting.k, setting.runs, setting.expected, setting.fate)
-            for setting in report.tried
-        ],
+        [(each.load, each.arm, each.k, each.runs, each.expected, each.fate) for each in report.tried],
         columns=list(TRIED_COLUMNS),
     )
 
@@ -48,35 +41,17 @@ def tried(report: Report) -> pd.DataFrame:
 def speedups(report: Report) -> pd.DataFrame:
     """Every setting at every load with what is expected of it and what was measured; no speculation has k = 0."""
     unknown = Measured("", 0, 0, None, None, None, "", "")
-    rows = [(setting, setting.measured or unknown) for setting in report.tried if setting.expected is not None]
-    return pd.DataFrame(
-        [
-            {
-                "load": setting.load,
-                "arm": setting.arm,
-                "draft": setting.draft,
-                "k": setting.k,
-                "expected": setting.expected,
-                "at_least": setting.at_least,
-                "at_most": setting.at_most,
-                "ratio": measured.ratio,
-                "low": measured.low,
-                "high": measured.high,
-                "runs": setting.runs,
-                "is_chosen": setting.is_chosen,
-                "label": "no speculation" if setting.k == 0 else f"k = {setting.k}",
-                "fate": setting.fate,
-            }
-            for setting, measured in rows
-        ]
-    ).astype(dict.fromkeys(("expected", "at_least", "at_most", "ratio", "low", "high"), float))
-
-
-def command_line(arm: Arm) -> str | None:
-    settings = published_data.settings()
-    return speculation_words(settings.engines_file, settings.models_dir, arm)
-
-
-def as_json(arm: Arm) -> str:
-    """The arm's speculation, as a study has it."""
-    return json.dumps(arm.speculation.model_dump(mode="json", exclude_defaults=True) if arm.speculation else {})
+    names = ("load", "arm", "draft", "k", "expected", "at_least", "at_most")
+    found = [
+        {
+            **{name: getattr(setting, name) for name in names},
+            **{name: getattr(setting.measured or unknown, name) for name in ("ratio", "low", "high")},
+            "runs": setting.runs,
+            "is_chosen": setting.is_chosen,
+            "label": "no speculation" if setting.k == 0 else f"k = {setting.k}",
+            "fate": setting.fate,
+        }
+        for setting in report.tried
+        if setting.expected is not None
+    ]
+    return pd.DataFrame(found).astype(dict.fromkeys((*names[4:], "ratio", "low", "high"), float))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import streamlit as st
 
 from access.web import visitor
+from jobs.engines.profiles import speculation_words
 from jobs.table import Job
 from lab.errors import StudyError
 from lab.metrics.number_format import bounds, times
@@ -130,15 +133,16 @@ def show_best(report: Report, view: View) -> None:
 
 def show_deployment(report: Report) -> None:
     st.subheader("What to deploy", anchor=False)
-    words = data.command_line(report.deployed)
-    if report.deployed.speculation is None:
+    speculation = report.deployed.speculation
+    if speculation is None:
         st.markdown("No speculation: at no load was a draft shown to be faster.")
         return
-    if words:
+    settings = published_data.settings()
+    if words := speculation_words(settings.engines_file, settings.models_dir, report.deployed):
         st.caption("On the engine's command line:")
         st.code(words, language="bash", wrap_lines=True)
     st.caption("As the speculation of an arm:")
-    st.code(data.as_json(report.deployed), language="json", wrap_lines=True)
+    st.code(json.dumps(speculation.model_dump(mode="json", exclude_defaults=True)), language="json", wrap_lines=True)
 
 
 def show_final(report: Report, view: View) -> None:
@@ -152,7 +156,7 @@ def show_final(report: Report, view: View) -> None:
 
 
 def nothing_sentence(cell: Measured) -> str:
-    """What being ready to draft costs where nothing is drafted."""
+    """Say what a schedule costs at a load where it drafts nothing."""
     if cell.low is None or cell.high is None:
         return f"At {cell.load} requests at once the schedule drafts nothing; what that costs is unknown."
     return (

@@ -14,6 +14,8 @@ from webapp.shared.published_data import cached_by_publication
 from webapp.shared.text import count
 
 _MOST_CARDS = 6
+#: The geometric mean of each arm's cells.
+means = cached_by_publication()(arm_means)
 
 
 def show(comparison: StudyComparison, arms: Sequence[str]) -> int:
@@ -25,12 +27,6 @@ def show(comparison: StudyComparison, arms: Sequence[str]) -> int:
 
 def controls_last(comparison: StudyComparison, arms: Sequence[str]) -> list[str]:
     return sorted(arms, key=controls(comparison).__contains__)
-
-
-def means(comparison: StudyComparison) -> dict[str, Judged]:
-    """The geometric mean of each arm's cells."""
-    key = (comparison.jobs, comparison.metric, comparison.baseline, comparison.strict, _cells(comparison))
-    return _means(key, comparison)
 
 
 def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
@@ -56,13 +52,3 @@ def _tally(pairs: Sequence[Pair]) -> str:
     words = [pair.verdict.word for pair in pairs]
     counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"
-
-
-def _cells(comparison: StudyComparison) -> tuple[tuple[str, str], ...]:
-    return tuple((pair.cell.workload, pair.cell.pattern) for pair in comparison.pairs)
-
-
-@cached_by_publication()
-def _means(key: object, _compared: StudyComparison) -> dict[str, Judged]:
-    del key  # by which the answer is cached
-    return arm_means(_compared)

@@ -52,7 +52,7 @@ def test_names_captions_and_values_are_text_and_end_no_script() -> None:
     assert values[0]["arm"] == HOSTILE
 
 
-def test_each_card_says_what_it_is_where_it_is_from_and_of_when() -> None:
+def test_each_card_has_title_source_and_date() -> None:
     text = made(sheet(figure(ROWS, "left")))
     assert "Drafthouse, data of 2026-11-21 04:00 UTC" in text
     assert 'href="http://127.0.0.1:8501/results?job=j&amp;metric=x"' in text
@@ -78,7 +78,7 @@ def test_a_link_that_is_none_is_not_one_to_follow() -> None:
     assert "javascript:alert(1)" in text
 
 
-def test_a_table_has_empty_cells_for_what_is_unknown_and_says_what_it_leaves_out() -> None:
+def test_unknown_values_are_empty_cells_and_a_cut_table_says_so() -> None:
     text = made(sheet(figure(pd.DataFrame({"a": [None, *range(MOST_ROWS + 1)], "b": [["x"]] * (MOST_ROWS + 2)}))))
     assert '<td class="number"></td>' in text
     assert "The first 1,000 of 1,002 rows." in text

@@ -50,9 +50,11 @@ def query(engine: sa.Engine, sql: str, chart: ChartSpec | None = None) -> dict[s
     return {"query": (saved_views.save(engine, "sql", state, actor=ADMIN),)}
 
 
-def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(
-    engine: sa.Engine, measured_home: MeasuredHome
-) -> None:
+def pin(engine: sa.Engine, board: str, figure: PinnedFigure, caption: str = "") -> str:
+    return pins.add(engine, board, figure, caption, actor=ADMIN)
+
+
+def test_a_pin_that_cannot_be_drawn_says_why_beside_the_others(engine: sa.Engine, measured_home: MeasuredHome) -> None:
     job = {"job": (measured_home.three_arms,)}
     gone, because = "This figure cannot be shown", "This figure cannot be drawn: "
     wanted = [
@@ -66,7 +68,7 @@ def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(
     ]
     board = dashboards.create(engine, "what cannot be drawn", actor=ADMIN)
     for pinned, _ in wanted:
-        pins.add(engine, board, pinned, "", actor=ADMIN)
+        pin(engine, board, pinned)
     cards = render_pins.render(pins.pins_on(engine, board), "light", "http://here/dashboards")
     for card, (_, problem) in zip(cards, wanted, strict=True):
         assert card.problem.startswith(problem)
@@ -81,8 +83,8 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(engine: sa.Engine, measured
     counted = query(engine, f"select count(*) as runs from runs where job_id = '{job_id}'")
     between = START + timedelta(seconds=59)
     for moment in (None, between):
-        pins.add(engine, board, PinnedFigure("sql", counted, "table", moment), "", actor=ADMIN)
-        pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "throughput", moment), "", actor=ADMIN)
+        pin(engine, board, PinnedFigure("sql", counted, "table", moment))
+        pin(engine, board, PinnedFigure("results", {"job": (job_id,)}, "throughput", moment))
     now, now_drawn, then, then_drawn = (
         card.figure for card in render_pins.render(pins.pins_on(engine, board), "light", "")
     )
@@ -97,7 +99,7 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(engine: sa.Engine, measured
         assert published_data.published_at() == between
 
 
-def test_without_a_dashboard_the_page_says_how_to_begin_and_a_removed_one_can_be_restored(
+def test_an_empty_page_says_how_to_begin_and_restores_a_dashboard(
     open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty = make_home(tmp_path)
@@ -129,11 +131,9 @@ def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back
         "-- runs of each arm\nselect arm, count(*) as runs from results group by all",
         ChartSpec("bar", "arm", "runs"),
     )
-    first = pins.add(
-        engine, board, PinnedFigure("results", {"job": (measured_home.three_arms,)}, "speedup"), HOSTILE, actor=ADMIN
-    )
-    second = pins.add(engine, board, PinnedFigure("sql", arms, "table"), "", actor=ADMIN)
-    pins.add(engine, board, PinnedFigure("sql", arms, "chart"), "", actor=ADMIN)
+    first = pin(engine, board, PinnedFigure("results", {"job": (measured_home.three_arms,)}, "speedup"), HOSTILE)
+    second = pin(engine, board, PinnedFigure("sql", arms, "table"))
+    pin(engine, board, PinnedFigure("sql", arms, "chart"))
     app = open_page("dashboards", dashboard=board)
     shown = words(app)
     assert shown.index("Speed-up by load") < shown.index("Runs of each arm")
@@ -161,12 +161,12 @@ def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back
     assert "this pin was removed meanwhile" in words(press(app, f"save-{first}"))
 
 
-def test_a_card_has_a_title_of_its_own_and_a_text_card_needs_no_figure(
+def test_a_card_has_its_own_title_and_may_be_text_alone(
     engine: sa.Engine, measured_home: MeasuredHome, open_page: OpenPage
 ) -> None:
     board = dashboards.create(engine, "titled", actor=ADMIN)
     figure = PinnedFigure("results", {"job": (measured_home.three_arms,)}, "speedup")
-    pin_id = pins.add(engine, board, figure, pins.caption_of(HOSTILE, "Why it matters"), actor=ADMIN)
+    pin_id = pin(engine, board, figure, pins.caption_of(HOSTILE, "Why it matters"))
     app = open_page("dashboards", dashboard=board)
     assert HOSTILE in words(app)
     assert "Why it matters" in words(app)
@@ -182,7 +182,7 @@ def test_a_card_has_a_title_of_its_own_and_a_text_card_needs_no_figure(
     assert pins.pins_on(engine, board)[1].caption == "# What this shows\nThree arms"
 
 
-def test_a_caption_that_does_not_begin_as_a_title_is_text_as_it_was() -> None:
+def test_a_caption_has_a_title_and_a_text_or_either_alone() -> None:
     for title, text in (("", "as before"), ("Monday", "a\nb"), ("Monday", ""), ("", "")):
         made = Pin("", "", PinnedFigure("sql", {}, "table"), pins.caption_of(title, text), START)
         assert (made.title, made.text) == (title, text)
@@ -199,7 +199,7 @@ def test_variables_hold_for_all_cards_that_have_them(
         PinnedFigure("explore", {"study": (f"three arms · {job_id}",)}, "explore"),
         PinnedFigure("sql", counted, "table"),
     ):
-        pins.add(engine, board, pinned, "", actor=ADMIN)
+        pin(engine, board, pinned)
     values = {"for_study": f"one repeat · {other}", "for_metric": "Request throughput", "for_load": "c1-n4"}
     shown = [pin.shown.parameters for pin in variables.applied(pins.pins_on(engine, board), values)]
     study = (f"one repeat · {other}",)

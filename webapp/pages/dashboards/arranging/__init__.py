@@ -1,4 +1,4 @@
-"""Cards that are dragged to another place and pulled to another width, by a script of our own.
+"""Cards that are dragged to another position and pulled to another width, by a script of our own.
 
 The buttons below each card do the same without a pointer.
 """
@@ -20,7 +20,7 @@ _KEY = "dashboards-arranging"
 
 @dataclass(frozen=True)
 class Arranged:
-    """What was done to a card: another width, or else a place in front of another card, or at the end for None."""
+    """What was done to a card: another width, or else a position in front of another card, or at the end for None."""
 
     pin_id: str
     before: str | None

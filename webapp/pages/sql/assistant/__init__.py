@@ -13,7 +13,7 @@ _SCRIPT = Path(__file__).parent / "assistant.js"
 
 
 def show() -> None:
-    """After the field. It has a height of nothing; without it the field is one of plain text."""
+    """Add the script after the field; without it the field holds plain text."""
     if not exists():  # a test of the page's script alone
         return
     names = {table: [column for column, *_ in columns] for table, _, columns in data.tables()}

@@ -1,0 +1,135 @@
+"""Parts that charts have in common: colours and shapes of arms, points, whiskers, tiles, the losing side, tooltips."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+
+DrawnChart = TypeVar("DrawnChart", alt.Chart, alt.LayerChart)
+_WRITTEN = "_written"
+#: Of Okabe and Ito's colours, told apart by every reader: worse, neither, better; the middle is a little off the page.
+_ENDS: dict[Mode, tuple[str, str, str]] = {
+    "light": ("#d55e00", "#f2f4f7", "#0072b2"),
+    "dark": ("#e8743b", "#1e2732", "#4ba3e3"),
+}
+_HALF_BRIGHT = 128
+#: Fields that several tooltips have, with title and format.
+_TIPS: dict[str, tuple[str, ...]] = {
+    "arm": ("arm:N", "Arm"),
+    "basis": ("basis:N", "Interval from"),
+    "category": ("category:N", "Category"),
+    "concurrency": ("concurrency:Q", "Concurrency (requests in flight)"),
+    "high": ("high:Q", "95 % to", ".1f"),
+    "low": ("low:Q", "95 % from", ".1f"),
+    "pattern": ("pattern:N", "Load"),
+    "prompts": ("prompts:Q", "Prompts", ",.0f"),
+    "repeats": ("repeats:Q", "Repeats"),
+    "requests": ("requests:Q", "Requests", ",.0f"),
+    "rounds": ("rounds:Q", "Rounds", ",.0f"),
+    "series": ("series:N", "Series"),
+    "verdict": ("verdict:N", "Verdict"),
+    "workload": ("workload:N", "Workload"),
+    "written": ("written:N", "Ratio to the baseline [95 %]"),
+}
+
+
+def colour(styles: Sequence[ArmStyle], field: str = "arm") -> alt.Color:
+    return alt.Color(f"{field}:N", scale=colour_scale(styles), legend=None)
+
+
+def shape(styles: Sequence[ArmStyle], field: str = "arm") -> alt.Shape:
+    return alt.Shape(f"{field}:N", scale=shape_scale(styles), legend=None)
+
+
+def points(base: alt.Chart, styles: Sequence[ArmStyle], field: str = "arm", **channels: Any) -> alt.Chart:
+    """Draw filled points in the arms' shapes."""
+    drawn: alt.Chart = base.mark_point(filled=True, size=75, opacity=1).encode(shape=shape(styles, field), **channels)
+    return drawn
+
+
+def whiskers(base: alt.Chart, low: str = "low", high: str = "high", **look: Any) -> alt.Chart:
+    """Draw upright rules between two columns; `look` is that of the mark."""
+    drawn: alt.Chart = base.mark_rule(strokeWidth=1.5, **look).encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"))
+    return drawn
+
+
+def reference(base: alt.Chart, mode: Mode, column: str) -> alt.Chart:
+    """Draw the dashed rule of the baseline at the heights in a column."""
+    rule = base.mark_rule(color=INKS[mode].baseline, strokeWidth=1.5, strokeDash=[5, 3])
+    drawn: alt.Chart = rule.encode(y=alt.Y(f"{column}:Q"))
+    return drawn
+
+
+def losing_side(
+    domain: tuple[float, float], mode: Mode, *, loss_is_low: bool = True, baseline: float = 1.0
+) -> list[alt.Chart]:
+    """Shade the side of the baseline that loses, and draw its rule."""
+    sides = alt.Chart(pd.DataFrame({"one": [baseline], "low": [domain[0]], "high": [domain[1]]}))
+    losing = sides.mark_rect(color=INKS[mode].loss, opacity=0.09).encode(
+        y=alt.Y("one:Q"), y2=alt.Y2("low:Q" if loss_is_low else "high:Q")
+    )
+    return [losing, reference(sides, mode, "one")]
+
+
+def tiles(base: alt.Chart, mode: Mode, **channels: Any) -> alt.Chart:
+    drawn: alt.Chart = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(**channels)
+    return drawn
+
+
+def tile_text(base: alt.Chart, column: str, dy: int, size: int, **look: Any) -> alt.Chart:
+    """Write a column on tiles, white where the column `is_dark` says so."""
+    ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
+    drawn: alt.Chart = base.mark_text(dy=dy, fontSize=size, **look).encode(text=alt.Text(f"{column}:N"), color=ink)
+    return drawn
+
+
+def gain_colours(mode: Mode, reach: float, *, higher: bool = True) -> alt.Scale:
+    """Colours of log2 of a ratio, up to `reach` on either side of 1×; `higher`: above 1× is better."""
+    ends = _ENDS[mode] if higher else _ENDS[mode][::-1]
+    return alt.Scale(domain=[-reach, 0, reach], range=list(ends), interpolate="rgb")
+
+
+def vain_to_best(mode: Mode) -> tuple[str, str]:
+    """The colours of the least and the greatest value where none is a loss."""
+    return _ENDS[mode][1:]
+
+
+def is_dark(mode: Mode, share: float, *, higher: bool = True) -> bool:
+    """Whether white text is easier to read than black on a tile; `share` of the way to an end, from -1 to 1."""
+    worse, middle, better = _ENDS[mode]
+    end = better if (share > 0) == higher else worse
+    channels = ([int(colour[at : at + 2], 16) for colour in (middle, end)] for at in (1, 3, 5))
+    mixed = [left + (right - left) * abs(share) for left, right in channels]
+    return sum(weight * channel for weight, channel in zip((0.299, 0.587, 0.114), mixed, strict=True)) < _HALF_BRIGHT
+
+
+def tips(*fields: str | tuple[str, ...] | alt.Tooltip) -> list[alt.Tooltip]:
+    """The lines of a tooltip: fields that several have by their name, others as `("k:Q", title)` or with a format."""
+    return [field if isinstance(field, alt.Tooltip) else _tip(field) for field in fields]
+
+
+def _tip(field: str | tuple[str, ...]) -> alt.Tooltip:
+    shorthand, title, *written = _TIPS[field] if isinstance(field, str) else field
+    return alt.Tooltip(shorthand, title=title, format=written[0] if written else alt.Undefined)
+
+
+def number_tooltip(column: str, title: str) -> alt.Tooltip:
+    """The column's number as `lab.metrics.number_format.number` writes it, in a chart with `with_written` of it."""
+    return alt.Tooltip(f"{column}{_WRITTEN}:N", title=title)
+
+
+def with_written(chart: DrawnChart, *columns: str) -> DrawnChart:
+    """The chart with the numbers of these columns written for its tooltips, by the browser: d3 has no such format."""
+    values = {column: f"datum[{json.dumps(column)}]" for column in columns}
+    texts = {
+        f"{column}{_WRITTEN}": f"isValid({value}) ? {value} == 0 ? '0' : "
+        f"format({value}, abs({value}) < 1000 ? ',.3r' : ',.0f') : '–'"
+        for column, value in values.items()
+    }
+    return chart.transform_calculate(**texts)
