@@ -13,8 +13,6 @@ from lab.metrics.percentiles import percentiles
 from warehouse.bundles.imported_run import (
     ImportedRequests,
     ImportedRun,
-    LeftOut,
-    Scalar,
     SourceFile,
     all_columns,
     all_metrics,
@@ -133,7 +131,6 @@ def build_run(
     content: object,
     taken: Taken,
     *,
-    columns: Mapping[str, Scalar],
     requests: ImportedRequests | None = None,
     tool_version: str | None = None,
     place: str = "",
@@ -161,7 +158,7 @@ def build_run(
         tool_version=tool_version,
         source=document.file.source,
         place=place,
-        columns=all_columns(columns),
+        columns=all_columns(taken.columns),
         metrics=all_metrics(taken.metrics),
         requests=requests,
         labels=dict(labels or {}),
@@ -215,7 +212,3 @@ def _acceptance_doubts(metrics: Mapping[str, Value]) -> tuple[str, ...]:
         length: dict[str, Value] = {"acceptance_length": 1 + sum(per_position)}
         doubts += disagreements(metrics, length, "1 + its rates per position")
     return doubts
-
-
-def left_out(taken: Taken, name: str, why: str) -> None:
-    taken.left_out.append(LeftOut(name, why))

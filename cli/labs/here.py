@@ -139,7 +139,6 @@ class Here(Lab):
         *,
         as_measured: bool = False,
     ) -> Imported:
-        from interchange.documents import import_document
         from interchange.store import import_paths
 
         actor = local_actor()
@@ -147,7 +146,7 @@ class Here(Lab):
         progress("adding to the warehouse", 1.0)
         give_back_memory()
         ingested = self._ingest() if imported.new_run_ids else True
-        return Imported(import_document(imported), later=not ingested)
+        return Imported(imported.document(), later=not ingested)
 
     def _ingest(self) -> bool:
         """Ingest the new bundles here. Returns False if an ingester runs, which does it then."""

@@ -33,7 +33,7 @@ class SqlAnswer:
 
 @dataclass(frozen=True)
 class Imported:
-    """An import as `import_document` shows it; `later` if a running ingester is yet to add it to the warehouse."""
+    """An import as `Import.document` shows it; `later` if a running ingester is yet to add it to the warehouse."""
 
     document: Mapping[str, Any]
     later: bool

@@ -11,17 +11,16 @@ from typing import Any, Literal
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import STD, Figure, Taken, latency_columns, statistics_of, take
+from interchange.fields import STD, Figure, Format, Taken, has_keys, latency_columns, one_of, statistics_of, take
 from interchange.formats import aiperf_requests
 from interchange.formats.aiperf_requests import RequestLines
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Flag, Name, Number, Part, Record, whole
+from interchange.typed_json import Count, Name, Number, Part, Record, whole
 from lab.metrics.measure import Value
-from warehouse.bundles.imported_run import ImportedRun, LeftOut, Scalar
+from warehouse.bundles.imported_run import ImportedRun
 
-_TOOL = "aiperf"
 #: Known versions of the summary's schema; a later one may give the same names other meanings.
-SUPPORTED = tuple(f"1.{minor}" for minor in range(5))
+_SUPPORTED = tuple(f"1.{minor}" for minor in range(5))
 _RETOKENISED = "AIPerf tokenises the text again; the server's count is used"
 _OF_SERVER = "divided by AIPerf's own token count; left out if the server's count differs"
 _OF_REQUESTS = "a mean over requests, not over rounds"
@@ -33,7 +32,11 @@ _LATENCIES = {
 }
 _MOST_DRAFTED = 64
 _QUANTILES = ("p50", "p90", "p95", "p99")
-FIELDS: tuple[Figure, ...] = (
+_ENDPOINTS = {"completions": "completions", "chat": "chat"}
+_FIGURES: tuple[Figure, ...] = (
+    Figure("input_config.endpoint.type", "endpoint", type=one_of(_ENDPOINTS)),
+    Figure("input_config.endpoint.extra.ignore_eos", "ignore_eos"),
+    Figure("input_config.endpoint.extra.temperature", "temperature"),
     Figure("request_count.avg", "requests_completed"),
     Figure("error_request_count.avg", "requests_failed", "0 where request_error_rate is 0"),
     Figure("benchmark_duration.avg", "duration_s"),
@@ -58,18 +61,17 @@ FIELDS: tuple[Figure, ...] = (
     Figure("total_isl.avg", None, _RETOKENISED),
     Figure("output_token_throughput_per_user.avg", None, "no column; about 1000 / tpot"),
     Figure("effective_concurrency.avg", None, "average requests in flight, not the limit"),
-    *(Figure(f"{name}.avg", f"{ours}_mean_ms", words) for name, (ours, words) in _LATENCIES.items()),
+    *(Figure(f"{name}.avg", f"{ours}_mean_ms", why) for name, (ours, why) in _LATENCIES.items()),
     *(
         figure
-        for name, (ours, words) in _LATENCIES.items()
-        for figure in statistics_of(f"{name}.{{}}", ours, words, statistics=_QUANTILES)
+        for name, (ours, why) in _LATENCIES.items()
+        for figure in statistics_of(f"{name}.{{}}", ours, why, statistics=_QUANTILES)
     ),
     *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
 )
-PASSTHROUGH: dict[str, str] = {
+_NOTES = {
     "aiperf_version": "the tool's version",
     "input_config.models": "target; until schema 1.2 it is endpoint.model_names",
-    "input_config.endpoint": "endpoint; ignore_eos and temperature of its extra inputs",
     "input_config.phases": (
         "concurrency, request_rate_rps and num_prompts of the phase that is measured; until schema 1.2 it is loadgen"
     ),
@@ -82,10 +84,9 @@ PASSTHROUGH: dict[str, str] = {
 }
 
 
-def detect(value: object) -> bool:
+def _is_summary(value: object) -> bool:
     """AIPerf's files of server metrics begin alike, but have their figures under one key."""
-    keys = ("aiperf_version", "schema_version", "input_config")
-    return isinstance(value, dict) and all(key in value for key in keys) and "metrics" not in value
+    return has_keys(value, "aiperf_version", "schema_version", "input_config") and not has_keys(value, "metrics")
 
 
 class _Version(Record):
@@ -100,14 +101,7 @@ class _Latency(_Single):
     unit: Literal["ms"]
 
 
-class _ExtraInputs(Record):
-    ignore_eos: Flag | None = None
-    temperature: Number | None = None
-
-
 class _Endpoint(Record):
-    type: Name = None
-    extra: _ExtraInputs = _ExtraInputs()
     model_names: tuple[Name, ...] = ()
 
 
@@ -159,9 +153,6 @@ class _Summary(Record):
     request_count: _Single
     benchmark_duration: _Single
     request_error_rate: _Single = _Single()
-    total_osl: _Single = _Single()
-    total_spec_decode_steps: _Single = _Single()
-    total_draft_tokens: _Single = _Single()
     pooled_spec_decode_acceptance_histogram: dict[str, Count | None] | None = None
     time_to_first_token: _Latency | None = None
     inter_token_latency: _Latency | None = None
@@ -170,34 +161,36 @@ class _Summary(Record):
     input_config: _InputConfig = _InputConfig()
 
 
-def read(documents: Sequence[Document]) -> list[ImportedRun]:
+def _read(documents: Sequence[Document]) -> list[ImportedRun]:
     """One run for each summary, with the lines of requests that fit it; one for lines that fit none."""
     groups: dict[str, list[Document]] = {}
     for document in documents:
         if aiperf_requests.detect(document.value):
             groups.setdefault(document.file.name, []).append(document)
     lines = {name: aiperf_requests.request_lines(group) for name, group in groups.items()}
-    runs = [_run(whole(document), lines) for document in documents if detect(document.value)]
+    runs = [_run(whole(document), lines) for document in documents if _is_summary(document.value)]
     return runs + [aiperf_requests.run(left) for left in lines.values()]
 
 
 def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
     """The run of a summary; the lines that fit it are removed from `lines`."""
-    version = part.parse(_Version, "a summary of AIPerf").schema_version
-    if version not in SUPPORTED:
-        raise part.error("schema_version", f"found {version}; supported are {SUPPORTED[0]} to {SUPPORTED[-1]}")
-    summary, taken = part.parse(_Summary, "a summary of AIPerf"), take(part, FIELDS)
+    owner = "a summary of AIPerf"
+    version = part.parse(_Version, owner).schema_version
+    if version not in _SUPPORTED:
+        raise part.error("schema_version", f"found {version}; supported are {_SUPPORTED[0]} to {_SUPPORTED[-1]}")
+    summary, taken = part.parse(_Summary, owner), take(part, _FIGURES, owner)
     _complete(part, summary, taken)
     fitting = next((name for name, group in lines.items() if _fits(taken, group)), None)
     group = lines.pop(fitting) if fitting is not None else None
     if group is None:
-        taken.left_out.append(LeftOut("requests", "no profile_export.jsonl of this run was imported with it"))
+        taken.leave_out("requests", "no profile_export.jsonl of this run was imported with it")
+    else:
+        taken.columns |= aiperf_requests.columns(group)
     return build_run(
-        _TOOL,
+        FORMAT.name,
         part.document,
         part.content,
         taken,
-        columns=_columns(summary.input_config) | (aiperf_requests.columns(group) if group else {}),
         requests=aiperf_requests.requests(group) if group else None,
         tool_version=summary.aiperf_version,
         labels=part.labels(("benchmark_id", "start_time")),
@@ -209,29 +202,30 @@ def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
     """Add what follows from several figures of the file, and drop what contradicts the server."""
     if "requests_failed" not in taken.metrics and summary.request_error_rate.avg == 0:
         taken.metrics["requests_failed"] = 0
-    taken.metrics |= _positions(part, summary)
-    server, own = taken.metrics.get("completion_tokens"), summary.total_osl.avg
+    _describe(taken, summary.input_config)
+    taken.metrics |= _positions(part, summary, taken)
+    server, own = taken.metrics.get("completion_tokens"), taken.printed.get("total_osl.avg")
     if server is None or own != server:
         why = "AIPerf divided by its own count of tokens"
         shown = f"{why}, {own:g}; the server counted {server}" if own is not None and server is not None else why
         taken.drop(latency_columns("tpot"), shown)
 
 
-def _positions(part: Part, summary: _Summary) -> dict[str, Value]:
+def _positions(part: Part, summary: _Summary, taken: Taken) -> dict[str, Value]:
     rounds: dict[int, int] = {}
     name = "pooled_spec_decode_acceptance_histogram"
     for key, count in (summary.pooled_spec_decode_acceptance_histogram or {}).items():
         if not (key.isascii() and key.isdigit() and len(key) < 4):
             raise part.document.error((*part.at, name, key), "a number of accepted tokens is expected here")
         rounds[int(key)] = count or 0
-    if rounds and (drafted := _drafted_per_round(summary)) is not None:
+    if rounds and (drafted := _drafted_per_round(taken)) is not None:
         rounds.setdefault(drafted, 0)  # positions that were drafted but never accepted
     return build.positions(rounds)
 
 
-def _drafted_per_round(summary: _Summary) -> int | None:
-    """Tokens drafted in each round; None if rounds differed."""
-    rounds, drafted = summary.total_spec_decode_steps.avg, summary.total_draft_tokens.avg
+def _drafted_per_round(taken: Taken) -> int | None:
+    """Return the tokens drafted in each round; None if rounds differed."""
+    rounds, drafted = taken.printed.get("total_spec_decode_steps.avg"), taken.printed.get("total_draft_tokens.avg")
     if not rounds or drafted is None or drafted % rounds or drafted > rounds * _MOST_DRAFTED:
         return None
     return int(drafted / rounds)
@@ -250,16 +244,13 @@ def _fits(taken: Taken, group: RequestLines) -> bool:
     )
 
 
-def _columns(config: _InputConfig) -> dict[str, Scalar]:
-    endpoint, phase = config.endpoint, _measured(config)
-    names = [model.name for model in config.models.items] or endpoint.model_names
+def _describe(taken: Taken, config: _InputConfig) -> None:
+    phase = _measured(config)
+    names = [model.name for model in config.models.items] or config.endpoint.model_names
     # A schedule of its own is neither a rate nor a closed loop.
     is_known = phase.rate is not None or phase.type is None or phase.type.startswith("concurrency")
-    return {
+    taken.columns |= {
         "target": names[0] if len(names) == 1 else None,
-        "endpoint": endpoint.type if endpoint.type in ("completions", "chat") else None,
-        "ignore_eos": endpoint.extra.ignore_eos,
-        "temperature": endpoint.extra.temperature,
         "concurrency": phase.concurrency if is_known else None,
         "num_prompts": phase.requests,
         "request_rate_rps": phase.rate,
@@ -283,3 +274,15 @@ def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
     if lengths is None or lengths.stddev or lengths.mean is None or not lengths.mean.is_integer():
         return None
     return int(lengths.mean)
+
+
+FORMAT = Format(
+    "aiperf",
+    "AIPerf, profile_export_aiperf.json and profile_export.jsonl",
+    "0.13.0, schema 1.4",
+    lambda value: _is_summary(value) or aiperf_requests.detect(value),
+    _read,
+    _FIGURES,
+    _NOTES,
+    is_of_folder=True,
+)

@@ -111,9 +111,8 @@ def run(lines_of_run: RequestLines) -> ImportedRun:
     if len(sent.completed):
         end_ns = max(line.metadata.request_end_ns for line in lines_of_run.lines)
         taken.metrics["duration_s"] = max(end_ns - _first_ns(lines_of_run), 0) / _NS_PER_S
-    return build_run(
-        "aiperf", lines_of_run.document, lines_of_run.content, taken, columns=columns(lines_of_run), requests=sent
-    )
+    taken.columns |= columns(lines_of_run)
+    return build_run("aiperf", lines_of_run.document, lines_of_run.content, taken, requests=sent)
 
 
 def requests(lines_of_run: RequestLines) -> ImportedRequests:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import Figure, Taken, take
+from interchange.fields import Figure, Format, Taken, one_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import (
     LARGEST,
@@ -26,13 +26,27 @@ from interchange.typed_json import (
     whole,
 )
 from lab.metrics.measure import Value
-from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
-_TOOL = "guidellm"
-SUPPORTED = 2
+_SUPPORTED = 2
 _STEPS = "its percentiles are nearest values, not interpolated; recomputed from the requests"
 _MEANS = {"time_to_first_token_ms": ("ttft", 1.0), "request_latency": ("e2e", 1000.0)}
-FIELDS: tuple[Figure, ...] = (
+_FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
+
+
+def started_at(epoch_s: float | None) -> str | None:
+    """Return UTC in ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
+    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
+        return None
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
+
+
+_FIGURES: tuple[Figure, ...] = (
+    Figure("config.backend.model", "target"),
+    Figure("config.backend.request_format", "endpoint", type=one_of(_FORMATS)),
+    Figure("config.strategy.streams", "concurrency", "1 if the strategy is synchronous"),
+    Figure("config.strategy.rate", "request_rate_rps"),
+    Figure("start_time", "started_at", type=Annotated[Number, AfterValidator(started_at)]),
     Figure("metrics.request_totals.successful", "requests_completed"),
     Figure("duration", "duration_s"),
     Figure("metrics.prompt_token_count.successful.total_sum", "prompt_tokens"),
@@ -62,23 +76,18 @@ FIELDS: tuple[Figure, ...] = (
     Figure("metrics.request_concurrency.successful.mean", None, "average requests in flight, not the limit"),
     Figure("metrics.output_tokens_per_iteration.successful.mean", None, "tokens per chunk, not per round"),
 )
-PASSTHROUGH: dict[str, str] = {
+_NOTES = {
     "metadata.guidellm_version": "the tool's version",
-    "config.backend.model": "target",
-    "config.backend.request_format": "endpoint",
-    "config.strategy": "concurrency (streams; 1 if synchronous) or request_rate_rps",
     "config.constraints.max_requests": "num_prompts",
     "requests.*.response_metrics.speculative_decoding.num_spec_tokens": "num_speculative_tokens",
-    "start_time": "started_at",
     "metrics.request_totals.errored, incomplete": "requests_failed, their sum",
     "requests.successful": "the requests: time_to_first_token_ms, request_latency, inter_token_latency_ms (as tpot)",
     "requests.*.response_metrics.speculative_decoding": "num_drafts and all of acceptance, summed over requests",
     "requests.errored, incomplete": "failed requests, without latencies",
 }
-_FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
 
 
-def detect(value: object) -> bool:
+def _is_report(value: object) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("benchmarks"), list):
         return False
     metadata = value.get("metadata")
@@ -136,15 +145,8 @@ class _Metrics(Record):
     request_totals: _Totals
 
 
-class _Backend(Record):
-    model: Name = None
-    request_format: Name = None
-
-
 class _Strategy(Record):
     type_: Name = None
-    streams: Count | None = None
-    rate: Number | None = None
 
 
 class _LimitArguments(Record):
@@ -162,7 +164,6 @@ class _Constraints(Record):
 
 class _Config(Record):
     prefer_response_metrics: Flag | None = None
-    backend: _Backend = _Backend()
     strategy: _Strategy = _Strategy()
     constraints: _Constraints | None = None
 
@@ -170,7 +171,6 @@ class _Config(Record):
 class _Benchmark(Record):
     metrics: _Metrics
     config: _Config
-    start_time: Number | None = None
     requests: _Requests | None = None
 
 
@@ -183,57 +183,42 @@ class _Report(Record):
     metadata: _Metadata
 
 
-def read(documents: Sequence[Document]) -> list[ImportedRun]:
+def _read(documents: Sequence[Document]) -> list[ImportedRun]:
     return [run for document in documents for run in _runs(whole(document))]
 
 
 def _runs(report: Part) -> list[ImportedRun]:
     metadata = report.parse(_Report, "GuideLLM's report").metadata
-    if (version := metadata.version) != SUPPORTED:
-        why = f"found version {version}; supported is version {SUPPORTED} of GuideLLM's report"
+    if (version := metadata.version) != _SUPPORTED:
+        why = f"found version {version}; supported is version {_SUPPORTED} of GuideLLM's report"
         raise report.document.error(("metadata", "version"), why)
     benchmarks = parts(report.document, report.content["benchmarks"], "benchmarks")
     return [_run(part, metadata.guidellm_version) for part in benchmarks]
 
 
 def _run(part: Part, version: str | None) -> ImportedRun:
-    benchmark = part.parse(_Benchmark, "a GuideLLM benchmark")
+    owner = "a GuideLLM benchmark"
+    benchmark, taken = part.parse(_Benchmark, owner), take(part, _FIGURES, owner)
     totals, server_counts = benchmark.metrics.request_totals, benchmark.config.prefer_response_metrics
-    taken = take(part, FIELDS)
+    if benchmark.config.strategy.type_ == "synchronous":
+        taken.columns["concurrency"] = 1
+    taken.columns["num_prompts"] = _limit(benchmark.config.constraints)
+    taken.columns["num_speculative_tokens"] = _drafted(benchmark.requests)
     if totals.errored is not None and totals.incomplete is not None:
         taken.metrics["requests_failed"] = totals.errored + totals.incomplete
     requests = _all_requests(benchmark, taken, server_counts=server_counts is not False)
     if server_counts is False:
-        _drop_client_counts(taken)
+        names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens")
+        taken.drop(names, "prefer_response_metrics was off: the client counted the tokens itself")
     return build_run(
-        _TOOL,
+        FORMAT.name,
         part.document,
         part.content,
         taken,
-        columns=_columns(benchmark),
         requests=requests,
         tool_version=version,
         place=f"benchmarks[{part.at[-1]}]",
     )
-
-
-def _drop_client_counts(taken: Taken) -> None:
-    """Tokens that the client counted are not the server's."""
-    names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens")
-    taken.drop(names, "prefer_response_metrics was off: the client counted the tokens itself")
-
-
-def _columns(benchmark: _Benchmark) -> dict[str, Scalar]:
-    backend, strategy = benchmark.config.backend, benchmark.config.strategy
-    return {
-        "target": backend.model,
-        "endpoint": _FORMATS.get(backend.request_format or ""),
-        "concurrency": 1 if strategy.type_ == "synchronous" else strategy.streams,
-        "request_rate_rps": strategy.rate,
-        "num_prompts": _limit(benchmark.config.constraints),
-        "num_speculative_tokens": _drafted(benchmark.requests),
-        "started_at": started_at(benchmark.start_time),
-    }
 
 
 def _limit(constraints: _Constraints | None) -> int | None:
@@ -255,19 +240,12 @@ def _drafted(requests: _Requests | None) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def started_at(epoch_s: float | None) -> str | None:
-    """UTC, ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
-    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
-        return None
-    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
-
-
 def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
     """None if the report has only a sample of them, or none."""
     lists, total = benchmark.requests, benchmark.metrics.request_totals.successful
     done = (lists.successful if lists else None) or []
     if lists is None or len(done) != total:
-        taken.left_out.append(LeftOut("requests", f"the report has {len(done)} of {total} completed requests"))
+        taken.leave_out("requests", f"the report has {len(done)} of {total} completed requests")
         return None
     taken.metrics |= _positions(done)
     requests = [_completed(index, request, server_counts=server_counts) for index, request in enumerate(done)]
@@ -311,3 +289,6 @@ def _positions(done: Sequence[_Request]) -> dict[str, Value]:
         for length, count in enumerate(counts):
             rounds[length] = rounds.get(length, 0) + int(count or 0)
     return build.positions(rounds)
+
+
+FORMAT = Format("guidellm", "GuideLLM, benchmarks.json", "0.8.1, report version 2", _is_report, _read, _FIGURES, _NOTES)

@@ -85,8 +85,8 @@ def run(document: Document) -> ImportedRun:
     if len(sent.completed):
         end_s = max(request.end_time or 0.0 for request in records)
         taken.metrics["duration_s"] = max(end_s - records[0].start_time, 0.0)
-    columns = {"target": model(records)}
-    return build_run("inference-perf", document, document.value, taken, columns=columns, requests=sent)
+    taken.columns["target"] = model(records)
+    return build_run("inference-perf", document, document.value, taken, requests=sent)
 
 
 def requests(records: Sequence[Request]) -> ImportedRequests:

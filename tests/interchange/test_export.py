@@ -19,8 +19,9 @@ from host.settings import Settings
 from interchange import restore
 from interchange.export import export
 from interchange.files import read_paths
+from interchange.reading import read_runs
 from interchange.restore import MANIFEST, restore_as_measured, restore_bundles
-from interchange.store import import_paths, read_runs
+from interchange.store import import_paths
 from lab.errors import AccessError, BundleError, ForeignFileError, QueryError, UserError
 from lab.roles import Actor
 from tests.actors import ADMIN, OTHER_SUBMITTER

@@ -14,7 +14,7 @@ import pytest
 from interchange import files as reading
 from interchange import json_reader
 from interchange.files import ForeignFile, read_paths
-from interchange.store import read_runs
+from interchange.reading import read_runs
 from lab.errors import ForeignFileError
 from tests.interchange.sample_files import SAMPLES
 

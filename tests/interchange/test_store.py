@@ -14,8 +14,8 @@ import pytest
 
 from host.settings import Settings
 from interchange.files import read_paths
-from interchange.removal import remove_imported, restore_imported
-from interchange.store import Import, import_paths, read_runs
+from interchange.reading import read_runs
+from interchange.store import Import, import_paths, remove_imported, restore_imported
 from interchange.vllm_json import vllm_results
 from lab.errors import AccessError, BundleError, ForeignFileError, UserError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interchange.files import ForeignFile, read_paths
-from interchange.store import ReadRuns, read_runs
+from interchange.reading import ReadRuns, read_runs
 from lab.errors import ForeignFileError
 from tests.interchange import samples_read
 from tests.interchange.sample_files import SAMPLES
