@@ -56,7 +56,7 @@ def of_requests(requests: ImportedRequests) -> dict[str, Value]:
 
 
 def statistics_ms(name: str, values_ms: Samples) -> dict[str, Value]:
-    """Mean and linear percentiles, as lab.metrics.catalogue defines them; empty without values."""
+    """Return mean and linear percentiles, as lab.metrics.catalogue defines them; empty without values."""
     if not values_ms.size:
         return {}
     quantiles = zip(_QUANTILES, percentiles(values_ms, _QUANTILES), strict=True)
@@ -76,7 +76,7 @@ def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) ->
 
 
 def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
-    """Throughput from counts and duration, as far as they are known."""
+    """Return throughput from counts and duration, as far as they are known."""
     duration_s = _number(metrics.get("duration_s"))
     if not duration_s:
         return {}
@@ -92,7 +92,7 @@ def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], source: str) -> tuple[str, ...]:
-    """A sentence for each figure of the file that its own other figures contradict."""
+    """Return a sentence for each figure of the file that its own other figures contradict."""
     pairs = ((name, _number(printed.get(name)), _number(value)) for name, value in computed.items())
     return tuple(
         f"{name}: the file says {printed_value:g}, but {source} give {computed_value:g}"
@@ -104,7 +104,7 @@ def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], s
 
 
 def positions(accepted_of_round: Mapping[int, int]) -> dict[str, Value]:
-    """Acceptance per position from a histogram: how many rounds accepted 0, 1, 2 ... drafted tokens."""
+    """Return acceptance per position from the numbers of rounds that accepted 0, 1, 2 ... drafted tokens."""
     rounds = sum(accepted_of_round.values())
     if not rounds:
         return {}
@@ -184,7 +184,7 @@ def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> N
 
 
 def _has_single_tokens(metrics: Mapping[str, Value], requests: ImportedRequests | None) -> bool:
-    """Whether it is known that no completed answer has a second token."""
+    """Return whether certainly no completed request has a second token."""
     if requests is not None and len(requests.completed) and requests.completed.known("completion_tokens").all():
         return float(requests.completed.numbers("completion_tokens").max()) <= 1
     tokens, answers = (_number(metrics.get(name)) for name in ("completion_tokens", "requests_completed"))

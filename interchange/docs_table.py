@@ -15,12 +15,12 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "importing.md"
 
 
 def markdown() -> str:
-    """A section per format."""
+    """Return a section per format."""
     return "\n\n".join("\n".join(_section(format_)) for format_ in FORMATS.values())
 
 
 def updated(document: str) -> str:
-    """The document with the sections that follow from the code. Raises ValueError if its marks are missing."""
+    """Return the document with the sections that follow from the code. Raises ValueError if its marks are missing."""
     before, _, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

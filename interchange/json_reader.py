@@ -28,6 +28,7 @@ _MAY_BE_INFINITE = frozenset({"request_rate"})
 _GAPS = "itls"
 #: A value of a large file that is longer than this is read with the whole file.
 _LONGEST = 4 * 2**20
+_FOLLOWS = frozenset(" \t\r\n,:]}")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ONE, _TWO = re.compile(r"[ \t\r\n]*(\S)"), re.compile(r"[ \t\r\n]*(\S)[ \t\r\n]*(\S)")
 _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which is more than any supported format"
@@ -175,7 +176,7 @@ class _Text:
         while True:
             with contextlib.suppress(json.JSONDecodeError):
                 value, end = _DECODER.raw_decode(self._text, _skipped(self._text, self._at))
-                if end < len(self._text):  # else a number may go on
+                if self._text[end : end + 1] in _FOLLOWS:  # else a number may go on
                     self._at = end
                     return value
             self._extend()

@@ -42,7 +42,7 @@ def read_runs(
     labels: Mapping[str, str] | None = None,
     progress: Progress = SILENT,
 ) -> ReadRuns:
-    """Every run in the files. Raises ForeignFileError, and imports nothing then.
+    """Return every run in the files. Raises ForeignFileError, and imports nothing then.
 
     `tool` is a key of FORMATS, or AUTO. `labels` are the user's own, for every run; they override those of a file.
     A file that the user named must be a result. One found in a folder is skipped if it is not, and named if it is one

@@ -33,7 +33,7 @@ _LONGEST_NAME = 1000
 
 
 def _whole(value: object) -> object:
-    """16.0 is a whole number too."""
+    """Return 16 for 16.0, which is a whole number too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -92,7 +92,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _sentence(error: ErrorDetails, owner: str) -> str:
-    """Why the value is refused, in the words of JSON."""
+    """Return why the value is refused, in the words of JSON."""
     kind, value = error["type"], error["input"]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind == "missing":
@@ -142,11 +142,11 @@ class Part:
         return self.document.error((*self.at, key), why)
 
     def parse(self, model: type[R], owner: str) -> R:
-        """The object as `model`. Raises ForeignFileError."""
+        """Return the object as `model`. Raises ForeignFileError."""
         return parse(model, self.document, self.content, owner, self.at)
 
     def labels(self, keys: Sequence[str]) -> dict[str, str]:
-        """Those of the keys that hold something short, as text."""
+        """Return the values of these keys that are short, as text."""
         values = {key: self.content.get(key) for key in keys}
         short = {key: value for key, value in values.items() if _is_short(value)}
         texts = {key: value if isinstance(value, str) else repr(value) for key, value in short.items()}
@@ -154,18 +154,18 @@ class Part:
 
 
 def whole(document: Document) -> Part:
-    """The document's only object. Raises ForeignFileError for a document of another kind."""
+    """Return the document's only object. Raises ForeignFileError for a document of another kind."""
     return Part(document, parse(dict[str, object], document, document.value, "the file"))
 
 
 def parts(document: Document, values: object, *at: Step) -> list[Part]:
-    """The objects of a list at `at`. Raises ForeignFileError for a list of anything else."""
+    """Return the objects of a list at `at`. Raises ForeignFileError for a list of anything else."""
     objects = parse(list[dict[str, object]], document, values, "the file", at)
     return [Part(document, content, (*at, place)) for place, content in enumerate(objects)]
 
 
 def all_known(values: Sequence[float | None] | None) -> Sequence[float]:
-    """The values, or an empty list if one of them is unknown."""
+    """Return the values, or an empty list if one of them is unknown."""
     return [] if values is None or None in values else cast("Sequence[float]", values)
 
 

@@ -72,7 +72,7 @@ class Provider:
         self._keys: dict[str, Any] = {}
 
     def address(self, attempt: Attempt) -> str:
-        """Where the browser goes to sign in. Raises AccessError if the provider does not answer."""
+        """Return where the browser goes to sign in. Raises AccessError if the provider does not answer."""
         challenge = hashlib.sha256(attempt.verifier.encode()).digest()
         query = {
             "response_type": "code",
@@ -87,7 +87,7 @@ class Provider:
         return f"{self._described()['authorization_endpoint']}?{urlencode(query)}"
 
     def claims(self, attempt: Attempt, query: Mapping[str, str]) -> dict[str, Any]:
-        """What the provider says of the visitor who came back with this query. Raises AccessError."""
+        """Return the provider's claims of the visitor who came back with this query. Raises AccessError."""
         if not hmac.compare_digest(query.get("state", "").encode(), attempt.state.encode()):
             raise AccessError(f"{_FAILED}: the answer belongs to another attempt. Try again")
         if "code" not in query:
@@ -119,7 +119,7 @@ class Provider:
         return f"{self._settings.public_url}{BACK}"
 
     def _more_claims(self, claims: dict[str, Any], access_token: str) -> dict[str, Any]:
-        """With those that are not in the token but at the provider's own address for them."""
+        """Add the claims that the provider gives only at its userinfo endpoint."""
         endpoint = self._described().get("userinfo_endpoint")
         if endpoint is None:
             return claims
@@ -127,7 +127,7 @@ class Provider:
         return {**more, **claims} if more.get("sub") == claims["sub"] else claims
 
     def _verified(self, token: str, nonce: str) -> dict[str, Any]:
-        """The claims of a token that the provider has signed for this lab and this attempt."""
+        """Return the claims of a token that the provider has signed for this lab and this attempt."""
         wanted = jwt.JWTClaimsRegistry(
             leeway=60,
             iss={"essential": True, "value": self._settings.web_oidc_issuer},
@@ -189,7 +189,7 @@ def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
 
 
 def role_in(settings: Settings, claims: Mapping[str, Any]) -> Role | None:
-    """The highest role that the claim names; None where roles are this lab's own business."""
+    """Return the highest role that the claim names; None where roles are this lab's own business."""
     if not settings.web_oidc_role_claim:
         return None
     given = claims.get(settings.web_oidc_role_claim)
@@ -226,7 +226,7 @@ def client_secret(settings: Settings) -> str:
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
-    """The beginning of an answer. The limit of its connection is for each piece: this one is for all of them."""
+    """Read the beginning of a response. The connection's timeout is for each piece: this one is for all of them."""
     until_s, body = time.monotonic() + _TIMEOUT_S, bytearray()
     while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES - len(body))):
         body += piece
@@ -236,7 +236,7 @@ def _read(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "") -> dict[str, Any]:
-    """The provider's answer. Raises AccessError if it does not answer, or not with an object in JSON."""
+    """Return the provider's JSON object. Raises AccessError if it does not answer with one."""
     headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
     body = None if form is None else urlencode(form).encode()
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting

@@ -162,7 +162,7 @@ class _Summary(Record):
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """One run for each summary, with the lines of requests that fit it; one for lines that fit none."""
+    """Return a run for each summary, with the lines of requests that fit it; one for lines that fit none."""
     groups: dict[str, list[Document]] = {}
     for document in documents:
         if aiperf_requests.detect(document.value):
@@ -173,7 +173,7 @@ def _read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 
 def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
-    """The run of a summary; the lines that fit it are removed from `lines`."""
+    """Return the run of a summary; the lines that fit it are removed from `lines`."""
     owner = "a summary of AIPerf"
     version = part.parse(_Version, owner).schema_version
     if version not in _SUPPORTED:
@@ -232,7 +232,7 @@ def _drafted_per_round(taken: Taken) -> int | None:
 
 
 def _fits(taken: Taken, group: RequestLines) -> bool:
-    """Whether these are the summary's own requests: as many, with the same mean time to the first token."""
+    """Return whether these are the summary's own requests: as many, with the same mean time to the first token."""
     recomputed: Mapping[str, Value] = build.of_requests(aiperf_requests.requests(group))
     same = ("requests_completed", "ttft_mean_ms", "e2e_mean_ms")
     both = [(taken.metrics.get(name), recomputed.get(name)) for name in same]
@@ -259,7 +259,7 @@ def _describe(taken: Taken, config: _InputConfig) -> None:
 
 
 def _measured(config: _InputConfig) -> _Phase:
-    """The one phase that is measured; an empty one if there are several, or none."""
+    """Return the one phase that is measured; an empty one if there are several, or none."""
     if config.loadgen is not None and not config.phases:
         load = config.loadgen
         pattern, requests = load.arrival_pattern, load.request_count
@@ -269,7 +269,7 @@ def _measured(config: _InputConfig) -> _Phase:
 
 
 def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
-    """What every request asked for, if it was the same for all."""
+    """Return the number of tokens that every request asked for; None if it differed."""
     lengths = datasets[0].osl if len(datasets) == 1 else None
     if lengths is None or lengths.stddev or lengths.mean is None or not lengths.mean.is_integer():
         return None

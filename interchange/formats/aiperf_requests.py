@@ -48,7 +48,7 @@ class _Durations(Record):
 
     @property
     def ms(self) -> tuple[float, ...] | None:
-        """None if one of them is unknown."""
+        """Return the durations in ms; None if one of them is unknown."""
         if self.value is None or None in self.value:
             return None
         return tuple(value * _TO_MS[self.unit] for value in all_known(self.value))
@@ -98,7 +98,7 @@ def detect(value: object) -> bool:
 
 
 def request_lines(documents: Sequence[Document]) -> RequestLines:
-    """The lines of one file without those of its warm-up. Raises ForeignFileError."""
+    """Return the lines of one file without those of its warm-up. Raises ForeignFileError."""
     lines = [whole(document).parse(_Line, "a line of AIPerf's profile_export.jsonl") for document in documents]
     measured = [line for line in lines if (line.metadata.benchmark_phase or "profiling") == "profiling"]
     ordered = tuple(sorted(measured, key=lambda line: line.metadata.request_start_ns))
@@ -106,7 +106,7 @@ def request_lines(documents: Sequence[Document]) -> RequestLines:
 
 
 def run(lines_of_run: RequestLines) -> ImportedRun:
-    """The run of a file without its summary: its requests, and what follows from them."""
+    """Return the run of a file without its summary: its requests, and what follows from them."""
     taken, sent = Taken(), requests(lines_of_run)
     if len(sent.completed):
         end_ns = max(line.metadata.request_end_ns for line in lines_of_run.lines)
@@ -125,7 +125,7 @@ def requests(lines_of_run: RequestLines) -> ImportedRequests:
 
 
 def columns(lines_of_run: RequestLines) -> dict[str, Scalar]:
-    """What the lines say of the run as a whole."""
+    """Return the columns of the run that follow from its lines."""
     if not lines_of_run.lines:
         return {}
     start: dict[str, Scalar] = {"started_at": started_at(_first_ns(lines_of_run) / _NS_PER_S)}

@@ -222,7 +222,7 @@ def _run(part: Part, version: str | None) -> ImportedRun:
 
 
 def _limit(constraints: _Constraints | None) -> int | None:
-    """The limit on requests; where the report has a list of them, the one of this benchmark."""
+    """Return the limit on requests; where the report has a list of them, the one of this benchmark."""
     limit = constraints.max_requests if constraints else None
     if limit is None or limit.args is None:
         return None
@@ -241,7 +241,7 @@ def _drafted(requests: _Requests | None) -> int | None:
 
 
 def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
-    """None if the report has only a sample of them, or none."""
+    """Return all requests; None if the report has only a sample of them, or none."""
     lists, total = benchmark.requests, benchmark.metrics.request_totals.successful
     done = (lists.successful if lists else None) or []
     if lists is None or len(done) != total:

@@ -74,7 +74,7 @@ def _is_report(value: object) -> bool:
 
 
 def _is_stage(value: object) -> bool:
-    """Whether it is one stage: the summary of all stages has no achieved rate."""
+    """Return whether it is one stage: the summary of all stages has no achieved rate."""
     return isinstance(value, dict) and _is_report(value) and "achieved_rate" in value["load_summary"]
 
 
@@ -84,7 +84,7 @@ _STAGE_FILE = re.compile(r"(?P<adapter>.+_)?(?P<stage>stage_\d+_[^/]*)")
 
 
 def _is_of_server(value: object) -> bool:
-    """Whether a report has what the server's metrics say, in the form of a report on the client's requests."""
+    """Return whether the report holds the server's metrics, in the form of a report on the client's requests."""
     return isinstance(value, dict) and not value["load_summary"] and "latency" not in value["successes"]
 
 
@@ -112,7 +112,7 @@ class _Report(Record):
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """The runs of one folder: its stages, or its summary where it has none, or else only its requests."""
+    """Return the runs of one folder: its stages, or its summary where it has none, or else only its requests."""
     stages = [document for document in documents if _is_stage(document.value)]
     _refuse_parts(stages)
     others = [document for document in documents if _is_report(document.value) and document not in stages]
@@ -175,7 +175,7 @@ def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
 
 
 def _fitting(taken: Taken, requests: ImportedRequests) -> ImportedRequests | None:
-    """The requests, or None if they do not reproduce the stage's count and mean times."""
+    """Return the requests, or None if they do not reproduce the stage's count and mean times."""
     recomputed = build.of_requests(requests)
     same = [name for name in ("requests_completed", "ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics]
     names: dict[str, Value] = {name: recomputed.get(name) for name in same}

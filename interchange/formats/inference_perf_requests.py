@@ -72,14 +72,14 @@ def detect(value: object) -> bool:
 
 
 def in_order(document: Document) -> list[Request]:
-    """The requests, in the order in which they were sent. Raises ForeignFileError."""
+    """Return the requests, in the order in which they were sent. Raises ForeignFileError."""
     kind = Annotated[list[Request], Field(fail_fast=True)]
     records: list[Request] = parse(kind, document, document.value, "a request of inference-perf")
     return sorted(records, key=lambda record: record.start_time)
 
 
 def run(document: Document) -> ImportedRun:
-    """The run of a file whose reports are not there: its requests, and what follows from them."""
+    """Return the run of a file whose reports are not there: its requests, and what follows from them."""
     records, taken = in_order(document), Taken()
     sent = requests(records)
     if len(sent.completed):
@@ -96,7 +96,7 @@ def requests(records: Sequence[Request]) -> ImportedRequests:
 
 
 def model(records: Sequence[Request]) -> str | None:
-    """What all requests asked for; None if they differ or were not saved."""
+    """Return the model that all requests asked for; None if they differ or were not saved."""
     named = {_model(record) for record in records}
     return named.pop() if len(named) == 1 else None
 

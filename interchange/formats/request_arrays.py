@@ -95,7 +95,7 @@ def _request(
     lengths: tuple[int | None, int | None],
     text: object,
 ) -> ImportedRequest:
-    """One request from its place in every array. Of a failed one only its error and its prompt are known."""
+    """Build one request. Of a failed one only its error and its prompt are known."""
     prompt_tokens, tokens = lengths
     if error is not None or ttft_s is None:
         return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
@@ -114,7 +114,7 @@ def _request(
 
 
 def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:
-    """None for a completed request. In a file without errors, one with neither a token nor a wait has failed."""
+    """Return None for a completed request. Without errors in the file, one with neither token nor wait has failed."""
     if errors is not None:
         return str(errors[index]) if errors[index] else None
     return None if ttft_s or tokens else "neither a token nor a wait is recorded"

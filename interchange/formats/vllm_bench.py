@@ -99,7 +99,7 @@ class _Speculation(Record):
 
 
 def _config(value: object) -> object:
-    """A sweep's parameter, as an object or as the text of one; anything else is ignored."""
+    """Return a sweep's parameter, an object or its text, as an object; None for anything else."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -152,7 +152,7 @@ def forget_unknown_loop(part: Part, taken: Taken) -> None:
 
 
 def _count_failed(taken: Taken) -> None:
-    """Older versions write no `failed`: count what was sent and did not complete."""
+    """Count what was sent and did not complete: older versions write no `failed`."""
     sent, completed = taken.columns.get("num_prompts"), taken.metrics["requests_completed"]
     if "requests_failed" not in taken.metrics and isinstance(sent, int) and isinstance(completed, int):
         taken.metrics |= {"requests_failed": sent - completed} if sent >= completed else {}

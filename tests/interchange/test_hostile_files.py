@@ -106,7 +106,7 @@ def test_a_wrong_value_is_refused_with_its_key(keys: dict[str, Any], sentence: s
     assert sentence in refused(changed(**keys))
 
 
-def test_an_unknown_version_is_refused_with_what_was_found_and_what_is_supported() -> None:
+def test_an_unknown_version_is_refused_with_those_that_are_supported() -> None:
     assert "metadata.version: found version 3; supported is version 2" in refused(guidellm_report(version=3))
     summary = json.loads((SAMPLES / "aiperf/spec-code-c2/profile_export_aiperf.json").read_text())
     assert "schema_version: found 2.0; supported are 1.0 to 1.4" in refused(summary | {"schema_version": "2.0"})
@@ -134,7 +134,7 @@ def test_damaged_results_of_a_folder_are_named_and_the_rest_is_read(tmp_path: Pa
     ]
 
 
-def test_a_damaged_half_of_a_run_does_not_take_the_other_half_with_it(tmp_path: Path) -> None:
+def test_a_damaged_half_of_a_run_leaves_the_other_half(tmp_path: Path) -> None:
     folder = copied("aiperf/spec-code-c2", tmp_path)
     with (folder / "profile_export.jsonl").open("a") as lines:
         lines.write("{")
@@ -229,7 +229,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
         read_runs(read_paths([tmp_path / "results"]))
 
 
-def test_two_tools_in_one_file_are_both_read_and_a_stranger_among_them_is_refused() -> None:
+def test_two_tools_in_one_file_are_read_and_a_stranger_refused() -> None:
     sglang = (SAMPLES / "sglang-bench-serving/spec-random64x48-c4.jsonl").read_bytes()
     assert len(read_runs([ForeignFile("both.jsonl", _GOOD + b"\n" + sglang)]).runs) == 2
     assert "line 2: not a supported result" in refused(_GOOD + b'\n{"a": 1}')

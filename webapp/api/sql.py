@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from warehouse.sandbox import places
-from warehouse.sandbox.places import PLACES
+from warehouse.sandbox.query_limits import QUERY_LIMITS
 from warehouse.sandbox.runner import MAX_ROWS, run_sql
 from webapp.api.asking import Asking, Question
 from webapp.api.limits import Operation
@@ -40,7 +40,7 @@ class Statement(BaseModel):
 @router.post("/sql", response_class=Response)
 async def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
     """Rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
-    async with PLACES.taken_without_thread(asking.actor.name, asking.settings.sql_timeout_s):
+    async with QUERY_LIMITS.running_without_thread(asking.actor.name, asking.settings.sql_timeout_s):
         return await to_thread.run_sync(_answer, asking, statement, limiter=_ANSWERING)
 
 

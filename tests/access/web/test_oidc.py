@@ -103,7 +103,7 @@ class _StayHere(urllib.request.HTTPRedirectHandler):
         return fp
 
 
-def test_a_user_signs_in_at_the_provider_and_comes_back_to_the_page(lab: Lab) -> None:
+def test_a_user_signs_in_at_the_provider_and_comes_back(lab: Lab) -> None:
     assert lab.ask("/jobs")[1]["location"] == "/login?next=%2Fjobs"
     login = lab.ask("/login?next=%2Fjobs")[2]
     assert re.search(r'href="/login/oidc\?next=%2Fjobs">Continue at 127\.0\.0\.1:\d+<', login)
