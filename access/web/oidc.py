@@ -17,13 +17,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
+from pydantic import BaseModel, Field
 
 from access.web.hosts import is_loopback
 from host.settings import Settings
@@ -36,28 +36,27 @@ _MOST_BYTES, _TIMEOUT_S, _KNOWN_FOR_S = 2**20, 10.0, 3600.0
 _FAILED = "signing in at the provider did not work"
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What a browser keeps while its user is at the provider, to know the answer to its own question."""
+def _secret() -> str:
+    return secrets.token_urlsafe(48)
 
-    state: str
-    nonce: str
-    verifier: str
+
+class Attempt(BaseModel):
+    """What a browser keeps while its user is at the provider, to recognise the response to its own request."""
+
     then: str
-
-    @classmethod
-    def new(cls, then: str) -> Attempt:
-        return cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), then)
+    state: str = Field(default_factory=_secret)
+    nonce: str = Field(default_factory=_secret)
+    verifier: str = Field(default_factory=_secret)
 
     def packed(self) -> str:
-        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+        return base64.urlsafe_b64encode(self.model_dump_json().encode()).decode()
 
     @classmethod
     def unpacked(cls, text: str) -> Attempt:
         """Raises AccessError for anything that `packed` has not made."""
         try:
-            return cls(**{name: str(value) for name, value in json.loads(base64.urlsafe_b64decode(text)).items()})
-        except (ValueError, TypeError, AttributeError):
+            return cls.model_validate_json(base64.urlsafe_b64decode(text))
+        except ValueError:
             raise AccessError(f"{_FAILED}: it took too long, or was begun in another browser. Try again") from None
 
 

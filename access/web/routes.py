@@ -205,7 +205,7 @@ async def _show_provider(request: Request) -> Response:
 
 
 async def _to_provider(provider: oidc.Provider, request: Request) -> Response:
-    attempt = oidc.Attempt.new(_then(request))
+    attempt = oidc.Attempt(then=_then(request))
     try:
         address = await to_thread.run_sync(provider.address, attempt, limiter=_AT_PROVIDER)
     except UserError as error:

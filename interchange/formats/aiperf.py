@@ -15,7 +15,7 @@ from interchange.fields import STD, Figure, Format, Taken, has_keys, latency_col
 from interchange.formats import aiperf_requests
 from interchange.formats.aiperf_requests import RequestLines
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Part, Record, whole
+from interchange.typed_json import Count, Name, Number, Part, Record, at, whole
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import ImportedRun
 
@@ -30,6 +30,8 @@ _LATENCIES = {
     "inter_chunk_latency": ("icl", ""),
     "request_latency": ("e2e", ""),
 }
+_HISTOGRAM = "pooled_spec_decode_acceptance_histogram"
+_NEEDED = ("request_count.avg", "benchmark_duration.avg")
 _MOST_DRAFTED = 64
 _QUANTILES = ("p50", "p90", "p95", "p99")
 _ENDPOINTS = {"completions": "completions", "chat": "chat"}
@@ -76,7 +78,7 @@ _NOTES = {
         "concurrency, request_rate_rps and num_prompts of the phase that is measured; until schema 1.2 it is loadgen"
     ),
     "input_config.datasets": "requested_output_tokens, if it is the same for all requests",
-    "pooled_spec_decode_acceptance_histogram": "acceptance_per_position",
+    _HISTOGRAM: "acceptance_per_position",
     "profile_export.jsonl: spec_decode_acceptance.num_spec_tokens": "num_speculative_tokens",
     "start_time": "a label: local time without a time zone; started_at comes from the requests",
     "profile_export.jsonl": "the requests without the warm-up; failed ones have no latency",
@@ -93,24 +95,12 @@ class _Version(Record):
     schema_version: Name = None
 
 
-class _Single(Record):
-    avg: Number | None = None
-
-
-class _Latency(_Single):
+class _Latency(Record):
     unit: Literal["ms"]
-
-
-class _Endpoint(Record):
-    model_names: tuple[Name, ...] = ()
 
 
 class _Model(Record):
     name: Name = None
-
-
-class _Models(Record):
-    items: tuple[_Model, ...] = ()
 
 
 class _Phase(Record):
@@ -131,34 +121,24 @@ class _LoadGenerator(Record):
     request_rate: Number | None = None
 
 
-class _Lengths(Record):
-    mean: Number | None = None
-    stddev: Any = None
-
-
 class _Dataset(Record):
-    osl: _Lengths | None = None
-
-
-class _InputConfig(Record):
-    endpoint: _Endpoint = _Endpoint()
-    models: _Models = _Models()
-    phases: tuple[_Phase, ...] = ()
-    loadgen: _LoadGenerator | None = None
-    datasets: tuple[_Dataset, ...] = ()
+    mean: Number | None = at("osl", "mean")
+    stddev: Any = at("osl", "stddev")
 
 
 class _Summary(Record):
     aiperf_version: Name = None
-    request_count: _Single
-    benchmark_duration: _Single
-    request_error_rate: _Single = _Single()
-    pooled_spec_decode_acceptance_histogram: dict[str, Count | None] | None = None
+    error_rate: Number | None = at("request_error_rate", "avg")
+    histogram: dict[str, Count | None] | None = at(_HISTOGRAM)
     time_to_first_token: _Latency | None = None
     inter_token_latency: _Latency | None = None
     inter_chunk_latency: _Latency | None = None
     request_latency: _Latency | None = None
-    input_config: _InputConfig = _InputConfig()
+    models: tuple[_Model, ...] | None = at("input_config", "models", "items")
+    model_names: tuple[Name, ...] | None = at("input_config", "endpoint", "model_names")
+    phases: tuple[_Phase, ...] | None = at("input_config", "phases")
+    loadgen: _LoadGenerator | None = at("input_config", "loadgen")
+    datasets: tuple[_Dataset, ...] | None = at("input_config", "datasets")
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
@@ -178,7 +158,7 @@ def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
     version = part.parse(_Version, owner).schema_version
     if version not in _SUPPORTED:
         raise part.error("schema_version", f"found {version}; supported are {_SUPPORTED[0]} to {_SUPPORTED[-1]}")
-    summary, taken = part.parse(_Summary, owner), take(part, _FIGURES, owner)
+    summary, taken = part.parse(_Summary, owner), take(part, _FIGURES, owner, _NEEDED)
     _complete(part, summary, taken)
     fitting = next((name for name, group in lines.items() if _fits(taken, group)), None)
     group = lines.pop(fitting) if fitting is not None else None
@@ -200,9 +180,9 @@ def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
 
 def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
     """Add what follows from several figures of the file, and drop what contradicts the server."""
-    if "requests_failed" not in taken.metrics and summary.request_error_rate.avg == 0:
+    if "requests_failed" not in taken.metrics and summary.error_rate == 0:
         taken.metrics["requests_failed"] = 0
-    _describe(taken, summary.input_config)
+    _describe(taken, summary)
     taken.metrics |= _positions(part, summary, taken)
     server, own = taken.metrics.get("completion_tokens"), taken.printed.get("total_osl.avg")
     if server is None or own != server:
@@ -213,10 +193,9 @@ def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
 
 def _positions(part: Part, summary: _Summary, taken: Taken) -> dict[str, Value]:
     rounds: dict[int, int] = {}
-    name = "pooled_spec_decode_acceptance_histogram"
-    for key, count in (summary.pooled_spec_decode_acceptance_histogram or {}).items():
+    for key, count in (summary.histogram or {}).items():
         if not (key.isascii() and key.isdigit() and len(key) < 4):
-            raise part.document.error((*part.at, name, key), "a number of accepted tokens is expected here")
+            raise part.document.error((*part.at, _HISTOGRAM, key), "a number of accepted tokens is expected here")
         rounds[int(key)] = count or 0
     if rounds and (drafted := _drafted_per_round(taken)) is not None:
         rounds.setdefault(drafted, 0)  # positions that were drafted but never accepted
@@ -244,9 +223,9 @@ def _fits(taken: Taken, group: RequestLines) -> bool:
     )
 
 
-def _describe(taken: Taken, config: _InputConfig) -> None:
-    phase = _measured(config)
-    names = [model.name for model in config.models.items] or config.endpoint.model_names
+def _describe(taken: Taken, summary: _Summary) -> None:
+    phase = _measured(summary)
+    names = [model.name for model in summary.models or ()] or summary.model_names or ()
     # A schedule of its own is neither a rate nor a closed loop.
     is_known = phase.rate is not None or phase.type is None or phase.type.startswith("concurrency")
     taken.columns |= {
@@ -254,26 +233,23 @@ def _describe(taken: Taken, config: _InputConfig) -> None:
         "concurrency": phase.concurrency if is_known else None,
         "num_prompts": phase.requests,
         "request_rate_rps": phase.rate,
-        "requested_output_tokens": _output_tokens(config.datasets),
+        "requested_output_tokens": _output_tokens(summary.datasets or ()),
     }
 
 
-def _measured(config: _InputConfig) -> _Phase:
+def _measured(summary: _Summary) -> _Phase:
     """Return the one phase that is measured; an empty one if there are several, or none."""
-    if config.loadgen is not None and not config.phases:
-        load = config.loadgen
+    if (load := summary.loadgen) is not None and not summary.phases:
         pattern, requests = load.arrival_pattern, load.request_count
         return _Phase(type=pattern, concurrency=load.concurrency, requests=requests, rate=load.request_rate)
-    phases = [phase for phase in config.phases if "profiling" in (phase.kind, phase.name)]
+    phases = [phase for phase in summary.phases or () if "profiling" in (phase.kind, phase.name)]
     return phases[0] if len(phases) == 1 else _Phase()
 
 
 def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
     """Return the number of tokens that every request asked for; None if it differed."""
-    lengths = datasets[0].osl if len(datasets) == 1 else None
-    if lengths is None or lengths.stddev or lengths.mean is None or not lengths.mean.is_integer():
-        return None
-    return int(lengths.mean)
+    lengths = datasets[0] if len(datasets) == 1 else _Dataset()
+    return None if lengths.stddev or lengths.mean is None or not lengths.mean.is_integer() else int(lengths.mean)
 
 
 FORMAT = Format(

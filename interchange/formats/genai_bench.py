@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from interchange.build import build_run
 from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, Taken, has_keys, statistics_of, take
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Part, Record, Text, parse, whole
+from interchange.typed_json import Count, Name, Number, Part, Record, Text, at, parse, whole
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
 _UNITS_MS = {"s": 1000.0, "ms": 1.0}
@@ -75,12 +75,6 @@ def _is_metadata(value: object) -> bool:
     return has_keys(value, "benchmark_version", "traffic_scenario", "api_backend", "task")
 
 
-class _Aggregated(Record):
-    num_requests: Count | None = None
-    scenario: Name = None
-    iteration_type: Name = None
-
-
 class _Request(Record):
     error_code: Any = None
     error_message: Text | None = None
@@ -100,7 +94,9 @@ class _Request(Record):
 
 class _Run(Record):
     time_unit: Name = Field(None, alias="_time_unit")
-    aggregated_metrics: _Aggregated
+    num_requests: Count | None = at("aggregated_metrics", "num_requests")
+    scenario: Name = at("aggregated_metrics", "scenario")
+    iteration_type: Name = at("aggregated_metrics", "iteration_type")
     individual_request_metrics: Annotated[tuple[_Request, ...], Field(fail_fast=True)] = ()
 
 
@@ -124,11 +120,11 @@ def _run(part: Part, beside: Part | None) -> ImportedRun:
     metadata = beside.parse(_Metadata, of_metadata) if beside else _Metadata()
     factor = _ms_in_unit(part, run.time_unit or metadata.metrics_time_unit)
     taken = take(part, _figures(factor), owner, _NEEDED)
-    _describe(taken, run.aggregated_metrics)
+    _describe(taken, run)
     if beside:
         taken.columns |= take(beside, _OF_METADATA, of_metadata).columns
     requests = [_request(index, request, factor) for index, request in enumerate(run.individual_request_metrics)]
-    is_complete = len(requests) == run.aggregated_metrics.num_requests
+    is_complete = len(requests) == run.num_requests
     if not is_complete:
         taken.leave_out("requests", f"the file has {len(requests)} of its requests")
     aggregated = Part(part.document, parse(dict[str, object], part.document, part.content["aggregated_metrics"], ""))
@@ -151,10 +147,10 @@ def _ms_in_unit(part: Part, unit: str | None) -> float:
     return _UNITS_MS[unit]
 
 
-def _describe(taken: Taken, aggregated: _Aggregated) -> None:
-    if aggregated.iteration_type != "num_concurrency":
+def _describe(taken: Taken, run: _Run) -> None:
+    if run.iteration_type != "num_concurrency":
         taken.columns.pop("concurrency", None)
-    if lengths := _FIXED_LENGTHS.fullmatch(aggregated.scenario or ""):
+    if lengths := _FIXED_LENGTHS.fullmatch(run.scenario or ""):
         taken.columns |= {"input_tokens": int(lengths[1]), "requested_output_tokens": int(lengths[2])}
 
 

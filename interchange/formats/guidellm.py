@@ -22,6 +22,7 @@ from interchange.typed_json import (
     Part,
     Record,
     Text,
+    at,
     parts,
     whole,
 )
@@ -94,16 +95,7 @@ def _is_report(value: object) -> bool:
     return isinstance(metadata, dict) and "guidellm_version" in metadata
 
 
-class _Speculation(Record):
-    num_spec_tokens: Count | None = None
-    num_spec_steps: Count | None = None
-    num_draft_tokens: Count | None = None
-    num_accepted_draft_tokens: Count | None = None
-    acceptance_histogram: Numbers | None = None
-
-
-class _Response(Record):
-    speculative_decoding: _Speculation | None = None
+_SPECULATION = ("response_metrics", "speculative_decoding")
 
 
 class _Request(Record):
@@ -113,74 +105,37 @@ class _Request(Record):
     prompt_tokens: Count | None = None
     output_tokens: Count | None = None
     output: Text | None = None
-    response_metrics: _Response | None = None
-
-    @property
-    def speculation(self) -> _Speculation | None:
-        return self.response_metrics.speculative_decoding if self.response_metrics else None
-
-
-class _Info(Record):
-    error: Any = None
+    num_spec_tokens: Count | None = at(*_SPECULATION, "num_spec_tokens")
+    num_spec_steps: Count | None = at(*_SPECULATION, "num_spec_steps")
+    num_draft_tokens: Count | None = at(*_SPECULATION, "num_draft_tokens")
+    num_accepted_draft_tokens: Count | None = at(*_SPECULATION, "num_accepted_draft_tokens")
+    acceptance_histogram: Numbers | None = at(*_SPECULATION, "acceptance_histogram")
 
 
 class _FailedRequest(Record):
     prompt_tokens: Count | None = None
-    info: _Info | None = None
+    error: Any = at("info", "error")
 
 
-class _Requests(Record):
-    successful: Annotated[list[_Request], Field(fail_fast=True)] | None = None
-    errored: Annotated[list[_FailedRequest], Field(fail_fast=True)] | None = None
-    incomplete: Annotated[list[_FailedRequest], Field(fail_fast=True)] | None = None
-
-
-class _Totals(Record):
-    successful: Count
-    errored: Count | None = None
-    incomplete: Count | None = None
-
-
-class _Metrics(Record):
-    request_totals: _Totals
-
-
-class _Strategy(Record):
-    type_: Name = None
-
-
-class _LimitArguments(Record):
-    count: Any = None
-
-
-class _RequestLimit(Record):
-    args: _LimitArguments | None = None
-    current_index: Count | None = None
-
-
-class _Constraints(Record):
-    max_requests: _RequestLimit | None = None
-
-
-class _Config(Record):
-    prefer_response_metrics: Flag | None = None
-    strategy: _Strategy = _Strategy()
-    constraints: _Constraints | None = None
+_Failed = Annotated[list[_FailedRequest], Field(fail_fast=True)]
 
 
 class _Benchmark(Record):
-    metrics: _Metrics
-    config: _Config
-    requests: _Requests | None = None
-
-
-class _Metadata(Record):
-    version: Count | None = None
-    guidellm_version: Name = None
+    total: Count = at("metrics", "request_totals", "successful", default=...)
+    total_errored: Count | None = at("metrics", "request_totals", "errored")
+    total_incomplete: Count | None = at("metrics", "request_totals", "incomplete")
+    prefer_response_metrics: Flag | None = at("config", "prefer_response_metrics")
+    strategy: Name = at("config", "strategy", "type_")
+    limit: Any = at("config", "constraints", "max_requests", "args", "count")
+    limit_index: Count | None = at("config", "constraints", "max_requests", "current_index")
+    successful: Annotated[list[_Request], Field(fail_fast=True)] | None = at("requests", "successful")
+    errored: _Failed | None = at("requests", "errored")
+    incomplete: _Failed | None = at("requests", "incomplete")
 
 
 class _Report(Record):
-    metadata: _Metadata
+    version: Count | None = at("metadata", "version")
+    guidellm_version: Name = at("metadata", "guidellm_version")
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
@@ -188,7 +143,7 @@ def _read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 
 def _runs(report: Part) -> list[ImportedRun]:
-    metadata = report.parse(_Report, "GuideLLM's report").metadata
+    metadata = report.parse(_Report, "GuideLLM's report")
     if (version := metadata.version) != _SUPPORTED:
         why = f"found version {version}; supported is version {_SUPPORTED} of GuideLLM's report"
         raise report.document.error(("metadata", "version"), why)
@@ -199,13 +154,14 @@ def _runs(report: Part) -> list[ImportedRun]:
 def _run(part: Part, version: str | None) -> ImportedRun:
     owner = "a GuideLLM benchmark"
     benchmark, taken = part.parse(_Benchmark, owner), take(part, _FIGURES, owner)
-    totals, server_counts = benchmark.metrics.request_totals, benchmark.config.prefer_response_metrics
-    if benchmark.config.strategy.type_ == "synchronous":
+    server_counts = benchmark.prefer_response_metrics
+    if benchmark.strategy == "synchronous":
         taken.columns["concurrency"] = 1
-    taken.columns["num_prompts"] = _limit(benchmark.config.constraints)
-    taken.columns["num_speculative_tokens"] = _drafted(benchmark.requests)
-    if totals.errored is not None and totals.incomplete is not None:
-        taken.metrics["requests_failed"] = totals.errored + totals.incomplete
+    taken.columns["num_prompts"] = _limit(benchmark)
+    drafted = {request.num_spec_tokens for request in benchmark.successful or ()} - {None}
+    taken.columns["num_speculative_tokens"] = drafted.pop() if len(drafted) == 1 else None
+    if benchmark.total_errored is not None and benchmark.total_incomplete is not None:
+        taken.metrics["requests_failed"] = benchmark.total_errored + benchmark.total_incomplete
     requests = _all_requests(benchmark, taken, server_counts=server_counts is not False)
     if server_counts is False:
         names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens")
@@ -221,45 +177,31 @@ def _run(part: Part, version: str | None) -> ImportedRun:
     )
 
 
-def _limit(constraints: _Constraints | None) -> int | None:
+def _limit(benchmark: _Benchmark) -> int | None:
     """Return the limit on requests; where the report has a list of them, the one of this benchmark."""
-    limit = constraints.max_requests if constraints else None
-    if limit is None or limit.args is None:
-        return None
-    given, place = limit.args.count, limit.current_index or 0
+    given, index = benchmark.limit, benchmark.limit_index or 0
     if isinstance(given, list):
-        given = given[place] if place < len(given) else None
+        given = given[index] if index < len(given) else None
     is_count = isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given <= LARGEST
     return int(given) if is_count and given == int(given) else None
 
 
-def _drafted(requests: _Requests | None) -> int | None:
-    """Tokens drafted per round, if all requests agree."""
-    specs = [spec for request in (requests.successful or () if requests else ()) if (spec := request.speculation)]
-    counts = {spec.num_spec_tokens for spec in specs}
-    return counts.pop() if len(counts) == 1 else None
-
-
 def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
     """Return all requests; None if the report has only a sample of them, or none."""
-    lists, total = benchmark.requests, benchmark.metrics.request_totals.successful
-    done = (lists.successful if lists else None) or []
-    if lists is None or len(done) != total:
-        taken.leave_out("requests", f"the report has {len(done)} of {total} completed requests")
+    done = benchmark.successful or []
+    if benchmark.successful is None or len(done) != benchmark.total:
+        taken.leave_out("requests", f"the report has {len(done)} of {benchmark.total} completed requests")
         return None
     taken.metrics |= _positions(done)
     requests = [_completed(index, request, server_counts=server_counts) for index, request in enumerate(done)]
-    failed = [*(lists.errored or ()), *(lists.incomplete or ())]
-    requests += [_failed(len(done) + place, request) for place, request in enumerate(failed)]
+    for request in (*(benchmark.errored or ()), *(benchmark.incomplete or ())):
+        error = str(request.error or "it did not end")
+        requests.append(ImportedRequest(len(requests), error, prompt_tokens=request.prompt_tokens))
     return ImportedRequests.of(requests)
 
 
 def _completed(index: int, request: _Request, *, server_counts: bool) -> ImportedRequest:
-    latency_s, tokens, spec = (
-        request.request_latency,
-        request.output_tokens if server_counts else None,
-        request.speculation,
-    )
+    latency_s, tokens = request.request_latency, request.output_tokens if server_counts else None
     return ImportedRequest(
         index,
         ttft_ms=request.time_to_first_token_ms,
@@ -268,22 +210,17 @@ def _completed(index: int, request: _Request, *, server_counts: bool) -> Importe
         prompt_tokens=request.prompt_tokens if server_counts else None,
         completion_tokens=tokens,
         output_text=request.output,
-        spec_drafts=spec.num_spec_steps if spec else None,
-        spec_draft_tokens=spec.num_draft_tokens if spec else None,
-        spec_accepted_tokens=spec.num_accepted_draft_tokens if spec else None,
+        spec_drafts=request.num_spec_steps,
+        spec_draft_tokens=request.num_draft_tokens,
+        spec_accepted_tokens=request.num_accepted_draft_tokens,
     )
 
 
-def _failed(index: int, request: _FailedRequest) -> ImportedRequest:
-    error = request.info.error if request.info else None
-    return ImportedRequest(index, str(error) if error else "it did not end", prompt_tokens=request.prompt_tokens)
-
-
 def _positions(done: Sequence[_Request]) -> dict[str, Value]:
-    """Rounds by the number of accepted tokens, added over the requests; empty if one request does not record them."""
+    """Return acceptance per position over all requests; empty if one of them does not record its rounds."""
     rounds: dict[int, int] = {}
     for request in done:
-        counts = request.speculation.acceptance_histogram if request.speculation else None
+        counts = request.acceptance_histogram
         if counts is None or None in counts:
             return {}
         for length, count in enumerate(counts):

@@ -13,7 +13,7 @@ from interchange.fields import OTHER_PERCENTILE, Figure, Format, Taken, latency_
 from interchange.formats import inference_perf_requests as per_request
 from interchange.formats.inference_perf_requests import Request
 from interchange.json_reader import Document
-from interchange.typed_json import Number, Part, Record, whole
+from interchange.typed_json import Number, Part, Record, at, whole
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
@@ -97,18 +97,10 @@ def _refuse_parts(stages: Sequence[Document]) -> None:
             raise document.error((), _OF_ADAPTER.format(found["stage"]))
 
 
-class _Fallbacks(Record):
-    prompt: Number | None = None
-    output: Number | None = None
-
-
-class _Successes(Record):
-    token_count_mismatches: Number | None = None
-    client_fallback_requests: _Fallbacks = _Fallbacks()
-
-
 class _Report(Record):
-    successes: _Successes
+    mismatches: Number | None = at("successes", "token_count_mismatches")
+    prompts_counted_here: Number | None = at("successes", "client_fallback_requests", "prompt")
+    outputs_counted_here: Number | None = at("successes", "client_fallback_requests", "output")
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
@@ -146,7 +138,7 @@ def _number(taken: Taken, name: str) -> int:
 
 
 def _run(part: Part, taken: Taken, records: Sequence[Request], listed: Document | None) -> ImportedRun:
-    _drop_client_counts(part.parse(_Report, _OWNER).successes, taken)
+    _drop_client_counts(part.parse(_Report, _OWNER), taken)
     if "concurrency" in taken.columns:
         taken.columns.pop("request_rate_rps", None)
     requests = _fitting(taken, per_request.requests(records))
@@ -165,13 +157,12 @@ def _run(part: Part, taken: Taken, records: Sequence[Request], listed: Document 
     )
 
 
-def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
-    if successes.token_count_mismatches != 0:
+def _drop_client_counts(report: _Report, taken: Taken) -> None:
+    if report.mismatches != 0:
         taken.drop(latency_columns("tpot"), "divided by the client's own count of tokens, which is not the server's")
-    fallbacks = successes.client_fallback_requests
-    for count, name in ((fallbacks.prompt, "prompt_tokens"), (fallbacks.output, "completion_tokens")):
-        if count != 0:
-            taken.drop([name], "the client counted some of them itself, because the server did not")
+    why = "the client counted some of them itself, because the server did not"
+    taken.drop(["prompt_tokens"] if report.prompts_counted_here != 0 else [], why)
+    taken.drop(["completion_tokens"] if report.outputs_counted_here != 0 else [], why)
 
 
 def _fitting(taken: Taken, requests: ImportedRequests) -> ImportedRequests | None:

@@ -84,19 +84,22 @@ def test_what_is_no_result_is_refused_with_the_reason(content: bytes, sentence: 
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"duration": "long"}, "some.json: duration: a number is expected here, not a text"),
-        ({"duration": -1.0}, "duration: a number between 0 and 9007199254740992 is expected here, not -1.0"),
-        ({"completed": True}, "completed: a number is expected here, not true or false"),
-        ({"completed": 8.5}, "completed: a whole number is expected here, not 8.5"),
-        ({"total_output_tokens": 10**30}, "total_output_tokens: a number between 0 and"),
-        ({"ttfts": {"a": 1}}, "ttfts: a list is expected here, not an object"),
+        ({"duration": "long"}, "some.json: duration: input should be a valid number, not 'long'"),
+        ({"duration": -1.0}, "duration: input should be greater than or equal to 0, not -1.0"),
+        ({"completed": True}, "completed: input should be a valid integer, not True"),
+        ({"completed": 8.5}, "completed: input should be a valid integer, not 8.5"),
+        (
+            {"total_output_tokens": 10**30},
+            "total_output_tokens: input should be less than or equal to 9007199254740992",
+        ),
+        ({"ttfts": {"a": 1}}, "ttfts: input should be a valid list, not an object"),
         ({"ttfts": [0.1]}, "itls: it has 8 values where ttfts has 1: the file is damaged"),
-        ({"itls": [[0.1, "x"]] * 8}, "itls[0][1]: a number is expected here, not a text"),
-        ({"output_lens": [32.5] * 8}, "output_lens[0]: a whole number is expected here, not 32.5"),
-        ({"ttfts": [-0.1] * 8}, "ttfts[0]: a number between 0 and"),
+        ({"itls": [[0.1, "x"]] * 8}, "itls[0][1]: input should be a valid number, not 'x'"),
+        ({"output_lens": [32.5] * 8}, "output_lens[0]: input should be a valid integer, not 32.5"),
+        ({"ttfts": [-0.1] * 8}, "ttfts[0]: input should be greater than or equal to 0, not -0.1"),
         ({"model_id": "a\nb"}, "model_id: a name of one line"),
         ({"model_id": "x" * 2000}, "model_id: a name of one line"),
-        ({"model_id": 7}, "model_id: a text is expected here, not a number"),
+        ({"model_id": 7}, "model_id: input should be a valid string, not 7"),
         ({"spec_decode_acceptance_rate": 130.0}, "more tokens were accepted than drafted"),
         ({"duration": 5e-324}, "cannot be computed from its figures"),
         ({"model_id": None}, "model_id: this is missing in a result of vllm bench serve"),
@@ -130,7 +133,7 @@ def test_damaged_results_of_a_folder_are_named_and_the_rest_is_read(tmp_path: Pa
     assert [sentence.rpartition("/")[2] for sentence in read.refused] == [
         "cut.json: line 1: the file ends too early",
         "newer.json: metadata.version: found version 3; supported is version 2 of GuideLLM's report",
-        "wrong.json: duration: a number is expected here, not a text",
+        "wrong.json: duration: input should be a valid number, not 'long'",
     ]
 
 

@@ -285,6 +285,12 @@ def test_a_loop_of_which_the_file_says_no_rate_is_unknown() -> None:
     assert only(content).columns["concurrency"] is None
 
 
+def test_a_percentile_with_a_point_in_its_name_is_read() -> None:
+    run = only(sample("vllm-bench/spec-code-c4.json") | {"p99.9_ttft_ms": 400.5})
+    assert run.printed["p99.9_ttft_ms"] == 400.5
+    assert "no column" in why(run, "p99.9_ttft_ms")
+
+
 def test_goodput_of_earlier_versions_is_no_label() -> None:
     run = only(sample("vllm-bench/spec-code-c4.json") | {"request_goodput:": 2.9})
     assert run.metrics["goodput_request_per_s"] == 2.9

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from warehouse.sandbox import places
-from warehouse.sandbox.query_limits import QUERY_LIMITS
+from warehouse.sandbox.query_limits import MOST, QUERY_LIMITS
 from warehouse.sandbox.runner import MAX_ROWS, run_sql
 from webapp.api.asking import Asking, Question
 from webapp.api.limits import Operation
@@ -26,7 +25,7 @@ _MEDIA_TYPES = {
 #: Says in a header that rows were cut, and why.
 LEFT_OUT = "X-Drafthouse-Left-Out"
 #: Questions have threads of their own: one that waits for its place has none.
-_ANSWERING = CapacityLimiter(places.MOST)
+_ANSWERING = CapacityLimiter(MOST)
 
 
 class Statement(BaseModel):

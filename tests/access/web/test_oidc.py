@@ -238,7 +238,7 @@ def test_the_clients_secret_does_not_follow_a_redirect_to_another_server(setting
 def test_a_provider_that_is_away_is_said_in_a_sentence(settings: Settings) -> None:
     away = settings.model_copy(update={"web_oidc_issuer": "http://127.0.0.1:1"})
     with pytest.raises(AccessError, match="the provider does not answer"):
-        oidc.Provider(away).address(oidc.Attempt.new("/"))
+        oidc.Provider(away).address(oidc.Attempt(then="/"))
 
 
 def test_who_waits_for_a_silent_provider_keeps_nobody_else_waiting(settings: Settings, tmp_path: Path) -> None:
