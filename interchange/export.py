@@ -96,13 +96,13 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Pa
 def _write_csv(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
     """Write CSV: null is an empty field, a list is JSON, and text that a spreadsheet would run begins with '."""
     table = _results(con, jobs)
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
-            texts = [None if value is None else json.dumps(value) for value in table.column(place).to_pylist()]
-            table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
+            texts = [None if value is None else json.dumps(value) for value in table.column(index).to_pylist()]
+            table = table.set_column(index, field.name, pa.array(texts, type=pa.string()))
         elif pa.types.is_string(field.type):
-            plain = pc.replace_substring_regex(table.column(place), FORMULA, r"'\1")
-            table = table.set_column(place, field.name, plain)
+            plain = pc.replace_substring_regex(table.column(index), FORMULA, r"'\1")
+            table = table.set_column(index, field.name, plain)
     csv.write_csv(table, path)
     return table.num_rows
 

@@ -143,7 +143,7 @@ def whole(document: Document) -> Part:
 def parts(document: Document, values: object, *path: Step) -> list[Part]:
     """Return the objects of a list at `path`. Raises ForeignFileError for a list of anything else."""
     objects = parse(list[dict[str, object]], document, values, "the file", path)
-    return [Part(document, content, (*path, place)) for place, content in enumerate(objects)]
+    return [Part(document, content, (*path, index)) for index, content in enumerate(objects)]
 
 
 def all_known(values: Sequence[float | None] | None) -> Sequence[float]:

@@ -173,9 +173,9 @@ class Guard:
             return None
         token = _bearer(scope) if _is_for_programs(path) else None
         by_cookie = partial(self._gate.actor_of, self._cookie(scope))
-        look = by_cookie if token is None else partial(self._gate.actor_with, token)
+        find_actor = by_cookie if token is None else partial(self._gate.actor_with, token)
         try:
-            actor = await to_thread.run_sync(look, limiter=self._looking_up)
+            actor = await to_thread.run_sync(find_actor, limiter=self._looking_up)
         except NoTokenError:
             raise
         except (UserError, *DATABASE_ERRORS):
@@ -183,7 +183,7 @@ class Guard:
         if actor is None:
             return self._to_login(scope)
         scope[ACTOR] = replace(actor, via="api") if _is_for_programs(path) else actor
-        scope[GATE], scope[AGAIN] = self._gate, look
+        scope[GATE], scope[AGAIN] = self._gate, find_actor
         return None
 
     def _refuse_address_or_origin(self, scope: Scope) -> Response | None:

@@ -168,8 +168,8 @@ def move(engine: sa.Engine, pin_id: str, before: str | None, *, actor: Actor) ->
         query = sa.select(pins.c.pin_id).where(pins.c.dashboard_id == dashboard_id).order_by(pins.c.place)
         order = [other_id for other_id in connection.scalars(query.order_by(pins.c.pinned_at)) if other_id != pin_id]
         order.insert(order.index(before) if before in order else len(order), pin_id)
-        for place, other_id in enumerate(order):
-            connection.execute(pins.update().where(pins.c.pin_id == other_id).values(place=place))
+        for position, other_id in enumerate(order):
+            connection.execute(pins.update().where(pins.c.pin_id == other_id).values(place=position))
         _note_change(connection, dashboard_id, actor, "pin_moved", pin_id)
 
 

@@ -75,8 +75,8 @@ def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
 
 def _archived(connection: duckdb.DuckDBPyConnection, folder: str) -> list[str]:
     """Return the files that the view request_records reads."""
-    place = "SELECT database_name FROM duckdb_tables() WHERE table_name = 'archived_runs'"
-    (database,) = connection.execute(place).fetchone() or (None,)
+    query = "SELECT database_name FROM duckdb_tables() WHERE table_name = 'archived_runs'"
+    (database,) = connection.execute(query).fetchone() or (None,)
     if database is None:  # it is of another revision
         return []
     found = connection.execute(f"SELECT DISTINCT file FROM {database}.main.archived_runs").fetchall()  # noqa: S608 - a name of ours
@@ -171,7 +171,7 @@ def _values(column: Any) -> int:
     if pa.types.is_fixed_size_list(kind):
         inner = [column.values.slice(column.offset * kind.list_size, count * kind.list_size)]
     elif pa.types.is_struct(kind) or pa.types.is_union(kind):
-        inner = [column.field(place) for place in range(kind.num_fields)]
+        inner = [column.field(index) for index in range(kind.num_fields)]
     else:  # not `flatten`, which imports more, and nothing can be opened any more
         first, end = column.offsets[0].as_py(), column.offsets[count].as_py()
         inner = [column.values.slice(first, end - first)]

@@ -96,7 +96,7 @@ def _instructions(architecture: int, numbers: list[int]) -> ctypes.Array[_Instru
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _AT_NUMBER),
         # To the last instruction, beyond the comparisons that follow and the one before it.
-        *((_JUMP_IF_EQUAL, len(numbers) - place, 0, number) for place, number in enumerate(numbers)),
+        *((_JUMP_IF_EQUAL, len(numbers) - index, 0, number) for index, number in enumerate(numbers)),
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_RETURN, 0, 0, _ALLOW),
     ]

@@ -134,8 +134,8 @@ def _refuse_unreadable(sql: str) -> None:
     """Refuse a NUL, after which DuckDB ignores everything, and half of a surrogate pair, which cannot be sent."""
     if len(sql) > MOST_CHARACTERS:
         raise QueryError(f"the statement has {len(sql):,} characters: the limit is {MOST_CHARACTERS:,}")
-    if (place := sql.find("\0")) >= 0:
-        raise QueryError(f"character {place + 1:,} is a NUL: remove it")
+    if (position := sql.find("\0")) >= 0:
+        raise QueryError(f"character {position + 1:,} is a NUL: remove it")
     try:
         sql.encode()
     except UnicodeEncodeError as error:
@@ -225,12 +225,12 @@ def _repeated_bytes(values: Any) -> int:
     if pa.types.is_map(kind):
         return _repeated_bytes(values.keys) + _repeated_bytes(values.items)
     if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        return sum(_repeated_bytes(values.field(place)) for place in range(kind.num_fields))
+        return sum(_repeated_bytes(values.field(index)) for index in range(kind.num_fields))
     return _repeated_bytes(values.flatten())
 
 
 def _has_dictionary(kind: Any) -> bool:
-    within = (kind.field(place).type for place in range(kind.num_fields))
+    within = (kind.field(index).type for index in range(kind.num_fields))
     return pa.types.is_dictionary(kind) or any(map(_has_dictionary, within))
 
 
