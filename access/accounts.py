@@ -47,7 +47,7 @@ def add_user(engine: sa.Engine, name: str, role: Role, *, actor: Actor) -> None:
 
 
 def new_link(engine: sa.Engine, name: str, *, actor: Actor) -> str:
-    """The secret of a new one-time link with which the user sets a password; earlier links of theirs end."""
+    """Return the secret of a new one-time link with which the user sets a password; earlier links of theirs end."""
     roles.require(actor, Change.USERS)
     secret, now = passwords.new_secret(), datetime.now(UTC)
     row = {"token_hash": passwords.digest(secret), "name": name, "created_at": now, "ends_at": now + LINK_LASTS}
@@ -60,7 +60,7 @@ def new_link(engine: sa.Engine, name: str, *, actor: Actor) -> str:
 
 
 def set_role(engine: sa.Engine, name: str, role: Role, *, actor: Actor) -> None:
-    """In force at the user's next click."""
+    """Change the user's role, from their next click on."""
     roles.require(actor, Change.USERS)
     with engine.begin() as connection:
         before = _existing(connection, name).role
@@ -88,14 +88,14 @@ def enable(engine: sa.Engine, name: str, *, actor: Actor) -> None:
 
 
 def all_users(engine: sa.Engine) -> list[User]:
-    """In alphabetical order."""
+    """Return all users in alphabetical order."""
     with reading(engine).connect() as connection:
         rows = connection.execute(sa.select(users).order_by(users.c.name)).all()
     return [User(row.name, Role(row.role), bool(row.password_hash), row.created_at, row.disabled_at) for row in rows]
 
 
 def role_now(engine: sa.Engine, name: str | None) -> Role | None:
-    """The role of whoever made something, at this moment; None for a user who is disabled.
+    """Return the role of whoever made something, at this moment; None for a user who is disabled.
 
     Who is no user, or not known, has come by the host itself: whoever may use that is an administrator.
     """
@@ -107,7 +107,7 @@ def role_now(engine: sa.Engine, name: str | None) -> Role | None:
 
 
 def is_present(absent_after: timedelta | None) -> sa.ColumnElement[bool]:
-    """The condition that a user came in within this time, at a provider that may have let them go since.
+    """Return the condition that a user came in within this time, at a provider that may have let them go since.
 
     Whoever has never come in, such as a program's user, is an administrator's to disable.
     """
@@ -136,7 +136,7 @@ def welcome(engine: sa.Engine, name: str, claimed: Role | None, new: Role | None
 
 
 def user_of_link(engine: sa.Engine, secret: str) -> str:
-    """The name of the user to whom an unused link belongs. Raises AccessError for any other."""
+    """Return the name of the user to whom an unused link belongs. Raises AccessError for any other."""
     with reading(engine).connect() as connection:
         return _user_of_link(connection, secret)
 

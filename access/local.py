@@ -9,7 +9,7 @@ from lab.roles import Actor, Role, Via
 
 
 def local_actor(via: Via = "command") -> Actor:
-    """The user of the operating system, as an administrator."""
+    """Return the user of the operating system, as an administrator."""
     return Actor(_user_name(), Role.ADMINISTRATOR, via)
 
 

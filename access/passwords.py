@@ -28,7 +28,7 @@ def hash_password(password: str) -> str:
 
 
 def is_password(stored: str | None, password: str) -> bool:
-    """Whether the password is the one that was hashed. Takes as long for None, where there is none to compare with."""
+    """Return whether the password is the hashed one. Takes as long for None, which no password matches."""
     with _HASHING:
         try:
             matches: bool = _hasher().verify(_nobodys_hash() if stored is None else stored, password[: MOST_LENGTH + 1])
@@ -43,7 +43,7 @@ def new_secret() -> str:
 
 
 def digest(secret: str) -> str:
-    """What is stored of a secret from `new_secret`: too random to be guessed, so it needs no slow hash."""
+    """Return what is stored of a secret from `new_secret`: too random to be guessed, so it needs no slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

@@ -103,7 +103,7 @@ def begin(engine: sa.Engine, name: str, address: str) -> str:
 
 
 def _remember_address(connection: sa.Connection, name: str, network: str, now: datetime) -> None:
-    """Store from where the user came in, in place of what was stored of it, and forget the oldest."""
+    """Store the address from which the user came in, and forget the oldest ones."""
     own = login_addresses.c.name == name
     connection.execute(login_addresses.delete().where(own, login_addresses.c.address == network))
     older = sa.select(login_addresses.c.address).where(own).order_by(login_addresses.c.came_in_at.desc())
@@ -122,7 +122,7 @@ def _end_oldest(connection: sa.Connection, actor: Actor) -> None:
 
 
 def actor_of(engine: sa.Engine, secret: str) -> Actor | None:
-    """The user of an open session, with the role of this moment; None if there is no such session."""
+    """Return the user of an open session, with the role of this moment; None if there is no such session."""
     key, now = passwords.digest(secret), datetime.now(UTC)
     alive = (sessions.c.ends_at > now, sessions.c.last_seen > now - LASTS_UNUSED, users.c.disabled_at.is_(None))
     query = sa.select(sessions.c.last_seen, users.c.name, users.c.role).join(users)

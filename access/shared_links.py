@@ -51,7 +51,7 @@ class SharedLink:
     revoked_at: datetime | None
 
     def works(self, now: datetime) -> bool:
-        """Whether it opens anything, unless its maker was disabled."""
+        """Return whether it opens anything, unless its maker was disabled."""
         return self.revoked_at is None and now < self.ends_at
 
 

@@ -51,7 +51,7 @@ class ToImport:
 
 @dataclass(frozen=True)
 class Imported:
-    """An import as `import_document` shows it; `later` if a running ingester is yet to add it to the warehouse."""
+    """An import as `Import.document` shows it; `later` if a running ingester is yet to add it to the warehouse."""
 
     document: Mapping[str, Any]
     later: bool
@@ -197,7 +197,6 @@ class Here:
 
     def import_paths(self, wanted: ToImport, progress: Progress) -> Imported:
         """Import result files and folders: all of them or none."""
-        from interchange.documents import import_document
         from interchange.store import import_paths
         from warehouse.ingest.service import ingest_all
 
@@ -211,7 +210,7 @@ class Here:
                 ingest_all(self._settings)
             except UserError:  # an ingester runs, and does it
                 later = True
-        return Imported(import_document(imported), later)
+        return Imported(imported.document(), later)
 
     def prices(self) -> list[Entry]:
         from warehouse.app_db import price_book

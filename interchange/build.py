@@ -12,8 +12,6 @@ from lab.metrics.run_data import statistics_ms
 from warehouse.bundles.imported_run import (
     ImportedRequests,
     ImportedRun,
-    LeftOut,
-    Scalar,
     SourceFile,
     all_columns,
     all_metrics,
@@ -68,7 +66,7 @@ def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) ->
 
 
 def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
-    """Throughput from counts and duration, as far as they are known."""
+    """Return throughput from counts and duration, as far as they are known."""
     duration_s = _number(metrics.get("duration_s"))
     if not duration_s:
         return {}
@@ -84,7 +82,7 @@ def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], source: str) -> tuple[str, ...]:
-    """A sentence for each figure of the file that its own other figures contradict."""
+    """Return a sentence for each figure of the file that its own other figures contradict."""
     pairs = ((name, _number(printed.get(name)), _number(value)) for name, value in computed.items())
     return tuple(
         f"{name}: the file says {printed_value:g}, but {source} give {computed_value:g}"
@@ -96,7 +94,7 @@ def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], s
 
 
 def positions(accepted_of_round: Mapping[int, int]) -> dict[str, Value]:
-    """Acceptance per position from a histogram: how many rounds accepted 0, 1, 2 ... drafted tokens."""
+    """Return acceptance per position from the numbers of rounds that accepted 0, 1, 2 ... drafted tokens."""
     rounds = sum(accepted_of_round.values())
     if not rounds:
         return {}
@@ -123,7 +121,6 @@ def build_run(
     content: object,
     taken: Taken,
     *,
-    columns: Mapping[str, Scalar],
     requests: ImportedRequests | None = None,
     tool_version: str | None = None,
     place: str = "",
@@ -151,7 +148,7 @@ def build_run(
         tool_version=tool_version,
         source=document.file.source,
         place=place,
-        columns=all_columns(columns),
+        columns=all_columns(taken.columns),
         metrics=all_metrics(taken.metrics),
         requests=requests,
         labels=dict(labels or {}),
@@ -177,7 +174,7 @@ def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> N
 
 
 def _has_single_tokens(metrics: Mapping[str, Value], requests: ImportedRequests | None) -> bool:
-    """Whether it is known that no completed answer has a second token."""
+    """Return whether certainly no completed request has a second token."""
     if requests is not None and len(requests.completed) and requests.completed.known("completion_tokens").all():
         return float(requests.completed.numbers("completion_tokens").max()) <= 1
     tokens, answers = (_number(metrics.get(name)) for name in ("completion_tokens", "requests_completed"))
@@ -205,7 +202,3 @@ def _acceptance_doubts(metrics: Mapping[str, Value]) -> tuple[str, ...]:
         length: dict[str, Value] = {"acceptance_length": 1 + sum(per_position)}
         doubts += disagreements(metrics, length, "1 + its rates per position")
     return doubts
-
-
-def left_out(taken: Taken, name: str, why: str) -> None:
-    taken.left_out.append(LeftOut(name, why))

@@ -7,21 +7,20 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from interchange.detect import FORMATS, Format
-from interchange.fields import Figure
+from interchange.fields import Figure, Format
+from interchange.formats import FORMATS
 
 BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "importing.md"
-_SAME_AS = {"vllm-bench-sweep": "vllm-bench-serve"}
 
 
 def markdown() -> str:
-    """A section per format."""
-    return "\n\n".join("\n".join(_section(name, format_)) for name, format_ in FORMATS.items())
+    """Return a section per format."""
+    return "\n\n".join("\n".join(_section(format_)) for format_ in FORMATS.values())
 
 
 def updated(document: str) -> str:
-    """The document with the sections that follow from the code. Raises ValueError if its marks are missing."""
+    """Return the document with the sections that follow from the code. Raises ValueError if its marks are missing."""
     before, _, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
@@ -29,28 +28,29 @@ def updated(document: str) -> str:
     return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
 
 
-def _section(name: str, format_: Format) -> Iterator[str]:
+def _section(format_: Format) -> Iterator[str]:
     yield f"### {format_.title}"
     yield ""
-    yield f"`--tool {name}`, tested with files of {format_.seen_versions}."
+    yield f"`--tool {format_.name}`, tested with files of {format_.seen_versions}."
     yield ""
-    if name in _SAME_AS:
-        yield f"The fields are those of `{_SAME_AS[name]}`."
+    first = next(other for other in FORMATS.values() if other.figures is format_.figures)
+    if first is not format_:
+        yield f"The fields are those of `{first.name}`."
         return
     yield "| field | became | remark |"
     yield "|---|---|---|"
-    for (_, remark), group in itertools.groupby(format_.fields, key=_metric_and_remark):
-        fields = list(group)
-        became = dict.fromkeys(f"`{field.becomes}`" if field.becomes else "left out" for field in fields)
-        yield f"| {', '.join(_shortened([field.path for field in fields]))} | {', '.join(became)} | {remark} |"
-    yield from (f"| `{field}` | {became} | |" for field, became in format_.passthrough.items())
+    for (_, remark), group in itertools.groupby(format_.figures, key=_metric_and_remark):
+        figures = list(group)
+        became = dict.fromkeys(f"`{figure.becomes}`" if figure.becomes else "left out" for figure in figures)
+        yield f"| {', '.join(_shortened([figure.path for figure in figures]))} | {', '.join(became)} | {remark} |"
+    yield from (f"| `{field}` | {became} | |" for field, became in format_.notes.items())
 
 
-def _metric_and_remark(field: Figure) -> tuple[str, str]:
+def _metric_and_remark(figure: Figure) -> tuple[str, str]:
     """Return the metric without its statistic, and the remark. Neighbours with the same of both share a row."""
-    factor = f"× {field.factor:g}" if field.factor != 1.0 else ""
-    remark = "; ".join(part for part in (factor, field.words) if part)
-    return re.sub(r"_(mean|p\d+)_ms$", "", field.becomes or ""), remark
+    factor = f"× {figure.factor:g}" if figure.factor != 1.0 else ""
+    remark = "; ".join(part for part in (factor, figure.remark) if part)
+    return re.sub(r"_(mean|p\d+)_ms$", "", figure.becomes or ""), remark
 
 
 def _shortened(paths: Sequence[str]) -> Iterator[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION
+from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION, sha256_of
 from interchange.vllm_json import vllm_results
 from lab.errors import UserError
 from warehouse.bundles.run_bundle import bundle_folder
@@ -46,13 +45,16 @@ def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) 
             raise UserError(
                 f"{to} ends in {to.suffix}, and a file ends in {endings}; a folder's name has no such ending"
             )
-        return _export_bundles(bundles, con, jobs, to) if is_folder(to) else _FILES[FORMATS[to.suffix]](con, jobs, to)
+        if is_folder(to):
+            return _export_bundles(bundles, con, jobs, to)
+        with _replacing(to) as writing:
+            return _FILES[FORMATS[to.suffix]](con, jobs, writing)
     except OSError as error:
         raise UserError(f"{to} cannot be written: {error.strerror or error}") from None
 
 
 def is_folder(to: Path) -> bool:
-    """Whether an export to this path is a folder of bundles."""
+    """Return whether an export to this path is a folder of bundles."""
     return to.suffix not in FORMATS or to.is_dir()
 
 
@@ -77,13 +79,8 @@ def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequenc
 
 
 def _manifest(folder: Path, jobs: Sequence[str]) -> dict[str, object]:
-    files = {str(path.relative_to(folder)): _sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = {str(path.relative_to(folder)): sha256_of(path) for path in sorted(folder.rglob("*")) if path.is_file()}
     return {"format": MANIFEST_FORMAT, "version": MANIFEST_VERSION, "jobs": list(jobs), "files": files}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _results(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> pa.Table:
@@ -99,13 +96,13 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Pa
 def _write_csv(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
     """Write CSV: null is an empty field, a list is JSON, and text that a spreadsheet would run begins with '."""
     table = _results(con, jobs)
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
-            texts = [None if value is None else json.dumps(value) for value in table.column(place).to_pylist()]
-            table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
+            texts = [None if value is None else json.dumps(value) for value in table.column(index).to_pylist()]
+            table = table.set_column(index, field.name, pa.array(texts, type=pa.string()))
         elif pa.types.is_string(field.type):
-            plain = pc.replace_substring_regex(table.column(place), FORMULA, r"'\1")
-            table = table.set_column(place, field.name, plain)
+            plain = pc.replace_substring_regex(table.column(index), FORMULA, r"'\1")
+            table = table.set_column(index, field.name, plain)
     csv.write_csv(table, path)
     return table.num_rows
 
@@ -117,17 +114,7 @@ def _write_vllm(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path)
     return len(results)
 
 
-def _as_file(
-    write: Callable[[duckdb.DuckDBPyConnection, Sequence[str], Path], int],
-) -> Callable[[duckdb.DuckDBPyConnection, Sequence[str], Path], int]:
-    def write_file(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
-        with _replacing(to) as writing:
-            return write(con, jobs, writing)
-
-    return write_file
-
-
-_FILES = {"csv": _as_file(_write_csv), "parquet": _as_file(_write_parquet), "vllm": _as_file(_write_vllm)}
+_FILES = {"csv": _write_csv, "parquet": _write_parquet, "vllm": _write_vllm}
 
 
 @contextlib.contextmanager

@@ -1,40 +1,73 @@
-"""Figures of a tool, declared once: what each became in Drafthouse, by which factor, or why it was left out.
+"""Declarations of formats: what each figure of a file became in Drafthouse, by which factor, or why it was left out.
 
 The tables of docs/importing.md are generated from these declarations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, reduce
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator, create_model
+from pydantic import AfterValidator, BeforeValidator
 
-from interchange.typed_json import Count, Number, Part, Record
+from interchange.json_reader import Document
+from interchange.typed_json import Count, Flag, Name, Number, Numbers, Part, all_known, parse
+from lab.errors import ForeignFileError
 from lab.metrics.catalogue import METRICS
 from lab.metrics.measure import Value
-from warehouse.bundles.imported_run import LeftOut
+from warehouse.bundles.imported_run import COLUMNS, ImportedRun, LeftOut, Scalar
 
-_COUNTED = {metric.name for metric in METRICS if metric.unit in ("requests", "tokens", "rounds")}
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 #: Reasons to leave out a figure that several tools share.
 STD = "standard deviations are not stored; they can be computed from imported requests"
 CHUNK_RATE = "counted in chunks, not tokens: too low by the acceptance length"
 OTHER_PERCENTILE = "no column for this percentile"
 
+#: Requests per second; None for "inf", Infinity and null alike: all requests were sent at once.
+_Rate = Annotated[Number | None, BeforeValidator(lambda value: None if value in ("inf", float("inf")) else value)]
+_Rates = Annotated[Numbers, AfterValidator(lambda values: tuple(all_known(values)) or None)]
+_COUNTED = ("requests", "tokens", "rounds")
+#: How each metric and column is read unless its figure has a type of its own.
+_TYPES: dict[str | None, Any] = {
+    None: Number,
+    **dict.fromkeys(COLUMNS, Name),
+    **dict.fromkeys(("num_speculative_tokens", "requested_output_tokens", "input_tokens", "repeat"), Count),
+    **dict.fromkeys(("concurrency", "num_prompts"), Count),
+    **dict.fromkeys(("temperature", "burstiness"), Number),
+    "ignore_eos": Flag,
+    "request_rate_rps": _Rate,
+    **{metric.name: Count if metric.unit in _COUNTED else Number for metric in METRICS},
+    "acceptance_per_position": _Rates,
+}
+
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a file: its `path` (dots between keys), the column it became times `factor` (None: left out), and a
-    remark.
+    """A value of a file: its `path` (dots between keys), the metric or column it became (None: left out) times
+    `factor`, a remark, and its pydantic type where it is not the usual one of that column.
     """
 
     path: str
     becomes: str | None
-    words: str = ""
+    remark: str = ""
     factor: float = 1.0
+    type: Any = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of result files. `read` gets the documents of one file, or of one folder, that have this format."""
+
+    name: str
+    title: str
+    seen_versions: str  # of the tool whose files the importer was tested with
+    detect: Callable[[object], bool]
+    read: Callable[[Sequence[Document]], list[ImportedRun]]
+    figures: tuple[Figure, ...]
+    notes: Mapping[str, str]  # what becomes of fields that no figure declares
+    is_of_folder: bool = False  # whether several files of a folder describe one run
 
 
 @dataclass
@@ -42,71 +75,77 @@ class Taken:
     """The figures read from a file. Importers adjust them before they build the run."""
 
     metrics: dict[str, Value] = field(default_factory=dict)
+    columns: dict[str, Scalar] = field(default_factory=dict)
     printed: dict[str, float] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
 
+    def leave_out(self, name: str, why: str) -> None:
+        """Note why the run lacks something."""
+        self.left_out.append(LeftOut(name, why))
+
     def drop(self, names: Iterable[str], why: str) -> None:
-        """Remove columns; note the reason for those that had a value."""
+        """Remove metrics; note the reason for those that had a value."""
         for name in names:
             if self.metrics.pop(name, None) is not None:
-                self.left_out.append(LeftOut(name, why))
+                self.leave_out(name, why)
+
+
+def one_of(names: Mapping[str, str]) -> Any:
+    """Return the type of a name that becomes another; None for any that is not among these."""
+    return Annotated[Name, AfterValidator(names.get)]
+
+
+def has_keys(value: object, *keys: str) -> bool:
+    """Return whether the value is an object with all of these keys, by which formats are detected."""
+    return isinstance(value, dict) and all(key in value for key in keys)
 
 
 def statistics_of(
-    path: str, latency: str | None, words: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
+    path: str, latency: str | None, remark: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
 ) -> tuple[Figure, ...]:
-    """The figures of one latency: `path` has {} in place of the statistic's name."""
+    """Return the figures of one latency: `path` has {} in place of the statistic's name."""
     return tuple(
-        Figure(path.format(statistic), None if latency is None else f"{latency}_{statistic}_ms", words, factor)
+        Figure(path.format(statistic), None if latency is None else f"{latency}_{statistic}_ms", remark, factor)
         for statistic in statistics
     )
 
 
 def latency_columns(*latencies: str) -> list[str]:
+    """Return the names of all statistics of these latencies."""
     return [f"{latency}_{statistic}_ms" for latency in latencies for statistic in _STATISTICS]
 
 
-def take(part: Part, fields: tuple[Figure, ...]) -> Taken:
-    """Read every declared field that the file has. Raises ForeignFileError if one that became a column is not the
-    number it must be; a field that is left out may hold anything.
+def take(part: Part, figures: Sequence[Figure], owner: str, needed: Sequence[str] = ()) -> Taken:
+    """Read every declared figure that the file has. Raises ForeignFileError if one of those `needed` is missing in the
+    file, which is `owner`, or if one that became a column has another type; one that is left out may hold anything.
     """
     taken = Taken()
-    figures: Any = part.parse(_model(fields), "its figures")
-    for figure in fields:
-        value = reduce(lambda inner, key: getattr(inner, key, None), figure.path.split("."), figures)
-        if not isinstance(value, (int, float)):
+    for figure in figures:
+        value: Any = None
+        with contextlib.suppress(*([ForeignFileError] if figure.becomes is None else [])):
+            value = _value(part, figure, owner, is_needed=figure.path in needed)
+        if value is None:
             continue
-        taken.printed[figure.path] = value
+        if figure.becomes in COLUMNS:
+            taken.columns[figure.becomes] = value
+            continue
+        if isinstance(value, (int, float)):
+            taken.printed[figure.path] = value
         if figure.becomes is None:
-            taken.left_out.append(LeftOut(figure.path, figure.words))
+            taken.leave_out(figure.path, figure.remark)
         else:
             taken.metrics[figure.becomes] = value if figure.factor == 1.0 else value * figure.factor
     return taken
 
 
-@cache
-def _model(fields: tuple[Figure, ...]) -> type[Record]:
-    """A model with an attribute for each step of the declared paths."""
-    branches: dict[str, list[Figure]] = {}
-    for figure in fields:
-        step, _, rest = figure.path.partition(".")
-        branches.setdefault(step, []).append(replace(figure, path=rest))
-    types: dict[str, Any] = {step: (_type(tuple(inner)), None) for step, inner in branches.items()}
-    model: type[Record] = create_model("Figures", __base__=Record, **types)
-    return model
-
-
-def _type(fields: tuple[Figure, ...]) -> Any:
-    """The type of one step; whatever does not fit is None if nothing under it became a column."""
-    counted = fields[0].becomes in _COUNTED
-    inner: Any = _model(fields) if fields[0].path else Count if counted else Number
-    if any(figure.becomes for figure in fields):
-        return inner | None
-    return Annotated[inner | None, WrapValidator(_none_if_invalid)]
-
-
-def _none_if_invalid(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    try:
-        return validate(value)
-    except ValidationError:
-        return None
+def _value(part: Part, figure: Figure, owner: str, *, is_needed: bool) -> Any:
+    value: Any = part.content
+    at = part.at
+    for key in (figure.path,) if figure.path in part.content else figure.path.split("."):
+        value = parse(dict[str, Any], part.document, value, owner, at).get(key)
+        at = (*at, key)
+        if value is None and is_needed:
+            raise part.document.error(at, f"this is missing in {owner}")
+        if value is None:
+            return None
+    return parse(figure.type or _TYPES[figure.becomes], part.document, value, owner, at)

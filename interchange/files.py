@@ -120,7 +120,7 @@ def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
 
 
 def printable(name: str) -> str:
-    """A foreign name as one short printable line."""
+    """Return a foreign name as one short printable line."""
     shown = "".join(character if character.isprintable() else "?" for character in name)
     return shown if len(shown) <= _LONGEST_NAME else f"...{shown[-_LONGEST_NAME:]}"
 

@@ -6,13 +6,16 @@ tools write them), half a surrogate pair, and nesting or numbers of values that 
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+import re
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from interchange.files import ForeignFile, printable
-from interchange.json_pieces import read_in_pieces
 from lab.errors import ForeignFileError
 
 #: The deepest of the supported formats has about 12 levels.
@@ -21,7 +24,14 @@ DEEPEST = 64
 MOST_VALUES = 5_000_000
 #: Keys under which Infinity means "all at once".
 _MAY_BE_INFINITE = frozenset({"request_rate"})
-_WHITESPACE = " \t\r\n"
+#: The key of a list that has a list of gaps between chunks for each request: nearly all of a large file.
+_GAPS = "itls"
+#: A value of a large file that is longer than this is read with the whole file.
+_LONGEST = 4 * 2**20
+_FOLLOWS = frozenset(" \t\r\n,:]}")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_ONE, _TWO = re.compile(r"[ \t\r\n]*(\S)"), re.compile(r"[ \t\r\n]*(\S)[ \t\r\n]*(\S)")
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which is more than any supported format"
 
 Step = str | int
 
@@ -35,7 +45,7 @@ class Document:
     value: object
 
     def error(self, path: Sequence[Step], why: str) -> ForeignFileError:
-        """An error that names the file, the line or key, and the reason."""
+        """Return an error that names the file, the line or key, and the reason."""
         where = [f"line {self.line}"] if self.line > 1 else []
         where += [shown_path(path)] if path else []
         return ForeignFileError(": ".join((printable(self.file.name), *where, why)))
@@ -45,63 +55,58 @@ class _TwiceError(Exception):
     """A duplicate key in one object."""
 
 
+class _ReadWholeError(Exception):
+    """The file has to be read as a whole."""
+
+
 def documents(file: ForeignFile) -> tuple[Document, ...]:
-    """Every JSON value of the file. Raises ForeignFileError."""
+    """Return every JSON value of the file. Raises ForeignFileError."""
     commas = sum(piece.count(mark) for piece in file.pieces() for mark in (b",", b"[", b"{"))
     if commas > MOST_VALUES:
         raise ForeignFileError(
             f"{printable(file.name)}: about {commas} values are more than the limit of {MOST_VALUES} per file: "
             "split it, or save it without its requests"
         )
-    decoder = json.JSONDecoder(object_pairs_hook=_unique)
-    value = read_in_pieces(file.pieces(), decoder) if file.is_large else None
-    decoded = _decoded(file, _text(file)) if value is None else [Document(file, _first_line(file), value)]
-    if not decoded:
+    decoded = _in_pieces(file) if file.is_large else None
+    found = (decoded,) if decoded else _whole(file)
+    if not found:
         raise ForeignFileError(f"{printable(file.name)}: the file is empty")
-    for document in decoded:
-        _check(document)
-    return tuple(decoded)
-
-
-def _first_line(file: ForeignFile) -> int:
-    line = 1
-    for piece in file.pieces():
-        before, found, _ = piece.partition(b"{")
-        line += before.count(b"\n")
-        if found:
-            break
-    return line
+    for document in found:
+        _check(document, document.value, ())
+    return found
 
 
 def shown_path(path: Sequence[Step]) -> str:
-    """The path as text, like `requests[2].error`."""
+    """Return the path as text, like `requests[2].error`."""
     shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return printable(shown.removeprefix("."))
 
 
-def _text(file: ForeignFile) -> str:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        raise _TwiceError(printable(repr(next(key for key, _ in pairs if key in seen or seen.add(key)))))  # type: ignore[func-returns-value]
+    return made
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def _whole(file: ForeignFile) -> tuple[Document, ...]:
     content = file.whole()
-    if b"\0" in content[:4096] or content[:1] == b"\x80":
-        raise ForeignFileError(
-            f"{printable(file.name)}: this is a binary file (archives and pickles are never opened): unpack it and "
-            "import the JSON file in it"
-        )
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error
-
-
-def _decoded(file: ForeignFile, text: str) -> list[Document]:
-    decoder = json.JSONDecoder(object_pairs_hook=_unique)
     decoded: list[Document] = []
     position, line, counted = _skipped(text, 0), 1, 0
     while position < len(text):
         line += text.count("\n", counted, position)
         counted = position
         try:
-            value, end = decoder.raw_decode(text, position)
+            value, end = _DECODER.raw_decode(text, position)
         except json.JSONDecodeError as error:
             why = "the file ends too early" if not text[error.pos :].strip() else f"this is not JSON ({error.msg})"
             raise ForeignFileError(f"{printable(file.name)}: line {error.lineno}: {why}") from error
@@ -113,89 +118,123 @@ def _decoded(file: ForeignFile, text: str) -> list[Document]:
             raise ForeignFileError(f"{printable(file.name)}: line {line}: a number has too many digits") from error
         decoded.append(Document(file, line, value))
         position = _skipped(text, end)
-    return decoded
-
-
-_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which is more than any supported format"
+    return tuple(decoded)
 
 
 def _skipped(text: str, position: int) -> int:
-    while position < len(text) and text[position] in _WHITESPACE:
-        position += 1
-    return position
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        seen: set[str] = set()
-        raise _TwiceError(printable(repr(next(key for key, _ in pairs if key in seen or seen.add(key)))))  # type: ignore[func-returns-value]
-    return made
-
-
-def _check(document: Document) -> None:
-    """Refuse numbers and texts that cannot be stored, and deep nesting.
-
-    Walks without recursion and without a list of pending values, which could be larger than the file.
+def _in_pieces(file: ForeignFile) -> Document | None:
+    """Read a large file that is one object, so that neither its text nor a number for each of its gaps is in memory:
+    lists of gaps become arrays of floats. Returns None for any other file, damaged ones included.
     """
-    _check_one(document, document.value, ())
-    path: list[Step] = []
-    open_parts = [_inside(document.value)]
-    while open_parts:
-        step, value = next(open_parts[-1], _NO_MORE)
-        if step is None:
-            open_parts.pop()
-            del path[-1:]
-            continue
-        path.append(step)
-        _check_one(document, value, path)
-        if not isinstance(value, (dict, list)):
-            path.pop()
-        elif len(path) >= DEEPEST:
-            raise document.error(path[:3], _TOO_DEEP)
-        else:
-            open_parts.append(_inside(value))
+    text, found = _Text(file), dict[str, object]()
+    try:
+        mark = text.mark("{")
+        line = text.line
+        while mark != "}":
+            key = text.value()
+            if not isinstance(key, str) or key in found:
+                return None
+            text.mark(":")
+            found[key] = _list(text, _packed if key == _GAPS else None) if text.opens_list() else text.value()
+            mark = text.mark(",}")
+        return None if text.rest() else Document(file, line, found)
+    except Exception:  # noqa: BLE001 - whatever is wrong with the file: the reader of whole files says where
+        return None
 
 
-_NO_MORE: tuple[None, None] = (None, None)
+class _Text:
+    """The text of a file; only the part that is not read yet is in memory, as far as it is needed."""
+
+    def __init__(self, file: ForeignFile) -> None:
+        self._pieces = codecs.iterdecode(file.pieces(), "utf-8-sig")
+        self._text, self._at = "", 0
+
+    @property
+    def line(self) -> int:
+        """The line after the first mark."""
+        return self._text.count("\n", 0, self._at) + 1
+
+    def mark(self, expected: str) -> str:
+        """Step over the next character, which has to be one of these."""
+        found = self._match(_ONE)
+        if found[1] not in expected:
+            raise _ReadWholeError
+        self._at = found.end()
+        return found[1]
+
+    def opens_list(self) -> bool:
+        """Return whether the next value is a list that does not begin with a number."""
+        found = self._match(_TWO)
+        return found[1] == "[" and found[2] in '"[{'
+
+    def value(self) -> object:
+        """Step over the next value."""
+        while True:
+            with contextlib.suppress(json.JSONDecodeError):
+                value, end = _DECODER.raw_decode(self._text, _skipped(self._text, self._at))
+                if self._text[end : end + 1] in _FOLLOWS:  # else a number may go on
+                    self._at = end
+                    return value
+            self._extend()
+
+    def rest(self) -> str:
+        return "".join((self._text[self._at :], *self._pieces)).strip(" \t\r\n")
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        while (found := pattern.match(self._text, self._at)) is None:
+            self._extend()
+        return found
+
+    def _extend(self) -> None:
+        """Add a piece, and drop what was read. Raises StopIteration at the end of the file."""
+        if len(self._text) - self._at > _LONGEST:
+            raise _ReadWholeError
+        self._text, self._at = self._text[self._at :] + next(self._pieces), 0
 
 
-def _inside(value: object) -> Iterator[tuple[Step, object] | tuple[None, None]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list) and not _is_plain(value):
-        yield from enumerate(value)
+def _list(text: _Text, change: Callable[[object], object] | None) -> list[object]:
+    found: list[object] = []
+    mark = text.mark("[")
+    while mark != "]":
+        found.append(change(text.value()) if change else text.value())
+        mark = text.mark(",]")
+    return found
 
 
-def _is_plain(values: list[object]) -> bool:
-    """Return whether a list holds numbers alone, and every one of them can be stored: most values of a file do."""
-    kinds = set(map(type, values))
-    if kinds == {float}:
-        numbers: list[float] = values  # type: ignore[assignment]
-        return math.isfinite(sum(numbers))
-    return kinds == {int}
+def _packed(value: object) -> object:
+    """Return a list of finite floats as an array, and anything else as it is."""
+    return array("d", value) if isinstance(value, list) and _is_finite(value) else value
 
 
-def _check_one(document: Document, value: object, path: Sequence[Step]) -> None:
+def _is_finite(values: list[float]) -> bool:
+    return set(map(type, values)) == {float} and math.isfinite(sum(values))
+
+
+def _check(document: Document, value: object, path: tuple[Step, ...]) -> None:
+    """Refuse numbers and texts that cannot be stored, and deep nesting."""
     if isinstance(value, float):
-        _check_number(document, value, path)
+        if not (math.isfinite(value) or (value == math.inf and path and path[-1] in _MAY_BE_INFINITE)):
+            raise document.error(path, f"{value} cannot be stored as a number")
     elif isinstance(value, str):
         _check_text(document, value, path)
+    elif isinstance(value, (dict, list)) and len(path) >= DEEPEST:
+        raise document.error(path[:3], _TOO_DEEP)
     elif isinstance(value, dict):
-        for key in value:
+        for key, inner in value.items():
             _check_text(document, key, path)
+            _check(document, inner, (*path, key))
+    elif isinstance(value, list) and set(map(type, value)) != {int} and not _is_finite(value):
+        for index, inner in enumerate(value):
+            _check(document, inner, (*path, index))
 
 
-def _check_number(document: Document, value: float, path: Sequence[Step]) -> None:
-    if math.isfinite(value) or (value == math.inf and path and path[-1] in _MAY_BE_INFINITE):
-        return
-    raise document.error(path, f"{value} cannot be stored as a number")
-
-
-def _check_text(document: Document, text: str, path: Sequence[Step]) -> None:
-    if text.isascii():
-        return
+def _check_text(document: Document, text: str, path: tuple[Step, ...]) -> None:
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError as error:
         raise document.error(path, "half a surrogate pair is not text") from error

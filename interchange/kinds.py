@@ -30,7 +30,7 @@ _YAML = re.compile(r"(---\s*$|%YAML|(- )?[\w.\"'/-]+:(\s|$))")
 
 
 def begins_like_json(head: bytes) -> bool:
-    """Whether the content may be JSON: an object or a list, damaged perhaps."""
+    """Return whether the content may be JSON: an object or a list, damaged perhaps."""
     return bool(_JSON.match(_text(head)))
 
 
@@ -67,7 +67,7 @@ def _text(head: bytes) -> str:
 
 
 def _is_utf_8(head: bytes) -> bool:
-    """The last character may be cut."""
+    """Return whether the beginning of a file is UTF-8; its last character may be cut."""
     try:
         head.decode()
     except UnicodeDecodeError as error:

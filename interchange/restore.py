@@ -80,7 +80,7 @@ def restore_bundles(root: Path, folder: Path, importer: str, refuse_more: Callab
     """
     runs = []
     for (job_id, run_id), content in _bundles(folder).items():
-        digests = {str(inner): _sha256(path) for inner, path in content.items() if inner.name != PROVENANCE_FILE}
+        digests = {str(inner): sha256_of(path) for inner, path in content.items() if inner.name != PROVENANCE_FILE}
         if _is_here(bundle_folder(root, job_id, run_id), digests):
             runs.append(_Run(job_id, run_id, content))
             continue
@@ -108,7 +108,7 @@ def _new(root: Path, runs: Iterable[_Run]) -> list[_Run]:
 
 def _is_here(bundle: Path, digests: Mapping[str, str]) -> bool:
     return bundle.is_dir() and all(
-        (bundle / inner).is_file() and _sha256(bundle / inner) == digest for inner, digest in digests.items()
+        (bundle / inner).is_file() and sha256_of(bundle / inner) == digest for inner, digest in digests.items()
     )
 
 
@@ -141,7 +141,7 @@ def _files(folder: Path) -> dict[str, Path]:
             raise _error(folder, f"{printable(name)} is not a valid path in an export")
         if not path.is_file() or path.stat().st_size > _LARGEST.get(path.name, MAX_FILE_BYTES):
             raise _error(folder, f"{printable(name)} is missing or larger than a bundle's file can be")
-        if _sha256(path) != digest:
+        if sha256_of(path) != digest:
             raise _error(folder, f"{printable(name)} was changed after the export: its digest differs")
         files[name] = path
     if not files:
@@ -149,7 +149,7 @@ def _files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

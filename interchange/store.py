@@ -1,4 +1,4 @@
-"""Import files of other tools: detect their formats and store their runs as bundles, all of them or none."""
+"""Import files of other tools: store their runs as bundles, all of them or none; remove and restore such results."""
 
 from __future__ import annotations
 
@@ -12,30 +12,19 @@ import sqlalchemy as sa
 from host.disk_space import refuse_full_disk
 from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from host.settings import Settings
-from interchange.detect import FORMATS, format_of
 from interchange.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, printable, read_paths
-from interchange.json_reader import Document, documents
-from interchange.kinds import begins_like_json, kind_of
+from interchange.reading import AUTO, COMPUTED, SILENT, Progress, ReadRuns, read_runs
 from interchange.restore import is_export, restore_as_measured, restore_bundles
 from lab import roles
 from lab.errors import AccessError, ForeignFileError
 from lab.roles import Actor, Change, Role
 from warehouse.app_db import audit
 from warehouse.app_db import schema as app_schema
-from warehouse.app_db.engine import app_engine, reading
+from warehouse.app_db.engine import open_engine, reading
 from warehouse.bundles.imported_bundle import ImportedBundle, imported_jobs, record_of, write_imported
 from warehouse.bundles.imported_run import ImportedRun
+from warehouse.bundles.removed import remove_job, restore_job
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
-
-AUTO = "auto"
-#: Gets what an import does next, and the share of its work that is done, 0 to 1.
-Progress = Callable[[str, float], None]
-#: After reading the files, and after computing figures from them.
-_READ, _COMPUTED = 0.5, 0.9
-_SUPPORTED = "; ".join(f"{format_.title} ({format_.seen_versions})" for format_ in FORMATS.values())
-_MOST_KEYS = 6
-#: The most names in a sentence on skipped files, and the most damaged results in an import.
-_MOST_NAMES, _MOST_REFUSED = 20, 200
 
 
 @dataclass(frozen=True)
@@ -53,9 +42,17 @@ class Import:
     taken_in: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
-
-def _silent(_next: str, _share: float) -> None:
-    return
+    def document(self) -> dict[str, object]:
+        """Return the import as a JSON document, the same from the command and from the API."""
+        new = set(self.new_run_ids)
+        runs: list[dict[str, object]] = [
+            {"run_id": run.run_id, "tool": run.tool, "tool_version": run.tool_version, "new": run.run_id in new}
+            | {"file": run.source.name, "sha256": run.source.sha256, "place": run.place, "doubts": run.doubts}
+            | {"target": run.columns["target"]}
+            for run in self.runs
+        ]
+        runs += [{"run_id": run_id, "tool": "drafthouse", "new": run_id in new} for run_id in self.taken_in]
+        return {"jobs": self.jobs, "runs": runs, "skipped": self.skipped, "refused": self.refused}
 
 
 def import_paths(
@@ -63,7 +60,7 @@ def import_paths(
     paths: Sequence[Path],
     tool: str = AUTO,
     labels: Mapping[str, str] | None = None,
-    progress: Progress = _silent,
+    progress: Progress = SILENT,
     *,
     actor: Actor,
     as_measured: bool = False,
@@ -94,7 +91,9 @@ def import_paths(
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
     size_bytes = max(size_bytes, restored.size_bytes)
-    _record(settings, actor, ", ".join(restored.jobs), restored.new_run_ids, size_bytes, as_measured=as_measured)
+    measured = {"as_measured": True} if as_measured else {}
+    new = len(restored.new_run_ids)
+    _record(settings, actor, ", ".join(restored.jobs), new_runs=new, bytes=size_bytes, **measured)
     return Import(restored.jobs, (), restored.new_run_ids, (), restored.run_ids)
 
 
@@ -108,12 +107,8 @@ def _refuse_measured(actor: Actor, paths: Sequence[Path], exported: Sequence[Pat
 
 def _refuse_own_jobs(settings: Settings, jobs: set[str]) -> None:
     """Raise ForeignFileError if a job of this lab's queue, ended or not, would get runs."""
-    engine = app_engine(settings.app_database_url)
-    try:
-        with reading(engine).connect() as connection:
-            stored = set(connection.scalars(sa.select(app_schema.jobs.c.job_id)))
-    finally:
-        engine.dispose()
+    with open_engine(settings.app_database_url) as engine, reading(engine).connect() as connection:
+        stored = set(connection.scalars(sa.select(app_schema.jobs.c.job_id)))
     if own := sorted(jobs & stored):
         raise ForeignFileError(
             f"{own[0]} is a job of this lab, and an import adds nothing to it: import the folder without --as-measured"
@@ -125,7 +120,7 @@ def import_read(
     files: Sequence[ForeignFile],
     tool: str = AUTO,
     labels: Mapping[str, str] | None = None,
-    progress: Progress = _silent,
+    progress: Progress = SILENT,
     *,
     actor: Actor,
 ) -> Import:
@@ -138,7 +133,7 @@ def import_read(
         )
     _limits(settings, actor)(size_bytes)
     read = read_runs(files, tool, labels, progress)
-    progress("storing", _COMPUTED)
+    progress("storing", COMPUTED)
     if size_bytes >= WORTH_GIVING_BACK_BYTES:
         give_back_memory()
     read = _storable(read)
@@ -149,7 +144,7 @@ def import_read(
     places = imported_jobs(settings.bundles)
     jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
     new_ids = tuple(record.run.run_id for record in new)
-    _record(settings, actor, ", ".join(jobs), new_ids, size_bytes)
+    _record(settings, actor, ", ".join(jobs), new_runs=len(new_ids), bytes=size_bytes)
     runs = tuple(replace(run, requests=None) for run in read.runs)
     return Import(tuple(jobs), runs, new_ids, read.skipped, refused=read.refused)
 
@@ -160,11 +155,8 @@ def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
     """
     earlier = 0
     if actor.via != "command":
-        engine = app_engine(settings.app_database_url)
-        try:
+        with open_engine(settings.app_database_url) as engine:
             earlier = sum(entry.detail.get("bytes", 0) for entry in audit.of_last_day(engine, actor, Change.IMPORT))
-        finally:
-            engine.dispose()
 
     def refuse_too_much(size_bytes: int) -> None:
         refuse_full_disk(settings.bundles, settings.least_free_mib + size_bytes // MIB, "the import")
@@ -178,15 +170,23 @@ def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
     return refuse_too_much
 
 
-def _record(
-    settings: Settings, actor: Actor, subject: str, new_run_ids: Sequence[str], size_bytes: int, **detail: object
-) -> None:
-    engine = app_engine(settings.app_database_url)
-    detail = {name: value for name, value in detail.items() if value}
-    try:
-        audit.record_alone(engine, actor, Change.IMPORT, subject, new_runs=len(new_run_ids), bytes=size_bytes, **detail)
-    finally:
-        engine.dispose()
+def remove_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
+    """Remove all runs of a job of imported results. Raises UserError for any other job, and AccessError."""
+    roles.require(actor, Change.IMPORT)
+    remove_job(settings.bundles, job_id)
+    _record(settings, actor, job_id, removed=True)
+
+
+def restore_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
+    """Restore the runs that `remove_imported` removed last. Raises UserError if there are none, and AccessError."""
+    roles.require(actor, Change.IMPORT)
+    restore_job(settings.bundles, job_id)
+    _record(settings, actor, job_id, restored=True)
+
+
+def _record(settings: Settings, actor: Actor, subject: str, **detail: object) -> None:
+    with open_engine(settings.app_database_url) as engine:
+        audit.record_alone(engine, actor, Change.IMPORT, subject, **detail)
 
 
 def _storable(read: ReadRuns) -> ReadRuns:
@@ -207,145 +207,3 @@ def _storable(read: ReadRuns) -> ReadRuns:
 
 def _unwritable(bundles: Path, error: OSError) -> ForeignFileError:
     return ForeignFileError(f"{bundles.absolute()} cannot be written ({error.strerror}): nothing was imported")
-
-
-@dataclass(frozen=True)
-class ReadRuns:
-    """The result of an import: each run once, the files that have some, and what of a folder was not read: the files
-    that are no results, by kind, and a sentence for each result that cannot be read.
-    """
-
-    runs: tuple[ImportedRun, ...]
-    skipped: tuple[str, ...]
-    files: tuple[ForeignFile, ...]
-    refused: tuple[str, ...] = ()
-
-
-def read_runs(
-    files: Sequence[ForeignFile],
-    tool: str = AUTO,
-    labels: Mapping[str, str] | None = None,
-    progress: Progress = _silent,
-) -> ReadRuns:
-    """Every run in the files. Raises ForeignFileError, and imports nothing then.
-
-    `tool` is a key of FORMATS, or AUTO. `labels` are the user's own, for every run; they override those of a file.
-    A file that the user named must be a result. One found in a folder is skipped if it is not, and named if it is one
-    that cannot be read. Files of one folder may describe the same run.
-    """
-    if tool != AUTO and tool not in FORMATS:
-        raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")
-    reading = _Reading(tool)
-    read_bytes, all_bytes = 0, sum(file.size_bytes for file in files)
-    for file in files:
-        progress(f"reading {printable(file.name)}", _READ * read_bytes / max(all_bytes, 1))
-        read_bytes += file.size_bytes
-        reading.detect(file)
-    runs: dict[str, ImportedRun] = {}
-    for number, ((name, _), group) in enumerate(reading.groups.items()):
-        progress("computing figures", _READ + (_COMPUTED - _READ) * number / len(reading.groups))
-        runs |= {run.run_id: run for run in reading.read(name, group)}
-    skipped = tuple(_counted(kind, names) for kind, names in reading.skipped.items())
-    if not runs:
-        raise ForeignFileError(_nothing(files, skipped, reading.refused))
-    labelled = (replace(run, labels={**run.labels, **(labels or {})}) for run in runs.values())
-    return ReadRuns(tuple(labelled), skipped, tuple(reading.results), tuple(reading.refused))
-
-
-class _Reading:
-    """What is found in the files of an import: the documents that are read together, and what is not read."""
-
-    def __init__(self, tool: str) -> None:
-        self._tool = tool
-        self.groups: dict[tuple[str, str], list[Document]] = {}
-        self.results: list[ForeignFile] = []
-        self.skipped: dict[str, list[str]] = {}  # names by kind
-        self.refused: list[str] = []
-
-    def detect(self, file: ForeignFile) -> None:
-        """Add what is in the file. Raises ForeignFileError if it was named and is no result, or damaged."""
-        try:
-            detected = _detected(file, self._tool)
-        except _NotAResultError as error:
-            if file.was_named:
-                raise ForeignFileError(f"{error}. Supported are {_SUPPORTED}") from error
-            self.skipped.setdefault(error.kind, []).append(printable(file.name))
-        except ForeignFileError as error:
-            self._refuse(file, error)
-        else:
-            self.results.append(file)
-            for name, document in detected:
-                together = file.folder if FORMATS[name].is_of_folder else file.name
-                self.groups.setdefault((name, together), []).append(document)
-
-    def read(self, name: str, group: Sequence[Document]) -> list[ImportedRun]:
-        """Return the runs of documents, without those of a file that was found and cannot be read."""
-        while group:
-            try:
-                return FORMATS[name].read(group)
-            except ForeignFileError as error:
-                files = (document.file for document in group)
-                bad = next((file for file in files if str(error).startswith(f"{printable(file.name)}: ")), None)
-                if bad is None:
-                    raise
-                self._refuse(bad, error)
-                group = [document for document in group if document.file is not bad]
-        return []
-
-    def _refuse(self, file: ForeignFile, error: ForeignFileError) -> None:
-        if file.was_named:
-            raise error
-        self.refused.append(str(error))
-        if len(self.refused) > _MOST_REFUSED:
-            raise ForeignFileError(
-                f"more than {_MOST_REFUSED} of the files cannot be read, such as {self.refused[0]}"
-            ) from error
-
-
-class _NotAResultError(Exception):
-    """The file is not a result of a supported tool; the text is for the user, `kind` for a list of such files."""
-
-    def __init__(self, text: str, kind: str) -> None:
-        super().__init__(text)
-        self.kind = kind
-
-
-def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
-    """Every document of the file with its format. Raises ForeignFileError for a damaged result."""
-    if file.problem:
-        raise ForeignFileError(file.problem)
-    head = file.head
-    if not begins_like_json(head):
-        kind, remedy = kind_of(head)
-        if kind == "text" and file.was_named and head.lstrip()[:1] in (b"{", b"["):
-            documents(file)  # says in which line
-        raise _NotAResultError(f"{printable(file.name)}: this is {kind}, not JSON: {remedy}", kind)
-    detected: list[tuple[str, Document]] = []
-    for document in documents(file):
-        name = format_of(document.value)
-        if name is None or tool not in (AUTO, name):
-            kind = _what_it_is(document.value, name)
-            error = document.error((), kind)
-            raise error if detected else _NotAResultError(str(error), kind)
-        detected.append((name, document))
-    return detected
-
-
-def _what_it_is(value: object, name: str | None) -> str:
-    if name is not None:
-        return f"this is a result of {FORMATS[name].title}: choose {name} or {AUTO}"
-    keys = ", ".join(printable(key) for key in list(value)[:_MOST_KEYS]) if isinstance(value, dict) else ""
-    has = f"its keys begin with {keys}" if keys else "it has no keys that identify it"
-    return f"not a supported result: {has}"
-
-
-def _counted(kind: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{len(names)} {'file' if len(names) == 1 else 'files'} ({kind}): {', '.join(names[:_MOST_NAMES])}{more}"
-
-
-def _nothing(files: Sequence[ForeignFile], skipped: Sequence[str], refused: Sequence[str]) -> str:
-    if not files:
-        return "no file to import: name result files or a folder with some"
-    about = "; ".join((*refused, *(f"skipped {sentence}" for sentence in skipped)))
-    return f"none of the {len(files)} files has a run{f': {about}' if about else ''}"

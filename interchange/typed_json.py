@@ -5,7 +5,6 @@ Null and absent mean the same, and unknown fields are ignored.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
+    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -33,7 +33,7 @@ _LONGEST_NAME = 1000
 
 
 def _whole(value: object) -> object:
-    """16.0 is a whole number too."""
+    """Return 16 for 16.0, which is a whole number too."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -73,16 +73,21 @@ class Record(BaseModel):
         return {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
 
 
+def at(*path: str, default: Any = None) -> Any:
+    """Return a field that is read from this path within the object. What is missing on the way is missing itself."""
+    return Field(default, validation_alias=AliasPath(*path))
+
+
 T = TypeVar("T")
 
 
-def parse(kind: type[T], document: Document, value: object, owner: str, at: Sequence[Step] = ()) -> T:
-    """Return the value at `at` as `kind`, which is part of `owner`. Raises ForeignFileError naming the first error."""
+def parse(kind: type[T], document: Document, value: object, owner: str, path: Sequence[Step] = ()) -> T:
+    """Return the value at `path` of `owner` as `kind`. Raises ForeignFileError naming the first error."""
     try:
         parsed: T = _adapter(cast("Any", kind)).validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise document.error((*at, *first["loc"]), _sentence(first, owner)) from None
+        raise document.error((*path, *first["loc"]), _sentence(first, owner)) from None
     return parsed
 
 
@@ -92,39 +97,16 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _sentence(error: ErrorDetails, owner: str) -> str:
-    """Why the value is refused, in the words of JSON."""
-    kind, value = error["type"], error["input"]
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind == "missing":
-        why = f"this is missing in {owner}"
-    elif kind == "literal_error":
-        shown = _kind(value) if isinstance(value, (dict, list)) else printable(str(value))
-        why = f"found {shown}; supported are {error['ctx']['expected']}"
-    elif kind in _EXPECTED and not (is_number and kind in _NUMBERS):
-        why = f"{_EXPECTED[kind]} is expected here, not {_kind(value)}"
-    elif kind == "int_type" and isinstance(value, float) and math.isfinite(value):
-        why = f"a whole number is expected here, not {value}"
-    elif is_number:
-        shown = value if isinstance(value, float) or abs(value) <= LARGEST else "a larger one"
-        why = f"a number between 0 and {LARGEST} is expected here, not {shown}"
-    else:
-        why = error["msg"]
-    return why
+    """Return why the value is refused."""
+    if error["type"] == "missing":
+        return f"this is missing in {owner}"
+    value, why = error["input"], error["msg"]
+    if not why.startswith("Input should"):  # a sentence of ours
+        return why
+    return f"{why[:1].lower()}{why[1:]}, not {_KINDS.get(type(value)) or printable(repr(value))}"
 
 
-_NUMBERS = ("float_type", "int_type")
-_EXPECTED = {
-    **dict.fromkeys(_NUMBERS, "a number"),
-    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-    **dict.fromkeys(("dict_type", "model_type"), "an object"),
-    "string_type": "a text",
-    "bool_type": "true or false",
-}
-
-
-def _kind(value: object) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return kinds.get(type(value), "a number")
+_KINDS = {dict: "an object", list: "a list", type(None): "null"}
 
 
 R = TypeVar("R", bound=Record)
@@ -142,11 +124,11 @@ class Part:
         return self.document.error((*self.at, key), why)
 
     def parse(self, model: type[R], owner: str) -> R:
-        """The object as `model`. Raises ForeignFileError."""
+        """Return the object as `model`. Raises ForeignFileError."""
         return parse(model, self.document, self.content, owner, self.at)
 
     def labels(self, keys: Sequence[str]) -> dict[str, str]:
-        """Those of the keys that hold something short, as text."""
+        """Return the values of these keys that are short, as text."""
         values = {key: self.content.get(key) for key in keys}
         short = {key: value for key, value in values.items() if _is_short(value)}
         texts = {key: value if isinstance(value, str) else repr(value) for key, value in short.items()}
@@ -154,18 +136,18 @@ class Part:
 
 
 def whole(document: Document) -> Part:
-    """The document's only object. Raises ForeignFileError for a document of another kind."""
+    """Return the document's only object. Raises ForeignFileError for a document of another kind."""
     return Part(document, parse(dict[str, object], document, document.value, "the file"))
 
 
-def parts(document: Document, values: object, *at: Step) -> list[Part]:
-    """The objects of a list at `at`. Raises ForeignFileError for a list of anything else."""
-    objects = parse(list[dict[str, object]], document, values, "the file", at)
-    return [Part(document, content, (*at, place)) for place, content in enumerate(objects)]
+def parts(document: Document, values: object, *path: Step) -> list[Part]:
+    """Return the objects of a list at `path`. Raises ForeignFileError for a list of anything else."""
+    objects = parse(list[dict[str, object]], document, values, "the file", path)
+    return [Part(document, content, (*path, index)) for index, content in enumerate(objects)]
 
 
 def all_known(values: Sequence[float | None] | None) -> Sequence[float]:
-    """The values, or an empty list if one of them is unknown."""
+    """Return the values, or an empty list if one of them is unknown."""
     return [] if values is None or None in values else cast("Sequence[float]", values)
 
 

@@ -85,7 +85,7 @@ def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
 
 
 def _is_complete(request: Mapping[str, Any]) -> bool:
-    """Whether the request fits into vLLM's arrays, whose numbers cannot be null."""
+    """Return whether the request fits into vLLM's arrays, whose numbers cannot be null."""
     needed = ("ttft_ms", "sent_s", "end_s", "chunk_s", "prompt_tokens", "completion_tokens")
     return not request["is_completed"] or all(request[name] is not None for name in needed)
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from access import sessions, tokens
 from access.local import local_actor
 from access.web import start_token
-from access.web.account import Account
+from access.web.limits import HeldBytes
 from access.web.page_sessions import PAGE_SESSIONS
 from host.process_memory import limit_bytes
 from host.settings import Settings, load_settings
@@ -42,11 +42,11 @@ class Gate:
         self._lock = threading.Lock()
         self._answers: dict[_Key, tuple[float, Actor | None]] = {}
         #: Half of what the page may have: the other half is for what it shows.
-        self.account = Account(limit_bytes(settings.web_memory_mib) // 2, PAGE_SESSIONS.uploaded_bytes)
+        self.account = HeldBytes(limit_bytes(settings.web_memory_mib) // 2, PAGE_SESSIONS.uploaded_bytes)
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody is asked who they are."""
+        """Whether the lab has no login."""
         return self.settings.web_login == "none"
 
     @property
@@ -74,7 +74,7 @@ class Gate:
         return self._looked_up("session", cookie, sessions.actor_of)
 
     def actor_with(self, token: str) -> Actor | None:
-        """Who uses the API with this token; the token of the start is one, too. None if it opens nothing."""
+        """Return who uses the API with this token; the token of the start is one, too. None if it opens nothing."""
         if self.is_open:
             return local_actor("api")
         if len(token) > LONGEST_SECRET:
@@ -97,7 +97,7 @@ class Gate:
         return actor
 
     def forget(self, cookie: str) -> None:
-        """Ask the database at the next look."""
+        """Drop the cached visitor of this cookie."""
         with self._lock:
             self._answers.pop(_key("session", cookie), None)
 
@@ -105,7 +105,7 @@ class Gate:
         return hmac.compare_digest(token.encode(), start_token.read(self.settings.start_token_file).encode())
 
     def token_cookie(self) -> str:
-        """What a browser that has shown the start's token keeps; the token itself does not stay in it."""
+        """Return the cookie of a browser that has shown the start's token; the token cannot be derived from it."""
         token = start_token.read(self.settings.start_token_file)
         return hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
 
@@ -120,11 +120,11 @@ class Gate:
 
 
 def _key(kind: _Kind, secret: str) -> _Key:
-    """What stands for a secret in memory: as long for each, and nobody reads the secret there."""
+    """Return the cache key of a secret, from which nobody can read the secret."""
     return kind, hashlib.sha256(secret.encode()).digest()
 
 
 @functools.cache
 def gate() -> Gate:
-    """The gate of this process."""
+    """Return the gate of this process."""
     return Gate(load_settings())

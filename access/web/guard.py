@@ -21,11 +21,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from access.addresses import network_of
-from access.web import pace
+from access.web import limits
 from access.web.gate import ACTOR, AGAIN, GATE, Gate
 from access.web.headers import page_headers
 from access.web.hosts import hosts_of
-from access.web.pace import AtOnce, OpenPages, Pace
+from access.web.limits import AtOnce, OpenPages, Pace
 from access.web.page_sessions import LEAST_BYTES, PAGE_SESSIONS, UPLOADS, why_no_upload
 from access.web.start_token import GONE, NoTokenError
 from lab.errors import BusyError, UserError
@@ -43,7 +43,7 @@ CLIENT = "/drafthouse.py"
 _CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check")
 _READING = ("GET", "HEAD", "OPTIONS")
 #: How long a websocket may go on after its session has ended: it is closed at its next message.
-_LOOK_EVERY_S = 2.0
+_POLL_INTERVAL_S = 2.0
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 #: Look-ups have threads of their own: whatever else waits in one keeps nobody from coming in.
 _LOOK_UPS_AT_ONCE = 8
@@ -63,9 +63,9 @@ class Guard:
         self._app, self._gate, self._scripts = app, gate, scripts
         self._hosts = hosts_of(gate.settings)
         self._pace = Pace()
-        self._pages = Pace(rate_per_s=pace.PAGES_PER_S, burst=pace.PAGES_BURST)
-        self._passwords = Pace(rate_per_s=pace.PASSWORDS_PER_S, burst=pace.PASSWORDS_BURST)
-        self._ranges = Pace(rate_per_s=pace.RANGES_PER_S, burst=pace.RANGES_BURST)
+        self._pages = Pace(rate_per_s=limits.PAGES_PER_S, burst=limits.PAGES_BURST)
+        self._passwords = Pace(rate_per_s=limits.PASSWORDS_PER_S, burst=limits.PASSWORDS_BURST)
+        self._ranges = Pace(rate_per_s=limits.RANGES_PER_S, burst=limits.RANGES_BURST)
         self._open, self._requests = OpenPages(), AtOnce()
         self._looking_up = CapacityLimiter(_LOOK_UPS_AT_ONCE)
 
@@ -76,9 +76,9 @@ class Guard:
         try:
             refusal = _too_long(scope) or await self._refusal(scope)
         except NoTokenError:
-            refusal = _plain(503, GONE)
-        if (limits := self._limits(scope, refusal)) is not None:
-            refusal = await self._slow_down(scope, limits) or refusal
+            refusal = PlainTextResponse(GONE, 503)
+        if (pace := self._pace_of(scope, refusal)) is not None:
+            refusal = await self._slow_down(scope, pace) or refusal
         elif refusal is None and (scope["type"] == "websocket" or _is_page(scope)):
             refusal = self._too_many_open(scope)
             if refusal is None and scope["type"] == "websocket":
@@ -95,14 +95,14 @@ class Guard:
             with self._open.one_more(_visitor(scope)):
                 await self._app(scope, self._while_signed_in(scope, receive, send), send)
 
-    def _limits(self, scope: Scope, refusal: Response | None) -> Pace | None:
-        """The pace of this kind of request; None if it has none here. Nobody's requests have one, too."""
+    def _pace_of(self, scope: Scope, refusal: Response | None) -> Pace | None:
+        """Return the pace of this kind of request; None if it is not limited here. Requests without a visitor are."""
         path: str = scope["path"]
         if scope["type"] != "http" or path in HEALTH:
             return None
         if scope["method"] == "POST" and path == LOGIN:
             return self._passwords
-        if path.startswith(pace.COUNTED) or (refusal is not None and ACTOR not in scope):
+        if path.startswith(limits.COUNTED) or (refusal is not None and ACTOR not in scope):
             return self._pace
         return self._ranges if path.startswith(_WAREHOUSE) else None
 
@@ -110,8 +110,8 @@ class Guard:
         """Count this request as its visitor's until it is answered; or the answer to one that is too much."""
         if self._gate.is_open or scope["path"] in HEALTH:
             return self._hold_upload(scope, held)
-        if self._requests.count(_visitor(scope)) >= pace.MOST_AT_ONCE:
-            return _plain(429, "Too many requests at once: wait for the answers.")
+        if self._requests.count(_visitor(scope)) >= limits.MOST_AT_ONCE:
+            return PlainTextResponse("Too many requests at once: wait for the answers.", 429)
         held.enter_context(self._requests.one_more(_visitor(scope)))
         return self._hold_upload(scope, held)
 
@@ -121,16 +121,16 @@ class Guard:
             return None
         actor, length = self._actor(scope), Headers(scope=scope).get("content-length", "")
         if (why := why_no_upload(PAGE_SESSIONS, actor, scope["path"], scope["method"], length)) is not None:
-            return _plain(*why)
+            return PlainTextResponse(why[1], why[0])
         try:
             if actor is not None and scope["method"] == "PUT":
                 held.enter_context(self._gate.account.holding(actor.name, max(int(length), LEAST_BYTES)))
         except BusyError as error:
-            return _plain(429, str(error))
+            return PlainTextResponse(str(error), 429)
         return None
 
     def _actor(self, scope: Scope) -> Actor | None:
-        """Who asks; in a lab that asks nobody, the person at this machine."""
+        """Return the visitor; the person at this machine in a lab without a login."""
         return self._gate.actor_of(None) if self._gate.is_open else scope.get(ACTOR)
 
     def _without_foreign_session(self, scope: Scope) -> Iterable[tuple[bytes, bytes]]:
@@ -150,11 +150,11 @@ class Guard:
             return None
         return PlainTextResponse(why, 429, {"Retry-After": "30"})
 
-    async def _slow_down(self, scope: Scope, limits: Pace) -> Response | None:
+    async def _slow_down(self, scope: Scope, pace: Pace) -> Response | None:
         """Let who asks too fast wait; or the answer to one who asks much too fast."""
         if self._gate.is_open:
             return None
-        wait_s = limits.wait_s(_visitor(scope), 1.0 + _body_bytes(scope) / pace.BODY_BYTES)
+        wait_s = pace.wait_s(_visitor(scope), 1.0 + _body_bytes(scope) / limits.BODY_BYTES)
         if wait_s is None:
             return PlainTextResponse("Too many requests: wait a moment.", 429, {"Retry-After": "5"})
         if wait_s:
@@ -162,58 +162,54 @@ class Guard:
         return None
 
     async def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that goes no further; None if it may."""
+        """Return the response to a request that goes no further; None if it may."""
         path = scope["path"]
         if path in HEALTH:
             return None
-        if (
-            (refusal := self._wrong_door(scope, Headers(scope=scope))) is not None
-            or _is_login(path)
-            or _is_shared(scope)
-        ):
+        refusal = self._refuse_address_or_origin(scope)
+        if refusal is not None or _is_login(path) or _is_shared(scope):
             return refusal
         if self._gate.is_open and not _is_for_programs(path):
             return None
         token = _bearer(scope) if _is_for_programs(path) else None
         by_cookie = partial(self._gate.actor_of, self._cookie(scope))
-        look = by_cookie if token is None else partial(self._gate.actor_with, token)
+        find_actor = by_cookie if token is None else partial(self._gate.actor_with, token)
         try:
-            actor = await to_thread.run_sync(look, limiter=self._looking_up)
+            actor = await to_thread.run_sync(find_actor, limiter=self._looking_up)
         except NoTokenError:
             raise
         except (UserError, *DATABASE_ERRORS):
-            return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
+            return PlainTextResponse("The database does not answer: `drafthouse doctor` finds the cause.", 503)
         if actor is None:
             return self._to_login(scope)
         scope[ACTOR] = replace(actor, via="api") if _is_for_programs(path) else actor
-        scope[GATE], scope[AGAIN] = self._gate, look
+        scope[GATE], scope[AGAIN] = self._gate, find_actor
         return None
 
-    def _wrong_door(self, scope: Scope, headers: Headers) -> Response | None:
+    def _refuse_address_or_origin(self, scope: Scope) -> Response | None:
+        """Refuse other names, and other sites' pages: browsers name the origin of websockets and of what may change."""
         if scope["path"] in _CLOSED:
-            return _plain(404, "Not found")
-        if not self._hosts.answers(headers.get("host")):
-            return _plain(403, "This lab does not answer to that name: see DRAFTHOUSE_WEB_PUBLIC_HOSTS.")
-        if self._is_foreign(scope, headers):
-            return _plain(403, "Requests of other sites' pages are refused: see DRAFTHOUSE_WEB_PUBLIC_HOSTS.")
+            return PlainTextResponse("Not found", 404)
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host"), headers.get("origin")
+        if not self._hosts.answers(host):
+            return PlainTextResponse("This lab does not answer to that name: see DRAFTHOUSE_WEB_PUBLIC_HOSTS.", 403)
+        has_origin = scope["type"] == "websocket" or (scope["method"] not in _READING and origin is not None)
+        if has_origin and not self._hosts.trusts(origin, host):
+            return PlainTextResponse(
+                "Requests of other sites' pages are refused: see DRAFTHOUSE_WEB_PUBLIC_HOSTS.", 403
+            )
         return None
-
-    def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
-        """Browsers name the origin of every websocket, and of every request that may change something."""
-        origin, host = headers.get("origin"), headers.get("host")
-        if scope["type"] == "websocket":
-            return not self._hosts.trusts(origin, host)
-        return scope["method"] not in _READING and origin is not None and not self._hosts.trusts(origin, host)
 
     def _cookie(self, scope: Scope) -> str | None:
         return HTTPConnection(scope).cookies.get(self._gate.cookie)
 
     def _to_login(self, scope: Scope) -> Response:
-        """A page that is opened leads to the login and back; anything else is refused."""
+        """Lead a page that is opened to the login and back; refuse anything else."""
         if _is_for_programs(scope["path"]):
             return _api_refusal()
         if scope["type"] == "websocket" or scope["method"] != "GET" or _is_part_of_a_page(scope):
-            return _plain(401, "Sign in first.")
+            return PlainTextResponse("Sign in first.", 401)
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         token = next((value for name, value in query if name == TOKEN), None)
         rest = urlencode([(name, value) for name, value in query if name != TOKEN])
@@ -255,7 +251,7 @@ class Guard:
                     await send({"type": "websocket.close", "code": 1009, "reason": "too many fields"})
                     return {"type": "websocket.disconnect", "code": 1009}
                 await self._wait_for_turn(scope, sent)
-            if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _LOOK_EVERY_S:
+            if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _POLL_INTERVAL_S:
                 return message
             looked_s = time.monotonic()
             try:
@@ -269,12 +265,12 @@ class Guard:
         return receiving
 
     async def _wait_for_turn(self, scope: Scope, sent: BackMsg) -> None:
-        """Nothing that is done on an open page is lost, however long it takes."""
-        is_allowed, counts = False, pace.PART_OF_PAGE if _renews_itself(sent) else 1.0
+        """Delay what is done on an open page; nothing of it is lost, however long it takes."""
+        is_allowed, counts = False, limits.PART_OF_PAGE if _renews_itself(sent) else 1.0
         while not is_allowed:
             wait_s = self._pages.wait_s(_visitor(scope), counts)
             is_allowed = wait_s is not None
-            await asyncio.sleep(pace.LONGEST_WAIT_S if wait_s is None else wait_s)
+            await asyncio.sleep(limits.LONGEST_WAIT_S if wait_s is None else wait_s)
 
 
 def set_cookie(response: Response, gate: Gate, value: str, name: str = "", lasts_s: int | None = None) -> None:
@@ -287,7 +283,7 @@ def set_cookie(response: Response, gate: Gate, value: str, name: str = "", lasts
 
 
 def local_path(target: str) -> str:
-    """Where to go after signing in: a path of ours, or the first page instead of an address of elsewhere."""
+    """Return where to go after signing in: a path of ours, or the first page instead of an address of elsewhere."""
     is_ours = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
     return target if is_ours and not target.startswith((LOGIN, LOGOUT)) else "/"
 
@@ -298,7 +294,7 @@ def _visitor(scope: Scope) -> str:
 
 
 def _back_message(message: bytes) -> BackMsg:
-    """What a browser sends; empty if it is nothing that Streamlit understands, which refuses it then."""
+    """Parse a message of a browser; an empty one if Streamlit would not understand it, which then refuses it."""
     sent = BackMsg()
     with contextlib.suppress(DecodeError):
         sent.ParseFromString(message)
@@ -306,25 +302,25 @@ def _back_message(message: bytes) -> BackMsg:
 
 
 def _renews_itself(sent: BackMsg) -> bool:
-    """Whether a browser asks for a part of its page again by the clock."""
+    """Return whether a browser asks for a part of its page again by the clock."""
     return bool(sent.rerun_script.fragment_id) and sent.rerun_script.is_auto_rerun
 
 
 def _body_bytes(scope: Scope) -> int:
-    """What of a body counts; files have limits of their own."""
+    """Return the bytes of a body that count; files have limits of their own."""
     length = Headers(scope=scope).get("content-length", "")
-    return min(int(length), pace.LONGEST_COUNTED) if length.isdecimal() and len(length) < 20 else 0
+    return min(int(length), limits.LONGEST_COUNTED) if length.isdecimal() and len(length) < 20 else 0
 
 
 def _too_long(scope: Scope) -> Response | None:
     long = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope.get("raw_path") or b"")
     if long + len(scope["query_string"]) <= _MOST_HEADER_BYTES:
         return None
-    return _plain(431, f"The headers and the address are longer than {_MOST_HEADER_BYTES // 1024} KiB.")
+    return PlainTextResponse(f"The headers and the address are longer than {_MOST_HEADER_BYTES // 1024} KiB.", 431)
 
 
 def _is_page(scope: Scope) -> bool:
-    """Whether a browser asks for a page, which opens a websocket next."""
+    """Return whether a browser asks for a page, which opens a websocket next."""
     path: str = scope["path"]
     is_other = path in HEALTH or _is_login(path) or _is_shared(scope) or _is_for_programs(path)
     return scope["method"] == "GET" and not is_other and not _is_part_of_a_page(scope)
@@ -335,18 +331,18 @@ def _is_login(path: str) -> bool:
 
 
 def _is_shared(scope: Scope) -> bool:
-    """Below this address nothing but the routes of shared links answers, and they only read."""
+    """Return whether this is a route of shared links, which only read."""
     path: str = scope["path"]
     return scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and path.startswith(f"{SHARED}/")
 
 
 def _is_for_programs(path: str) -> bool:
-    """Whether a token opens it, too."""
+    """Return whether a token opens it, too."""
     return path.startswith(("/api/v1/", "/warehouse/")) or path == CLIENT
 
 
 def _bearer(scope: Scope) -> str | None:
-    """The token of a program."""
+    """Return the token of a program."""
     kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else None
 
@@ -361,10 +357,6 @@ def _api_refusal() -> Response:
 def _is_part_of_a_page(scope: Scope) -> bool:
     path: str = scope["path"]
     return path.startswith(("/_stcore/", "/media/", "/static/", "/component/", "/api/"))
-
-
-def _plain(status: int, sentence: str) -> Response:
-    return PlainTextResponse(sentence, status)
 
 
 async def _refuse_websocket(scope: Scope, send: Send, status: int) -> None:

@@ -15,13 +15,13 @@ _YEAR_S = 365 * 24 * 3600
 
 
 def script_digests(html: str) -> list[str]:
-    """The scripts that stand in the HTML itself, as a policy names them."""
+    """Return the digests of the HTML's own scripts, as a policy names them."""
     found = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(html))
     return [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in found]
 
 
 def page_headers(settings: Settings, host: str, scripts: Iterable[str]) -> Headers:
-    """For all that Streamlit and we answer to a request for `host`, a name that was checked.
+    """Return the headers of all responses to a request for `host`, a name that was checked.
 
     Streamlit makes its style sheets in the browser; its charts interpret their expressions, so no code is made there.
     """
@@ -44,7 +44,7 @@ def page_headers(settings: Settings, host: str, scripts: Iterable[str]) -> Heade
 
 
 def login_headers(settings: Settings, style: str) -> Headers:
-    """For the pages of the login: they load nothing, and nobody shows them in a frame."""
+    """Return the headers of the login's pages: they load nothing and no page may frame them."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = {
         "default-src": "'none'",
@@ -57,7 +57,7 @@ def login_headers(settings: Settings, style: str) -> Headers:
 
 
 def shared_headers(settings: Settings, scripts: Iterable[str], *, embed: bool) -> Headers:
-    """For what a shared link shows: one file that loads nothing.
+    """Return the headers of a shared link's page: one file that loads nothing.
 
     `sandbox` takes its origin away, so that no script in it, whatever happens, acts for a visitor who has signed in.
     Its address is a secret, so it is told to nobody.
@@ -95,5 +95,5 @@ def _headers(settings: Settings, policy: dict[str, str]) -> Headers:
 
 
 def frame_origins(settings: Settings) -> tuple[str, ...]:
-    """The other sites whose pages may show this one in a frame."""
+    """Return the other sites whose pages may show this one in a frame."""
     return tuple(origin.strip() for origin in settings.web_frame_ancestors.split(",") if origin.strip())

@@ -27,11 +27,11 @@ class Hosts:
     public: frozenset[str]
 
     def answers(self, host: str | None) -> bool:
-        """Whether a request with this Host header is answered."""
+        """Return whether a request with this Host header is answered."""
         return host is not None and _name_in(host) in self.names
 
     def trusts(self, origin: str | None, host: str | None) -> bool:
-        """Whether the page at this origin may send requests that change something, or open a websocket."""
+        """Return whether the page at this origin may send requests that change something, or open a websocket."""
         if origin is None:
             return False
         netloc = urlsplit(origin).netloc.lower()
@@ -86,7 +86,7 @@ def trusted_proxies(settings: Settings) -> str:
 
 
 def refuse_taken_port(host: str, port: int) -> None:
-    """Streamlit would look for another port, or end in a log line. Raises UserError."""
+    """Raise UserError for a taken port. Streamlit would choose another one, or end with a line in its log."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -100,7 +100,7 @@ def refuse_taken_port(host: str, port: int) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine can reach the address."""
+    """Return whether only programs on this machine can reach the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -108,7 +108,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _name_in(host: str) -> str:
-    """The name in `name:port`, in lower case; empty for anything else."""
+    """Return the name in `name:port`, in lower case; empty for anything else."""
     try:
         parts = urlsplit(f"//{host}")
         _ = parts.port  # raises ValueError for a port that is none

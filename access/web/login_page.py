@@ -34,7 +34,7 @@ $sentence$problem$content
 
 
 def page(title: str, content: str, *, sentence: str = "", problem: str = "") -> str:
-    """`content` is HTML; everything else is text."""
+    """Return a page of the login. `content` is HTML; everything else is text."""
     said = f"<p>{_with_code(sentence)}</p>\n" if sentence else ""
     wrong = f'<p class="problem" role="alert">{_with_code(problem[:1].upper() + problem[1:])}.</p>\n' if problem else ""
     return _PAGE.substitute(title=escape(title), style=STYLE, logo=_LOGO, sentence=said, problem=wrong, content=content)
@@ -46,7 +46,7 @@ def _with_code(text: str) -> str:
 
 
 def at_provider(then: str, provider: str) -> str:
-    """A link, not a form: a form may not lead to another site."""
+    """Return the page that leads to the provider, by a link: a form may not lead to another site."""
     target = f"/login/oidc?{urlencode({'next': then})}"
     link = f'<a class="button" href="{escape(target)}">Continue at {escape(provider)}</a>'
     return page("Sign in", link, sentence="This lab asks your organisation who you are.")

@@ -17,13 +17,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
+from pydantic import BaseModel, Field
 
 from access.web.hosts import is_loopback
 from host.settings import Settings
@@ -36,28 +36,27 @@ _MOST_BYTES, _TIMEOUT_S, _KNOWN_FOR_S = 2**20, 10.0, 3600.0
 _FAILED = "signing in at the provider did not work"
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What a browser keeps while its user is at the provider, to know the answer to its own question."""
+def _secret() -> str:
+    return secrets.token_urlsafe(48)
 
-    state: str
-    nonce: str
-    verifier: str
+
+class Attempt(BaseModel):
+    """What a browser keeps while its user is at the provider, to recognise the response to its own request."""
+
     then: str
-
-    @classmethod
-    def new(cls, then: str) -> Attempt:
-        return cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), then)
+    state: str = Field(default_factory=_secret)
+    nonce: str = Field(default_factory=_secret)
+    verifier: str = Field(default_factory=_secret)
 
     def packed(self) -> str:
-        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+        return base64.urlsafe_b64encode(self.model_dump_json().encode()).decode()
 
     @classmethod
     def unpacked(cls, text: str) -> Attempt:
         """Raises AccessError for anything that `packed` has not made."""
         try:
-            return cls(**{name: str(value) for name, value in json.loads(base64.urlsafe_b64decode(text)).items()})
-        except (ValueError, TypeError, AttributeError):
+            return cls.model_validate_json(base64.urlsafe_b64decode(text))
+        except ValueError:
             raise AccessError(f"{_FAILED}: it took too long, or was begun in another browser. Try again") from None
 
 
@@ -72,7 +71,7 @@ class Provider:
         self._keys: dict[str, Any] = {}
 
     def address(self, attempt: Attempt) -> str:
-        """Where the browser goes to sign in. Raises AccessError if the provider does not answer."""
+        """Return where the browser goes to sign in. Raises AccessError if the provider does not answer."""
         challenge = hashlib.sha256(attempt.verifier.encode()).digest()
         query = {
             "response_type": "code",
@@ -87,7 +86,7 @@ class Provider:
         return f"{self._described()['authorization_endpoint']}?{urlencode(query)}"
 
     def claims(self, attempt: Attempt, query: Mapping[str, str]) -> dict[str, Any]:
-        """What the provider says of the visitor who came back with this query. Raises AccessError."""
+        """Return the provider's claims of the visitor who came back with this query. Raises AccessError."""
         if not hmac.compare_digest(query.get("state", "").encode(), attempt.state.encode()):
             raise AccessError(f"{_FAILED}: the answer belongs to another attempt. Try again")
         if "code" not in query:
@@ -119,7 +118,7 @@ class Provider:
         return f"{self._settings.public_url}{BACK}"
 
     def _more_claims(self, claims: dict[str, Any], access_token: str) -> dict[str, Any]:
-        """With those that are not in the token but at the provider's own address for them."""
+        """Add the claims that the provider gives only at its userinfo endpoint."""
         endpoint = self._described().get("userinfo_endpoint")
         if endpoint is None:
             return claims
@@ -127,7 +126,7 @@ class Provider:
         return {**more, **claims} if more.get("sub") == claims["sub"] else claims
 
     def _verified(self, token: str, nonce: str) -> dict[str, Any]:
-        """The claims of a token that the provider has signed for this lab and this attempt."""
+        """Return the claims of a token that the provider has signed for this lab and this attempt."""
         wanted = jwt.JWTClaimsRegistry(
             leeway=60,
             iss={"essential": True, "value": self._settings.web_oidc_issuer},
@@ -189,7 +188,7 @@ def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
 
 
 def role_in(settings: Settings, claims: Mapping[str, Any]) -> Role | None:
-    """The highest role that the claim names; None where roles are this lab's own business."""
+    """Return the highest role that the claim names; None where roles are this lab's own business."""
     if not settings.web_oidc_role_claim:
         return None
     given = claims.get(settings.web_oidc_role_claim)
@@ -226,7 +225,7 @@ def client_secret(settings: Settings) -> str:
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
-    """The beginning of an answer. The limit of its connection is for each piece: this one is for all of them."""
+    """Read the beginning of a response. The connection's timeout is for each piece: this one is for all of them."""
     until_s, body = time.monotonic() + _TIMEOUT_S, bytearray()
     while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES - len(body))):
         body += piece
@@ -236,7 +235,7 @@ def _read(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "") -> dict[str, Any]:
-    """The provider's answer. Raises AccessError if it does not answer, or not with an object in JSON."""
+    """Return the provider's JSON object. Raises AccessError if it does not answer with one."""
     headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
     body = None if form is None else urlencode(form).encode()
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting

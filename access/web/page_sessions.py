@@ -40,7 +40,7 @@ class PageSessions:
                 self._known.popitem(last=False)
 
     def offer_upload(self, session_id: str, most_mib: int) -> None:
-        """The session's page shows an uploader for files of so many MiB."""
+        """Note that the session's page shows an uploader for files of so many MiB."""
         with self._lock:
             if (found := self._known.get(session_id)) is not None:
                 self._known[session_id] = (found[0], max(found[1], most_mib * 2**20))
@@ -55,7 +55,7 @@ class PageSessions:
             return self._known.get(session_id, ("", 0))[1]
 
     def uploaded_bytes(self) -> Counter[str]:
-        """What each visitor has uploaded into pages that are open."""
+        """Return the bytes that each visitor has uploaded into open pages."""
         manager = runtime.get_instance().uploaded_file_mgr if runtime.exists() else None
         if not isinstance(manager, MemoryUploadedFileManager):
             return Counter()

@@ -23,8 +23,8 @@ from access.addresses import UNKNOWN, network_of
 from access.web import login_page, oidc
 from access.web.gate import Gate
 from access.web.guard import LOGIN, LOGOUT, local_path, set_cookie
-from access.web.hashing import Hashing, TooManyWaitError
 from access.web.headers import login_headers
+from access.web.limits import Hashing, TooManyWaitError
 from access.web.start_token import GONE, NoTokenError
 from lab.errors import UserError
 from lab.roles import Role
@@ -39,7 +39,7 @@ _ATTEMPT_LASTS_S = 600
 #: Who waits for a slow provider does not take the threads of others.
 _AT_PROVIDER = CapacityLimiter(4)
 #: How old the answer to whether the page is ready may be.
-_LOOK_EVERY_S = 1.0
+_POLL_INTERVAL_S = 1.0
 #: Whoever is refused because many wait, and asks again at once, takes nothing from those who read.
 _REFUSED_AFTER_S = 1.0
 _CLOSED = "Nobody can come in now"
@@ -48,7 +48,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def access_routes(gate: Gate) -> list[Route]:
-    """The routes of this way of signing in."""
+    """Return the routes of this way of signing in."""
     by_login: dict[str, tuple[Answer, Answer]] = {
         "none": (_nothing_to_do, _nothing_to_do),
         "accounts": (_show_sign_in, _sign_in),
@@ -92,21 +92,21 @@ def _with_gate(gate: Gate, answer: Answer) -> Answer:
 
 
 async def _healthz(_request: Request) -> JSONResponse:
-    """Whether the process answers: a supervisor restarts one that does not."""
+    """Answer while the process runs: a supervisor restarts one that does not."""
     return JSONResponse({"status": "ok"})
 
 
 async def _readyz(request: Request) -> JSONResponse:
-    """Whether pages can be shown: a proxy sends visitors to one that can."""
+    """Return whether pages can be shown: a proxy sends visitors to a server that can."""
     gate = _gate(request)
-    found = await run_in_threadpool(_parts, gate, int(time.monotonic() / _LOOK_EVERY_S))
+    found = await run_in_threadpool(_parts, gate, int(time.monotonic() / _POLL_INTERVAL_S))
     is_ready = set(found.values()) == {"ok"}
     return JSONResponse({"status": "ready" if is_ready else "not ready", **found}, 200 if is_ready else 503)
 
 
 @functools.lru_cache(1)
 def _parts(gate: Gate, _look: int) -> dict[str, str]:
-    """Looked at once for all who ask within a moment: anybody may."""
+    """Examine database and warehouse, once for all who ask within a moment: anybody may."""
     found = {"database": "ok", "warehouse": "ok"}
     try:
         with reading(gate.engine).connect() as connection:
@@ -122,7 +122,7 @@ def _parts(gate: Gate, _look: int) -> dict[str, str]:
 
 
 async def _nothing_here(_request: Request) -> Response:
-    """Else Streamlit would answer, to whom nobody has asked who they are."""
+    """Answer below the login's address, where Streamlit would answer anybody otherwise."""
     return PlainTextResponse("Not found", 404)
 
 
@@ -155,12 +155,12 @@ async def _sign_in(request: Request) -> Response:
 
 @functools.cache
 def _hashing() -> Hashing:
-    """The queues of this process."""
+    """Return the queues of this process."""
     return Hashing()
 
 
 async def _show_link(request: Request) -> Response:
-    """Looking at the link does not use it up: mail programs and chats look at links, too."""
+    """Show the form without using up the link: mail programs and chats open links, too."""
     try:
         name = await run_in_threadpool(accounts.user_of_link, _gate(request).engine, request.path_params["secret"])
     except UserError as error:
@@ -205,7 +205,7 @@ async def _show_provider(request: Request) -> Response:
 
 
 async def _to_provider(provider: oidc.Provider, request: Request) -> Response:
-    attempt = oidc.Attempt.new(_then(request))
+    attempt = oidc.Attempt(then=_then(request))
     try:
         address = await to_thread.run_sync(provider.address, attempt, limiter=_AT_PROVIDER)
     except UserError as error:
@@ -239,7 +239,7 @@ async def _from_provider(provider: oidc.Provider, request: Request) -> Response:
 
 
 async def _show_sign_out(request: Request) -> Response:
-    """A click on our own page signs out at once; a link of elsewhere has to be confirmed."""
+    """Sign out at once after a click on our own page; ask first after a link from elsewhere."""
     if request.headers.get("sec-fetch-site") == "same-origin":
         return await _sign_out(request)
     return _html(login_page.sign_out())
@@ -262,7 +262,7 @@ def _gate(request: Request) -> Gate:
 
 
 def _address(request: Request) -> str:
-    """The visitor's address, by the proxy if it is one of the setting's; what is no address is written nowhere."""
+    """Return the visitor's address, as a proxy of the settings gives it; UNKNOWN for anything that is no address."""
     address = request.client.host if request.client else ""
     return address if network_of(address) != UNKNOWN else UNKNOWN
 

@@ -38,7 +38,7 @@ def ensure(settings: Settings) -> None:
 
 
 def address(settings: Settings) -> str:
-    """The page's address for a browser that has not signed in yet."""
+    """Return the page's address for a browser that has not signed in yet."""
     if settings.web_login != "token":
         return settings.public_url
     return f"{settings.public_url}/?token={read(settings.start_token_file)}"

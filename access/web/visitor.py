@@ -30,17 +30,17 @@ def claim_session() -> None:
 
 
 def allowed(change: Change, owner: str | None) -> bool:
-    """Whether the page should offer this change of what `owner` owns. The function that makes it decides."""
+    """Return whether the page should offer this change of what `owner` owns. The function that makes it decides."""
     return may(actor(), change, owner)
 
 
 def allowed_any(change: Change) -> bool:
-    """Whether the page should offer this change at all."""
+    """Return whether the page should offer this change at all."""
     return may_any(actor(), change)
 
 
 def name_for_turns() -> str:
-    """The user in whose name a script takes its turn; empty where visitors are not told apart."""
+    """Return the user in whose name a script takes its turn; empty where visitors are not told apart."""
     here = gate()
     if not here.has_users:
         return ""
@@ -52,5 +52,5 @@ def name_for_turns() -> str:
 
 
 def has_signed_in() -> bool:
-    """Whether the visitor is a user of this lab, who can sign out."""
+    """Return whether the visitor is a user of this lab, who can sign out."""
     return gate().has_users

@@ -1,1 +1,19 @@
-"""One module per foreign tool: its result files as imported runs."""
+"""The supported formats of result files; each module declares those of one tool."""
+
+from __future__ import annotations
+
+from interchange.fields import Format
+from interchange.formats import aiperf, genai_bench, guidellm, inference_perf, sglang_bench, vllm_bench
+
+FORMATS: dict[str, Format] = {
+    format_.name: format_
+    for format_ in (
+        vllm_bench.FORMAT,
+        vllm_bench.SWEEP,
+        guidellm.FORMAT,
+        aiperf.FORMAT,
+        sglang_bench.FORMAT,
+        genai_bench.FORMAT,
+        inference_perf.FORMAT,
+    )
+}

@@ -11,17 +11,16 @@ from typing import Any, Literal
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import STD, Figure, Taken, latency_columns, statistics_of, take
+from interchange.fields import STD, Figure, Format, Taken, has_keys, latency_columns, one_of, statistics_of, take
 from interchange.formats import aiperf_requests
 from interchange.formats.aiperf_requests import RequestLines
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Flag, Name, Number, Part, Record, whole
+from interchange.typed_json import Count, Name, Number, Part, Record, at, whole
 from lab.metrics.measure import Value
-from warehouse.bundles.imported_run import ImportedRun, LeftOut, Scalar
+from warehouse.bundles.imported_run import ImportedRun
 
-_TOOL = "aiperf"
 #: Known versions of the summary's schema; a later one may give the same names other meanings.
-SUPPORTED = tuple(f"1.{minor}" for minor in range(5))
+_SUPPORTED = tuple(f"1.{minor}" for minor in range(5))
 _RETOKENISED = "AIPerf tokenises the text again; the server's count is used"
 _OF_SERVER = "divided by AIPerf's own token count; left out if the server's count differs"
 _OF_REQUESTS = "a mean over requests, not over rounds"
@@ -31,9 +30,15 @@ _LATENCIES = {
     "inter_chunk_latency": ("icl", ""),
     "request_latency": ("e2e", ""),
 }
+_HISTOGRAM = "pooled_spec_decode_acceptance_histogram"
+_NEEDED = ("request_count.avg", "benchmark_duration.avg")
 _MOST_DRAFTED = 64
 _QUANTILES = ("p50", "p90", "p95", "p99")
-FIELDS: tuple[Figure, ...] = (
+_ENDPOINTS = {"completions": "completions", "chat": "chat"}
+_FIGURES: tuple[Figure, ...] = (
+    Figure("input_config.endpoint.type", "endpoint", type=one_of(_ENDPOINTS)),
+    Figure("input_config.endpoint.extra.ignore_eos", "ignore_eos"),
+    Figure("input_config.endpoint.extra.temperature", "temperature"),
     Figure("request_count.avg", "requests_completed"),
     Figure("error_request_count.avg", "requests_failed", "0 where request_error_rate is 0"),
     Figure("benchmark_duration.avg", "duration_s"),
@@ -58,23 +63,22 @@ FIELDS: tuple[Figure, ...] = (
     Figure("total_isl.avg", None, _RETOKENISED),
     Figure("output_token_throughput_per_user.avg", None, "no column; about 1000 / tpot"),
     Figure("effective_concurrency.avg", None, "average requests in flight, not the limit"),
-    *(Figure(f"{name}.avg", f"{ours}_mean_ms", words) for name, (ours, words) in _LATENCIES.items()),
+    *(Figure(f"{name}.avg", f"{ours}_mean_ms", why) for name, (ours, why) in _LATENCIES.items()),
     *(
         figure
-        for name, (ours, words) in _LATENCIES.items()
-        for figure in statistics_of(f"{name}.{{}}", ours, words, statistics=_QUANTILES)
+        for name, (ours, why) in _LATENCIES.items()
+        for figure in statistics_of(f"{name}.{{}}", ours, why, statistics=_QUANTILES)
     ),
     *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
 )
-PASSTHROUGH: dict[str, str] = {
+_NOTES = {
     "aiperf_version": "the tool's version",
     "input_config.models": "target; until schema 1.2 it is endpoint.model_names",
-    "input_config.endpoint": "endpoint; ignore_eos and temperature of its extra inputs",
     "input_config.phases": (
         "concurrency, request_rate_rps and num_prompts of the phase that is measured; until schema 1.2 it is loadgen"
     ),
     "input_config.datasets": "requested_output_tokens, if it is the same for all requests",
-    "pooled_spec_decode_acceptance_histogram": "acceptance_per_position",
+    _HISTOGRAM: "acceptance_per_position",
     "profile_export.jsonl: spec_decode_acceptance.num_spec_tokens": "num_speculative_tokens",
     "start_time": "a label: local time without a time zone; started_at comes from the requests",
     "profile_export.jsonl": "the requests without the warm-up; failed ones have no latency",
@@ -82,41 +86,21 @@ PASSTHROUGH: dict[str, str] = {
 }
 
 
-def detect(value: object) -> bool:
+def _is_summary(value: object) -> bool:
     """AIPerf's files of server metrics begin alike, but have their figures under one key."""
-    keys = ("aiperf_version", "schema_version", "input_config")
-    return isinstance(value, dict) and all(key in value for key in keys) and "metrics" not in value
+    return has_keys(value, "aiperf_version", "schema_version", "input_config") and not has_keys(value, "metrics")
 
 
 class _Version(Record):
     schema_version: Name = None
 
 
-class _Single(Record):
-    avg: Number | None = None
-
-
-class _Latency(_Single):
+class _Latency(Record):
     unit: Literal["ms"]
-
-
-class _ExtraInputs(Record):
-    ignore_eos: Flag | None = None
-    temperature: Number | None = None
-
-
-class _Endpoint(Record):
-    type: Name = None
-    extra: _ExtraInputs = _ExtraInputs()
-    model_names: tuple[Name, ...] = ()
 
 
 class _Model(Record):
     name: Name = None
-
-
-class _Models(Record):
-    items: tuple[_Model, ...] = ()
 
 
 class _Phase(Record):
@@ -137,67 +121,56 @@ class _LoadGenerator(Record):
     request_rate: Number | None = None
 
 
-class _Lengths(Record):
-    mean: Number | None = None
-    stddev: Any = None
-
-
 class _Dataset(Record):
-    osl: _Lengths | None = None
-
-
-class _InputConfig(Record):
-    endpoint: _Endpoint = _Endpoint()
-    models: _Models = _Models()
-    phases: tuple[_Phase, ...] = ()
-    loadgen: _LoadGenerator | None = None
-    datasets: tuple[_Dataset, ...] = ()
+    mean: Number | None = at("osl", "mean")
+    stddev: Any = at("osl", "stddev")
 
 
 class _Summary(Record):
     aiperf_version: Name = None
-    request_count: _Single
-    benchmark_duration: _Single
-    request_error_rate: _Single = _Single()
-    total_osl: _Single = _Single()
-    total_spec_decode_steps: _Single = _Single()
-    total_draft_tokens: _Single = _Single()
-    pooled_spec_decode_acceptance_histogram: dict[str, Count | None] | None = None
+    error_rate: Number | None = at("request_error_rate", "avg")
+    histogram: dict[str, Count | None] | None = at(_HISTOGRAM)
     time_to_first_token: _Latency | None = None
     inter_token_latency: _Latency | None = None
     inter_chunk_latency: _Latency | None = None
     request_latency: _Latency | None = None
-    input_config: _InputConfig = _InputConfig()
+    models: tuple[_Model, ...] | None = at("input_config", "models", "items")
+    model_names: tuple[Name, ...] | None = at("input_config", "endpoint", "model_names")
+    phases: tuple[_Phase, ...] | None = at("input_config", "phases")
+    loadgen: _LoadGenerator | None = at("input_config", "loadgen")
+    datasets: tuple[_Dataset, ...] | None = at("input_config", "datasets")
 
 
-def read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """One run for each summary, with the lines of requests that fit it; one for lines that fit none."""
+def _read(documents: Sequence[Document]) -> list[ImportedRun]:
+    """Return a run for each summary, with the lines of requests that fit it; one for lines that fit none."""
     groups: dict[str, list[Document]] = {}
     for document in documents:
         if aiperf_requests.detect(document.value):
             groups.setdefault(document.file.name, []).append(document)
     lines = {name: aiperf_requests.request_lines(group) for name, group in groups.items()}
-    runs = [_run(whole(document), lines) for document in documents if detect(document.value)]
+    runs = [_run(whole(document), lines) for document in documents if _is_summary(document.value)]
     return runs + [aiperf_requests.run(left) for left in lines.values()]
 
 
 def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
-    """The run of a summary; the lines that fit it are removed from `lines`."""
-    version = part.parse(_Version, "a summary of AIPerf").schema_version
-    if version not in SUPPORTED:
-        raise part.error("schema_version", f"found {version}; supported are {SUPPORTED[0]} to {SUPPORTED[-1]}")
-    summary, taken = part.parse(_Summary, "a summary of AIPerf"), take(part, FIELDS)
+    """Return the run of a summary; the lines that fit it are removed from `lines`."""
+    owner = "a summary of AIPerf"
+    version = part.parse(_Version, owner).schema_version
+    if version not in _SUPPORTED:
+        raise part.error("schema_version", f"found {version}; supported are {_SUPPORTED[0]} to {_SUPPORTED[-1]}")
+    summary, taken = part.parse(_Summary, owner), take(part, _FIGURES, owner, _NEEDED)
     _complete(part, summary, taken)
     fitting = next((name for name, group in lines.items() if _fits(taken, group)), None)
     group = lines.pop(fitting) if fitting is not None else None
     if group is None:
-        taken.left_out.append(LeftOut("requests", "no profile_export.jsonl of this run was imported with it"))
+        taken.leave_out("requests", "no profile_export.jsonl of this run was imported with it")
+    else:
+        taken.columns |= aiperf_requests.columns(group)
     return build_run(
-        _TOOL,
+        FORMAT.name,
         part.document,
         part.content,
         taken,
-        columns=_columns(summary.input_config) | (aiperf_requests.columns(group) if group else {}),
         requests=aiperf_requests.requests(group) if group else None,
         tool_version=summary.aiperf_version,
         labels=part.labels(("benchmark_id", "start_time")),
@@ -207,38 +180,38 @@ def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
 
 def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
     """Add what follows from several figures of the file, and drop what contradicts the server."""
-    if "requests_failed" not in taken.metrics and summary.request_error_rate.avg == 0:
+    if "requests_failed" not in taken.metrics and summary.error_rate == 0:
         taken.metrics["requests_failed"] = 0
-    taken.metrics |= _positions(part, summary)
-    server, own = taken.metrics.get("completion_tokens"), summary.total_osl.avg
+    _describe(taken, summary)
+    taken.metrics |= _positions(part, summary, taken)
+    server, own = taken.metrics.get("completion_tokens"), taken.printed.get("total_osl.avg")
     if server is None or own != server:
         why = "AIPerf divided by its own count of tokens"
         shown = f"{why}, {own:g}; the server counted {server}" if own is not None and server is not None else why
         taken.drop(latency_columns("tpot"), shown)
 
 
-def _positions(part: Part, summary: _Summary) -> dict[str, Value]:
+def _positions(part: Part, summary: _Summary, taken: Taken) -> dict[str, Value]:
     rounds: dict[int, int] = {}
-    name = "pooled_spec_decode_acceptance_histogram"
-    for key, count in (summary.pooled_spec_decode_acceptance_histogram or {}).items():
+    for key, count in (summary.histogram or {}).items():
         if not (key.isascii() and key.isdigit() and len(key) < 4):
-            raise part.document.error((*part.at, name, key), "a number of accepted tokens is expected here")
+            raise part.document.error((*part.at, _HISTOGRAM, key), "a number of accepted tokens is expected here")
         rounds[int(key)] = count or 0
-    if rounds and (drafted := _drafted_per_round(summary)) is not None:
+    if rounds and (drafted := _drafted_per_round(taken)) is not None:
         rounds.setdefault(drafted, 0)  # positions that were drafted but never accepted
     return build.positions(rounds)
 
 
-def _drafted_per_round(summary: _Summary) -> int | None:
-    """Tokens drafted in each round; None if rounds differed."""
-    rounds, drafted = summary.total_spec_decode_steps.avg, summary.total_draft_tokens.avg
+def _drafted_per_round(taken: Taken) -> int | None:
+    """Return the tokens drafted in each round; None if rounds differed."""
+    rounds, drafted = taken.printed.get("total_spec_decode_steps.avg"), taken.printed.get("total_draft_tokens.avg")
     if not rounds or drafted is None or drafted % rounds or drafted > rounds * _MOST_DRAFTED:
         return None
     return int(drafted / rounds)
 
 
 def _fits(taken: Taken, group: RequestLines) -> bool:
-    """Whether these are the summary's own requests: as many, with the same mean time to the first token."""
+    """Return whether these are the summary's own requests: as many, with the same mean time to the first token."""
     recomputed: Mapping[str, Value] = build.of_requests(aiperf_requests.requests(group))
     same = ("requests_completed", "ttft_mean_ms", "e2e_mean_ms")
     both = [(taken.metrics.get(name), recomputed.get(name)) for name in same]
@@ -250,36 +223,42 @@ def _fits(taken: Taken, group: RequestLines) -> bool:
     )
 
 
-def _columns(config: _InputConfig) -> dict[str, Scalar]:
-    endpoint, phase = config.endpoint, _measured(config)
-    names = [model.name for model in config.models.items] or endpoint.model_names
+def _describe(taken: Taken, summary: _Summary) -> None:
+    phase = _measured(summary)
+    names = [model.name for model in summary.models or ()] or summary.model_names or ()
     # A schedule of its own is neither a rate nor a closed loop.
     is_known = phase.rate is not None or phase.type is None or phase.type.startswith("concurrency")
-    return {
+    taken.columns |= {
         "target": names[0] if len(names) == 1 else None,
-        "endpoint": endpoint.type if endpoint.type in ("completions", "chat") else None,
-        "ignore_eos": endpoint.extra.ignore_eos,
-        "temperature": endpoint.extra.temperature,
         "concurrency": phase.concurrency if is_known else None,
         "num_prompts": phase.requests,
         "request_rate_rps": phase.rate,
-        "requested_output_tokens": _output_tokens(config.datasets),
+        "requested_output_tokens": _output_tokens(summary.datasets or ()),
     }
 
 
-def _measured(config: _InputConfig) -> _Phase:
-    """The one phase that is measured; an empty one if there are several, or none."""
-    if config.loadgen is not None and not config.phases:
-        load = config.loadgen
+def _measured(summary: _Summary) -> _Phase:
+    """Return the one phase that is measured; an empty one if there are several, or none."""
+    if (load := summary.loadgen) is not None and not summary.phases:
         pattern, requests = load.arrival_pattern, load.request_count
         return _Phase(type=pattern, concurrency=load.concurrency, requests=requests, rate=load.request_rate)
-    phases = [phase for phase in config.phases if "profiling" in (phase.kind, phase.name)]
+    phases = [phase for phase in summary.phases or () if "profiling" in (phase.kind, phase.name)]
     return phases[0] if len(phases) == 1 else _Phase()
 
 
 def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
-    """What every request asked for, if it was the same for all."""
-    lengths = datasets[0].osl if len(datasets) == 1 else None
-    if lengths is None or lengths.stddev or lengths.mean is None or not lengths.mean.is_integer():
-        return None
-    return int(lengths.mean)
+    """Return the number of tokens that every request asked for; None if it differed."""
+    lengths = datasets[0] if len(datasets) == 1 else _Dataset()
+    return None if lengths.stddev or lengths.mean is None or not lengths.mean.is_integer() else int(lengths.mean)
+
+
+FORMAT = Format(
+    "aiperf",
+    "AIPerf, profile_export_aiperf.json and profile_export.jsonl",
+    "0.13.0, schema 1.4",
+    lambda value: _is_summary(value) or aiperf_requests.detect(value),
+    _read,
+    _FIGURES,
+    _NOTES,
+    is_of_folder=True,
+)

@@ -12,7 +12,7 @@ from interchange.build import build_run
 from interchange.fields import Taken
 from interchange.formats.guidellm import started_at
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Flag, Name, Number, Numbers, Record, all_known, whole
+from interchange.typed_json import Count, Flag, Name, Number, Numbers, Record, all_known, at, whole
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, Scalar, SourceFile
 
 _TO_MS = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
@@ -20,17 +20,6 @@ _NS_PER_S = 1e9
 #: Since 1970, which is larger than any other number here.
 Nanoseconds = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 _Unit = Literal["ms", "s", "sec", "us", "ns"]
-
-
-class _Metadata(Record):
-    request_start_ns: Nanoseconds
-    request_end_ns: Nanoseconds
-    benchmark_phase: Name = None
-    was_cancelled: Flag | None = None
-
-
-class _Counted(Record):
-    value: Count | None = None
 
 
 class _Duration(Record):
@@ -48,33 +37,28 @@ class _Durations(Record):
 
     @property
     def ms(self) -> tuple[float, ...] | None:
-        """None if one of them is unknown."""
+        """Return the durations in ms; None if one of them is unknown."""
         if self.value is None or None in self.value:
             return None
         return tuple(value * _TO_MS[self.unit] for value in all_known(self.value))
 
 
-class _Figures(Record):
-    usage_prompt_tokens: _Counted = _Counted()
-    usage_completion_tokens: _Counted = _Counted()
-    spec_decode_steps: _Counted = _Counted()
-    spec_decode_draft_tokens: _Counted = _Counted()
-    spec_decode_accepted_draft_tokens: _Counted = _Counted()
-    time_to_first_token: _Duration | None = None
-    decode_duration: _Duration | None = None
-    request_latency: _Duration | None = None
-    inter_chunk_latency: _Durations | None = None
-
-
-class _Speculation(Record):
-    num_spec_tokens: Count | None = None
-
-
 class _Line(Record):
-    metadata: _Metadata
-    metrics: _Figures = _Figures()
+    start_ns: Nanoseconds = at("metadata", "request_start_ns", default=...)
+    end_ns: Nanoseconds = at("metadata", "request_end_ns", default=...)
+    phase: Name = at("metadata", "benchmark_phase")
+    was_cancelled: Flag | None = at("metadata", "was_cancelled")
     error: Any = None
-    spec_decode_acceptance: _Speculation | None = None
+    prompt_tokens: Count | None = at("metrics", "usage_prompt_tokens", "value")
+    tokens: Count | None = at("metrics", "usage_completion_tokens", "value")
+    ttft: _Duration | None = at("metrics", "time_to_first_token")
+    decoding: _Duration | None = at("metrics", "decode_duration")
+    e2e: _Duration | None = at("metrics", "request_latency")
+    chunk_gaps: _Durations | None = at("metrics", "inter_chunk_latency")
+    spec_drafts: Count | None = at("metrics", "spec_decode_steps", "value")
+    spec_draft_tokens: Count | None = at("metrics", "spec_decode_draft_tokens", "value")
+    spec_accepted_tokens: Count | None = at("metrics", "spec_decode_accepted_draft_tokens", "value")
+    num_spec_tokens: Count | None = at("spec_decode_acceptance", "num_spec_tokens")
 
 
 @dataclass(frozen=True)
@@ -98,64 +82,61 @@ def detect(value: object) -> bool:
 
 
 def request_lines(documents: Sequence[Document]) -> RequestLines:
-    """The lines of one file without those of its warm-up. Raises ForeignFileError."""
+    """Return the lines of one file without those of its warm-up. Raises ForeignFileError."""
     lines = [whole(document).parse(_Line, "a line of AIPerf's profile_export.jsonl") for document in documents]
-    measured = [line for line in lines if (line.metadata.benchmark_phase or "profiling") == "profiling"]
-    ordered = tuple(sorted(measured, key=lambda line: line.metadata.request_start_ns))
+    measured = [line for line in lines if (line.phase or "profiling") == "profiling"]
+    ordered = tuple(sorted(measured, key=lambda line: line.start_ns))
     return RequestLines(documents[0], [document.value for document in documents], ordered)
 
 
 def run(lines_of_run: RequestLines) -> ImportedRun:
-    """The run of a file without its summary: its requests, and what follows from them."""
+    """Return the run of a file without its summary: its requests, and what follows from them."""
     taken, sent = Taken(), requests(lines_of_run)
     if len(sent.completed):
-        end_ns = max(line.metadata.request_end_ns for line in lines_of_run.lines)
+        end_ns = max(line.end_ns for line in lines_of_run.lines)
         taken.metrics["duration_s"] = max(end_ns - _first_ns(lines_of_run), 0) / _NS_PER_S
-    return build_run(
-        "aiperf", lines_of_run.document, lines_of_run.content, taken, columns=columns(lines_of_run), requests=sent
-    )
+    taken.columns |= columns(lines_of_run)
+    return build_run("aiperf", lines_of_run.document, lines_of_run.content, taken, requests=sent)
 
 
 def requests(lines_of_run: RequestLines) -> ImportedRequests:
     return ImportedRequests.of(
         [
-            _request(index, line, (line.metadata.request_start_ns - _first_ns(lines_of_run)) / _NS_PER_S)
+            _request(index, line, (line.start_ns - _first_ns(lines_of_run)) / _NS_PER_S)
             for index, line in enumerate(lines_of_run.lines)
         ]
     )
 
 
 def columns(lines_of_run: RequestLines) -> dict[str, Scalar]:
-    """What the lines say of the run as a whole."""
+    """Return the columns of the run that follow from its lines."""
     if not lines_of_run.lines:
         return {}
     start: dict[str, Scalar] = {"started_at": started_at(_first_ns(lines_of_run) / _NS_PER_S)}
-    counts = {spec.num_spec_tokens for line in lines_of_run.lines if (spec := line.spec_decode_acceptance)}
+    counts = {line.num_spec_tokens for line in lines_of_run.lines} - {None}
     return start | ({"num_speculative_tokens": counts.pop()} if len(counts) == 1 else {})
 
 
 def _first_ns(lines_of_run: RequestLines) -> int:
-    return lines_of_run.lines[0].metadata.request_start_ns
+    return lines_of_run.lines[0].start_ns
 
 
 def _request(index: int, line: _Line, sent_s: float) -> ImportedRequest:
-    figures = line.metrics
-    prompt_tokens, tokens = figures.usage_prompt_tokens.value, figures.usage_completion_tokens.value
-    if line.error or line.metadata.was_cancelled:
+    tokens = line.tokens
+    if line.error or line.was_cancelled:
         inner = line.error.get("message") if isinstance(line.error, dict) else line.error
-        return ImportedRequest(index, str(inner or "it was cancelled"), sent_s, prompt_tokens=prompt_tokens)
-    ttft, e2e = figures.time_to_first_token, figures.request_latency
-    decoding_ms = figures.decode_duration.ms if figures.decode_duration else None
+        return ImportedRequest(index, str(inner or "it was cancelled"), sent_s, prompt_tokens=line.prompt_tokens)
+    decoding_ms = line.decoding.ms if line.decoding else None
     return ImportedRequest(
         index,
         sent_s=sent_s,
-        ttft_ms=ttft.ms if ttft else None,
+        ttft_ms=line.ttft.ms if line.ttft else None,
         tpot_ms=decoding_ms / (tokens - 1) if decoding_ms is not None and tokens and tokens > 1 else None,
-        e2e_ms=e2e.ms if e2e else None,
-        chunk_gaps_ms=figures.inter_chunk_latency.ms if figures.inter_chunk_latency else None,
-        prompt_tokens=prompt_tokens,
+        e2e_ms=line.e2e.ms if line.e2e else None,
+        chunk_gaps_ms=line.chunk_gaps.ms if line.chunk_gaps else None,
+        prompt_tokens=line.prompt_tokens,
         completion_tokens=tokens,
-        spec_drafts=figures.spec_decode_steps.value,
-        spec_draft_tokens=figures.spec_decode_draft_tokens.value,
-        spec_accepted_tokens=figures.spec_decode_accepted_draft_tokens.value,
+        spec_drafts=line.spec_drafts,
+        spec_draft_tokens=line.spec_draft_tokens,
+        spec_accepted_tokens=line.spec_accepted_tokens,
     )

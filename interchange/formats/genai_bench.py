@@ -6,18 +6,18 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, STD, Figure, statistics_of, take
+from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, Taken, has_keys, statistics_of, take
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Flag, Name, Number, Part, Record, Text, parse, whole
-from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
+from interchange.typed_json import Count, Name, Number, Part, Record, Text, at, parse, whole
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
-_TOOL = "genai-bench"
 _UNITS_MS = {"s": 1000.0, "ms": 1.0}
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "e2e_latency": "e2e"}
 _SUCCESS = (None, 200)
+_NEEDED = ("aggregated_metrics.run_duration", "aggregated_metrics.num_completed_requests")
 _FIXED_LENGTHS = re.compile(r"D\((\d{1,7}),(\d{1,7})\)")
 
 
@@ -25,6 +25,7 @@ def _figures(factor: float) -> tuple[Figure, ...]:
     aggregated = "aggregated_metrics."
     stats = f"{aggregated}stats."
     return (
+        Figure(f"{aggregated}num_concurrency", "concurrency", "if iteration_type is num_concurrency"),
         Figure(f"{aggregated}num_completed_requests", "requests_completed"),
         Figure(f"{aggregated}num_error_requests", "requests_failed"),
         Figure(f"{aggregated}run_duration", "duration_s", "always seconds"),
@@ -47,37 +48,31 @@ def _figures(factor: float) -> tuple[Figure, ...]:
     )
 
 
-FIELDS: tuple[Figure, ...] = _figures(1000.0)
-PASSTHROUGH: dict[str, str] = {
+_FIGURES: tuple[Figure, ...] = _figures(1000.0)
+_Lower = Annotated[Name, AfterValidator(lambda name: name and name.lower())]
+_OF_METADATA: tuple[Figure, ...] = (
+    Figure("model", "target"),
+    Figure("server_engine", "engine", "in small letters", type=_Lower),
+    Figure("server_version", "engine_version"),
+    Figure("additional_request_params.ignore_eos", "ignore_eos"),
+    Figure("additional_request_params.temperature", "temperature"),
+)
+_NOTES = {
     "_time_unit": "unit of all latencies, else metrics_time_unit of experiment_metadata.json; refused without either",
-    "aggregated_metrics.num_concurrency": "concurrency",
     "aggregated_metrics.scenario": "input_tokens and requested_output_tokens, if it is D(input,output)",
     "individual_request_metrics": "the requests; failed ones have no latency",
-    "experiment_metadata.json: model": "target",
+    **{f"experiment_metadata.json: {figure.path}": f"{figure.becomes}" for figure in _OF_METADATA},
     "experiment_metadata.json: benchmark_version": "the tool's version",
-    "experiment_metadata.json: server_engine, server_version": "engine (in small letters), engine_version",
-    "experiment_metadata.json: additional_request_params": "ignore_eos, temperature",
     "experiment_metadata.json: max_requests_per_run": "not used: more requests may be sent, so it is not num_prompts",
 }
 
 
-def detect(value: object) -> bool:
-    return isinstance(value, dict) and "aggregated_metrics" in value and "individual_request_metrics" in value
+def _is_run(value: object) -> bool:
+    return has_keys(value, "aggregated_metrics", "individual_request_metrics")
 
 
-def is_metadata(value: object) -> bool:
-    keys = ("benchmark_version", "traffic_scenario", "api_backend", "task")
-    return isinstance(value, dict) and all(key in value for key in keys)
-
-
-class _Aggregated(Record):
-    run_duration: Number
-    num_completed_requests: Count
-    stats: dict[str, Any]
-    num_requests: Count | None = None
-    scenario: Name = None
-    iteration_type: Name = None
-    num_concurrency: Count | None = None
+def _is_metadata(value: object) -> bool:
+    return has_keys(value, "benchmark_version", "traffic_scenario", "api_backend", "task")
 
 
 class _Request(Record):
@@ -99,49 +94,46 @@ class _Request(Record):
 
 class _Run(Record):
     time_unit: Name = Field(None, alias="_time_unit")
-    aggregated_metrics: _Aggregated
+    num_requests: Count | None = at("aggregated_metrics", "num_requests")
+    scenario: Name = at("aggregated_metrics", "scenario")
+    iteration_type: Name = at("aggregated_metrics", "iteration_type")
     individual_request_metrics: Annotated[tuple[_Request, ...], Field(fail_fast=True)] = ()
-
-
-class _ExtraParameters(Record):
-    ignore_eos: Flag | None = None
-    temperature: Number | None = None
 
 
 class _Metadata(Record):
     benchmark_version: Name = None
     metrics_time_unit: Name = None
-    model: Name = None
-    server_engine: Name = None
-    server_version: Name = None
-    additional_request_params: _ExtraParameters = _ExtraParameters()
 
 
-def read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """The runs of one folder, with what its metadata file says of all of them."""
-    described = [whole(document) for document in documents if is_metadata(document.value)]
+def _read(documents: Sequence[Document]) -> list[ImportedRun]:
+    """Return the runs of one folder, with what its metadata file says of all of them."""
+    described = [whole(document) for document in documents if _is_metadata(document.value)]
     if len(described) > 1:
         raise described[1].error("benchmark_version", "a second metadata file for one folder: import them one by one")
     beside = described[0] if described else None
-    return [_run(whole(document), beside) for document in documents if detect(document.value)]
+    return [_run(whole(document), beside) for document in documents if _is_run(document.value)]
 
 
 def _run(part: Part, beside: Part | None) -> ImportedRun:
-    run = part.parse(_Run, "a result of genai-bench")
-    metadata = beside.parse(_Metadata, "genai-bench's metadata") if beside else _Metadata()
-    factor, total = _ms_in_unit(part, run.time_unit or metadata.metrics_time_unit), run.aggregated_metrics.num_requests
-    taken = take(part, _figures(factor))
+    owner, of_metadata = "a result of genai-bench", "genai-bench's metadata"
+    run = part.parse(_Run, owner)
+    metadata = beside.parse(_Metadata, of_metadata) if beside else _Metadata()
+    factor = _ms_in_unit(part, run.time_unit or metadata.metrics_time_unit)
+    taken = take(part, _figures(factor), owner, _NEEDED)
+    _describe(taken, run)
+    if beside:
+        taken.columns |= take(beside, _OF_METADATA, of_metadata).columns
     requests = [_request(index, request, factor) for index, request in enumerate(run.individual_request_metrics)]
-    if len(requests) != total:
-        taken.left_out.append(LeftOut("requests", f"the file has {len(requests)} of its requests"))
+    is_complete = len(requests) == run.num_requests
+    if not is_complete:
+        taken.leave_out("requests", f"the file has {len(requests)} of its requests")
     aggregated = Part(part.document, parse(dict[str, object], part.document, part.content["aggregated_metrics"], ""))
     return build_run(
-        _TOOL,
+        FORMAT.name,
         part.document,
         part.content,
         taken,
-        columns=_columns(run.aggregated_metrics) | (_described(metadata) if beside else {}),
-        requests=ImportedRequests.of(requests) if len(requests) == total else None,
+        requests=ImportedRequests.of(requests) if is_complete else None,
         tool_version=metadata.benchmark_version,
         labels=aggregated.labels(("scenario", "iteration_type", "batch_size")),
         companions=[beside.document.file.source] if beside else (),
@@ -155,23 +147,11 @@ def _ms_in_unit(part: Part, unit: str | None) -> float:
     return _UNITS_MS[unit]
 
 
-def _columns(aggregated: _Aggregated) -> dict[str, Scalar]:
-    lengths = _FIXED_LENGTHS.fullmatch(aggregated.scenario or "")
-    return {
-        "concurrency": aggregated.num_concurrency if aggregated.iteration_type == "num_concurrency" else None,
-        "input_tokens": int(lengths[1]) if lengths else None,
-        "requested_output_tokens": int(lengths[2]) if lengths else None,
-    }
-
-
-def _described(metadata: _Metadata) -> dict[str, Scalar]:
-    return {
-        "target": metadata.model,
-        "engine": metadata.server_engine.lower() if metadata.server_engine else None,
-        "engine_version": metadata.server_version,
-        "ignore_eos": metadata.additional_request_params.ignore_eos,
-        "temperature": metadata.additional_request_params.temperature,
-    }
+def _describe(taken: Taken, run: _Run) -> None:
+    if run.iteration_type != "num_concurrency":
+        taken.columns.pop("concurrency", None)
+    if lengths := _FIXED_LENGTHS.fullmatch(run.scenario or ""):
+        taken.columns |= {"input_tokens": int(lengths[1]), "requested_output_tokens": int(lengths[2])}
 
 
 def _request(index: int, request: _Request, factor: float) -> ImportedRequest:
@@ -186,3 +166,15 @@ def _request(index: int, request: _Request, factor: float) -> ImportedRequest:
         prompt_tokens=request.num_input_tokens,
         completion_tokens=tokens,
     )
+
+
+FORMAT = Format(
+    "genai-bench",
+    "genai-bench, with its experiment_metadata.json",
+    "0.0.5",
+    lambda value: _is_run(value) or _is_metadata(value),
+    _read,
+    _FIGURES,
+    _NOTES,
+    is_of_folder=True,
+)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import Figure, Taken, take
+from interchange.fields import Figure, Format, Taken, one_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import (
     LARGEST,
@@ -22,17 +22,32 @@ from interchange.typed_json import (
     Part,
     Record,
     Text,
+    at,
     parts,
     whole,
 )
 from lab.metrics.measure import Value
-from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
+from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
-_TOOL = "guidellm"
-SUPPORTED = 2
+_SUPPORTED = 2
 _STEPS = "its percentiles are nearest values, not interpolated; recomputed from the requests"
 _MEANS = {"time_to_first_token_ms": ("ttft", 1.0), "request_latency": ("e2e", 1000.0)}
-FIELDS: tuple[Figure, ...] = (
+_FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
+
+
+def started_at(epoch_s: float | None) -> str | None:
+    """Return UTC in ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
+    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
+        return None
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
+
+
+_FIGURES: tuple[Figure, ...] = (
+    Figure("config.backend.model", "target"),
+    Figure("config.backend.request_format", "endpoint", type=one_of(_FORMATS)),
+    Figure("config.strategy.streams", "concurrency", "1 if the strategy is synchronous"),
+    Figure("config.strategy.rate", "request_rate_rps"),
+    Figure("start_time", "started_at", type=Annotated[Number, AfterValidator(started_at)]),
     Figure("metrics.request_totals.successful", "requests_completed"),
     Figure("duration", "duration_s"),
     Figure("metrics.prompt_token_count.successful.total_sum", "prompt_tokens"),
@@ -62,39 +77,25 @@ FIELDS: tuple[Figure, ...] = (
     Figure("metrics.request_concurrency.successful.mean", None, "average requests in flight, not the limit"),
     Figure("metrics.output_tokens_per_iteration.successful.mean", None, "tokens per chunk, not per round"),
 )
-PASSTHROUGH: dict[str, str] = {
+_NOTES = {
     "metadata.guidellm_version": "the tool's version",
-    "config.backend.model": "target",
-    "config.backend.request_format": "endpoint",
-    "config.strategy": "concurrency (streams; 1 if synchronous) or request_rate_rps",
     "config.constraints.max_requests": "num_prompts",
     "requests.*.response_metrics.speculative_decoding.num_spec_tokens": "num_speculative_tokens",
-    "start_time": "started_at",
     "metrics.request_totals.errored, incomplete": "requests_failed, their sum",
     "requests.successful": "the requests: time_to_first_token_ms, request_latency, inter_token_latency_ms (as tpot)",
     "requests.*.response_metrics.speculative_decoding": "num_drafts and all of acceptance, summed over requests",
     "requests.errored, incomplete": "failed requests, without latencies",
 }
-_FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
 
 
-def detect(value: object) -> bool:
+def _is_report(value: object) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("benchmarks"), list):
         return False
     metadata = value.get("metadata")
     return isinstance(metadata, dict) and "guidellm_version" in metadata
 
 
-class _Speculation(Record):
-    num_spec_tokens: Count | None = None
-    num_spec_steps: Count | None = None
-    num_draft_tokens: Count | None = None
-    num_accepted_draft_tokens: Count | None = None
-    acceptance_histogram: Numbers | None = None
-
-
-class _Response(Record):
-    speculative_decoding: _Speculation | None = None
+_SPECULATION = ("response_metrics", "speculative_decoding")
 
 
 class _Request(Record):
@@ -104,184 +105,103 @@ class _Request(Record):
     prompt_tokens: Count | None = None
     output_tokens: Count | None = None
     output: Text | None = None
-    response_metrics: _Response | None = None
-
-    @property
-    def speculation(self) -> _Speculation | None:
-        return self.response_metrics.speculative_decoding if self.response_metrics else None
-
-
-class _Info(Record):
-    error: Any = None
+    num_spec_tokens: Count | None = at(*_SPECULATION, "num_spec_tokens")
+    num_spec_steps: Count | None = at(*_SPECULATION, "num_spec_steps")
+    num_draft_tokens: Count | None = at(*_SPECULATION, "num_draft_tokens")
+    num_accepted_draft_tokens: Count | None = at(*_SPECULATION, "num_accepted_draft_tokens")
+    acceptance_histogram: Numbers | None = at(*_SPECULATION, "acceptance_histogram")
 
 
 class _FailedRequest(Record):
     prompt_tokens: Count | None = None
-    info: _Info | None = None
+    error: Any = at("info", "error")
 
 
-class _Requests(Record):
-    successful: Annotated[list[_Request], Field(fail_fast=True)] | None = None
-    errored: Annotated[list[_FailedRequest], Field(fail_fast=True)] | None = None
-    incomplete: Annotated[list[_FailedRequest], Field(fail_fast=True)] | None = None
-
-
-class _Totals(Record):
-    successful: Count
-    errored: Count | None = None
-    incomplete: Count | None = None
-
-
-class _Metrics(Record):
-    request_totals: _Totals
-
-
-class _Backend(Record):
-    model: Name = None
-    request_format: Name = None
-
-
-class _Strategy(Record):
-    type_: Name = None
-    streams: Count | None = None
-    rate: Number | None = None
-
-
-class _LimitArguments(Record):
-    count: Any = None
-
-
-class _RequestLimit(Record):
-    args: _LimitArguments | None = None
-    current_index: Count | None = None
-
-
-class _Constraints(Record):
-    max_requests: _RequestLimit | None = None
-
-
-class _Config(Record):
-    prefer_response_metrics: Flag | None = None
-    backend: _Backend = _Backend()
-    strategy: _Strategy = _Strategy()
-    constraints: _Constraints | None = None
+_Failed = Annotated[list[_FailedRequest], Field(fail_fast=True)]
 
 
 class _Benchmark(Record):
-    metrics: _Metrics
-    config: _Config
-    start_time: Number | None = None
-    requests: _Requests | None = None
-
-
-class _Metadata(Record):
-    version: Count | None = None
-    guidellm_version: Name = None
+    total: Count = at("metrics", "request_totals", "successful", default=...)
+    total_errored: Count | None = at("metrics", "request_totals", "errored")
+    total_incomplete: Count | None = at("metrics", "request_totals", "incomplete")
+    prefer_response_metrics: Flag | None = at("config", "prefer_response_metrics")
+    strategy: Name = at("config", "strategy", "type_")
+    limit: Any = at("config", "constraints", "max_requests", "args", "count")
+    limit_index: Count | None = at("config", "constraints", "max_requests", "current_index")
+    successful: Annotated[list[_Request], Field(fail_fast=True)] | None = at("requests", "successful")
+    errored: _Failed | None = at("requests", "errored")
+    incomplete: _Failed | None = at("requests", "incomplete")
 
 
 class _Report(Record):
-    metadata: _Metadata
+    version: Count | None = at("metadata", "version")
+    guidellm_version: Name = at("metadata", "guidellm_version")
 
 
-def read(documents: Sequence[Document]) -> list[ImportedRun]:
+def _read(documents: Sequence[Document]) -> list[ImportedRun]:
     return [run for document in documents for run in _runs(whole(document))]
 
 
 def _runs(report: Part) -> list[ImportedRun]:
-    metadata = report.parse(_Report, "GuideLLM's report").metadata
-    if (version := metadata.version) != SUPPORTED:
-        why = f"found version {version}; supported is version {SUPPORTED} of GuideLLM's report"
+    metadata = report.parse(_Report, "GuideLLM's report")
+    if (version := metadata.version) != _SUPPORTED:
+        why = f"found version {version}; supported is version {_SUPPORTED} of GuideLLM's report"
         raise report.document.error(("metadata", "version"), why)
     benchmarks = parts(report.document, report.content["benchmarks"], "benchmarks")
     return [_run(part, metadata.guidellm_version) for part in benchmarks]
 
 
 def _run(part: Part, version: str | None) -> ImportedRun:
-    benchmark = part.parse(_Benchmark, "a GuideLLM benchmark")
-    totals, server_counts = benchmark.metrics.request_totals, benchmark.config.prefer_response_metrics
-    taken = take(part, FIELDS)
-    if totals.errored is not None and totals.incomplete is not None:
-        taken.metrics["requests_failed"] = totals.errored + totals.incomplete
+    owner = "a GuideLLM benchmark"
+    benchmark, taken = part.parse(_Benchmark, owner), take(part, _FIGURES, owner)
+    server_counts = benchmark.prefer_response_metrics
+    if benchmark.strategy == "synchronous":
+        taken.columns["concurrency"] = 1
+    taken.columns["num_prompts"] = _limit(benchmark)
+    drafted = {request.num_spec_tokens for request in benchmark.successful or ()} - {None}
+    taken.columns["num_speculative_tokens"] = drafted.pop() if len(drafted) == 1 else None
+    if benchmark.total_errored is not None and benchmark.total_incomplete is not None:
+        taken.metrics["requests_failed"] = benchmark.total_errored + benchmark.total_incomplete
     requests = _all_requests(benchmark, taken, server_counts=server_counts is not False)
     if server_counts is False:
-        _drop_client_counts(taken)
+        names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens")
+        taken.drop(names, "prefer_response_metrics was off: the client counted the tokens itself")
     return build_run(
-        _TOOL,
+        FORMAT.name,
         part.document,
         part.content,
         taken,
-        columns=_columns(benchmark),
         requests=requests,
         tool_version=version,
         place=f"benchmarks[{part.at[-1]}]",
     )
 
 
-def _drop_client_counts(taken: Taken) -> None:
-    """Tokens that the client counted are not the server's."""
-    names = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "prompt_tokens")
-    taken.drop(names, "prefer_response_metrics was off: the client counted the tokens itself")
-
-
-def _columns(benchmark: _Benchmark) -> dict[str, Scalar]:
-    backend, strategy = benchmark.config.backend, benchmark.config.strategy
-    return {
-        "target": backend.model,
-        "endpoint": _FORMATS.get(backend.request_format or ""),
-        "concurrency": 1 if strategy.type_ == "synchronous" else strategy.streams,
-        "request_rate_rps": strategy.rate,
-        "num_prompts": _limit(benchmark.config.constraints),
-        "num_speculative_tokens": _drafted(benchmark.requests),
-        "started_at": started_at(benchmark.start_time),
-    }
-
-
-def _limit(constraints: _Constraints | None) -> int | None:
-    """The limit on requests; where the report has a list of them, the one of this benchmark."""
-    limit = constraints.max_requests if constraints else None
-    if limit is None or limit.args is None:
-        return None
-    given, place = limit.args.count, limit.current_index or 0
+def _limit(benchmark: _Benchmark) -> int | None:
+    """Return the limit on requests; where the report has a list of them, the one of this benchmark."""
+    given, index = benchmark.limit, benchmark.limit_index or 0
     if isinstance(given, list):
-        given = given[place] if place < len(given) else None
+        given = given[index] if index < len(given) else None
     is_count = isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given <= LARGEST
     return int(given) if is_count and given == int(given) else None
 
 
-def _drafted(requests: _Requests | None) -> int | None:
-    """Tokens drafted per round, if all requests agree."""
-    specs = [spec for request in (requests.successful or () if requests else ()) if (spec := request.speculation)]
-    counts = {spec.num_spec_tokens for spec in specs}
-    return counts.pop() if len(counts) == 1 else None
-
-
-def started_at(epoch_s: float | None) -> str | None:
-    """UTC, ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
-    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
-        return None
-    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
-
-
 def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
-    """None if the report has only a sample of them, or none."""
-    lists, total = benchmark.requests, benchmark.metrics.request_totals.successful
-    done = (lists.successful if lists else None) or []
-    if lists is None or len(done) != total:
-        taken.left_out.append(LeftOut("requests", f"the report has {len(done)} of {total} completed requests"))
+    """Return all requests; None if the report has only a sample of them, or none."""
+    done = benchmark.successful or []
+    if benchmark.successful is None or len(done) != benchmark.total:
+        taken.leave_out("requests", f"the report has {len(done)} of {benchmark.total} completed requests")
         return None
     taken.metrics |= _positions(done)
     requests = [_completed(index, request, server_counts=server_counts) for index, request in enumerate(done)]
-    failed = [*(lists.errored or ()), *(lists.incomplete or ())]
-    requests += [_failed(len(done) + place, request) for place, request in enumerate(failed)]
+    for request in (*(benchmark.errored or ()), *(benchmark.incomplete or ())):
+        error = str(request.error or "it did not end")
+        requests.append(ImportedRequest(len(requests), error, prompt_tokens=request.prompt_tokens))
     return ImportedRequests.of(requests)
 
 
 def _completed(index: int, request: _Request, *, server_counts: bool) -> ImportedRequest:
-    latency_s, tokens, spec = (
-        request.request_latency,
-        request.output_tokens if server_counts else None,
-        request.speculation,
-    )
+    latency_s, tokens = request.request_latency, request.output_tokens if server_counts else None
     return ImportedRequest(
         index,
         ttft_ms=request.time_to_first_token_ms,
@@ -290,24 +210,22 @@ def _completed(index: int, request: _Request, *, server_counts: bool) -> Importe
         prompt_tokens=request.prompt_tokens if server_counts else None,
         completion_tokens=tokens,
         output_text=request.output,
-        spec_drafts=spec.num_spec_steps if spec else None,
-        spec_draft_tokens=spec.num_draft_tokens if spec else None,
-        spec_accepted_tokens=spec.num_accepted_draft_tokens if spec else None,
+        spec_drafts=request.num_spec_steps,
+        spec_draft_tokens=request.num_draft_tokens,
+        spec_accepted_tokens=request.num_accepted_draft_tokens,
     )
 
 
-def _failed(index: int, request: _FailedRequest) -> ImportedRequest:
-    error = request.info.error if request.info else None
-    return ImportedRequest(index, str(error) if error else "it did not end", prompt_tokens=request.prompt_tokens)
-
-
 def _positions(done: Sequence[_Request]) -> dict[str, Value]:
-    """Rounds by the number of accepted tokens, added over the requests; empty if one request does not record them."""
+    """Return acceptance per position over all requests; empty if one of them does not record its rounds."""
     rounds: dict[int, int] = {}
     for request in done:
-        counts = request.speculation.acceptance_histogram if request.speculation else None
+        counts = request.acceptance_histogram
         if counts is None or None in counts:
             return {}
         for length, count in enumerate(counts):
             rounds[length] = rounds.get(length, 0) + int(count or 0)
     return build.positions(rounds)
+
+
+FORMAT = Format("guidellm", "GuideLLM, benchmarks.json", "0.8.1, report version 2", _is_report, _read, _FIGURES, _NOTES)

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, Figure, Taken, latency_columns, statistics_of, take
+from interchange.fields import OTHER_PERCENTILE, Figure, Format, Taken, latency_columns, statistics_of, take
 from interchange.formats import inference_perf_requests as per_request
 from interchange.formats.inference_perf_requests import Request
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Number, Part, Record, whole
+from interchange.typed_json import Number, Part, Record, at, whole
 from lab.metrics.measure import Value
-from warehouse.bundles.imported_run import ImportedRequests, ImportedRun, LeftOut
+from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
-_TOOL = "inference-perf"
+_OWNER = "a report of inference-perf"
 _LATENCY = "successes.latency."
 _CLIENT = "divided by the client's own token count; left out if the server's differs"
 _LATENCIES = {
@@ -25,8 +25,10 @@ _LATENCIES = {
     "time_per_output_token": ("tpot", _CLIENT),
     "request_latency": ("e2e", ""),
 }
-_MEDIAN = "successes.latency.{}.median"
-FIELDS: tuple[Figure, ...] = (
+_FIGURES: tuple[Figure, ...] = (
+    Figure("load_summary.concurrency", "concurrency"),
+    Figure("load_summary.requested_rate", "request_rate_rps", "if there is no concurrency"),
+    Figure("load_summary.count", "num_prompts"),
     Figure("successes.count", "requests_completed"),
     Figure("failures.count", "requests_failed"),
     Figure("benchmark_time_seconds", "duration_s"),
@@ -39,10 +41,10 @@ FIELDS: tuple[Figure, ...] = (
     Figure("successes.throughput.total_tokens_per_sec", None, "likewise"),
     *(
         figure
-        for name, (ours, words) in _LATENCIES.items()
-        for figure in statistics_of(f"{_LATENCY}{name}.{{}}", ours, words, 1000.0, ("mean", "p90", "p95", "p99"))
+        for name, (ours, why) in _LATENCIES.items()
+        for figure in statistics_of(f"{_LATENCY}{name}.{{}}", ours, why, 1000.0, ("mean", "p90", "p95", "p99"))
     ),
-    *(Figure(_MEDIAN.format(name), f"{ours}_p50_ms", words, 1000.0) for name, (ours, words) in _LATENCIES.items()),
+    *(Figure(f"{_LATENCY}{name}.median", f"{ours}_p50_ms", why, 1000.0) for name, (ours, why) in _LATENCIES.items()),
     *(Figure(f"{_LATENCY}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
     Figure(
         f"{_LATENCY}inter_token_latency.mean",
@@ -52,9 +54,7 @@ FIELDS: tuple[Figure, ...] = (
     Figure(f"{_LATENCY}normalized_time_per_output_token.mean", None, "includes the time to the first token"),
     Figure("load_summary.achieved_rate", None, "the rate at which requests were sent, not the requested one"),
 )
-PASSTHROUGH: dict[str, str] = {
-    "load_summary.concurrency": "concurrency; without it, requested_rate is request_rate_rps",
-    "load_summary.count": "num_prompts",
+_NOTES = {
     "successes.token_count_mismatches": "at 0, the tool's time_per_output_token is used",
     "successes.client_fallback_requests": "at 0, its token counts are used: the server made them",
     "per_request_lifecycle_metrics.json": (
@@ -67,15 +67,15 @@ PASSTHROUGH: dict[str, str] = {
 }
 
 
-def detect(value: object) -> bool:
+def _is_report(value: object) -> bool:
     if not isinstance(value, dict) or not all(isinstance(value.get(k), dict) for k in ("successes", "failures")):
         return False
     return isinstance(value.get("load_summary"), dict)
 
 
-def is_stage(value: object) -> bool:
-    """Whether it is one stage: the summary of all stages has no achieved rate."""
-    return isinstance(value, dict) and detect(value) and "achieved_rate" in value["load_summary"]
+def _is_stage(value: object) -> bool:
+    """Return whether it is one stage: the summary of all stages has no achieved rate."""
+    return isinstance(value, dict) and _is_report(value) and "achieved_rate" in value["load_summary"]
 
 
 _OF_SERVER = "these are the server's metrics, not a run: import stage_N_lifecycle_metrics.json"
@@ -84,7 +84,7 @@ _STAGE_FILE = re.compile(r"(?P<adapter>.+_)?(?P<stage>stage_\d+_[^/]*)")
 
 
 def _is_of_server(value: object) -> bool:
-    """Whether a report has what the server's metrics say, in the form of a report on the client's requests."""
+    """Return whether the report holds the server's metrics, in the form of a report on the client's requests."""
     return isinstance(value, dict) and not value["load_summary"] and "latency" not in value["successes"]
 
 
@@ -97,43 +97,17 @@ def _refuse_parts(stages: Sequence[Document]) -> None:
             raise document.error((), _OF_ADAPTER.format(found["stage"]))
 
 
-class _Fallbacks(Record):
-    prompt: Number | None = None
-    output: Number | None = None
-
-
-class _Successes(Record):
-    count: Count | None = None
-    token_count_mismatches: Number | None = None
-    client_fallback_requests: _Fallbacks = _Fallbacks()
-
-
-class _Failures(Record):
-    count: Count | None = None
-
-
-class _LoadSummary(Record):
-    count: Count | None = None
-    concurrency: Count | None = None
-    requested_rate: Number | None = None
-
-
 class _Report(Record):
-    successes: _Successes
-    failures: _Failures
-    load_summary: _LoadSummary
-    benchmark_time_seconds: Number
-
-    @property
-    def sent(self) -> int:
-        return (self.successes.count or 0) + (self.failures.count or 0)
+    mismatches: Number | None = at("successes", "token_count_mismatches")
+    prompts_counted_here: Number | None = at("successes", "client_fallback_requests", "prompt")
+    outputs_counted_here: Number | None = at("successes", "client_fallback_requests", "output")
 
 
-def read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """The runs of one folder: its stages, or its summary where it has none, or else only its requests."""
-    stages = [document for document in documents if is_stage(document.value)]
+def _read(documents: Sequence[Document]) -> list[ImportedRun]:
+    """Return the runs of one folder: its stages, or its summary where it has none, or else only its requests."""
+    stages = [document for document in documents if _is_stage(document.value)]
     _refuse_parts(stages)
-    others = [document for document in documents if detect(document.value) and document not in stages]
+    others = [document for document in documents if _is_report(document.value) and document not in stages]
     reports = sorted(stages, key=lambda document: document.file.name) or others
     listed = [document for document in documents if per_request.detect(document.value)]
     if not reports:
@@ -148,52 +122,66 @@ def read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 def _runs(parts: Sequence[Part], listed: Document | None) -> list[ImportedRun]:
     records = per_request.in_order(listed) if listed else []
-    reports = [part.parse(_Report, "a report of inference-perf") for part in parts]
-    is_complete = sum(report.sent for report in reports) == len(records)
+    reports = [take(part, _FIGURES, _OWNER, ("benchmark_time_seconds",)) for part in parts]
+    sent = [_number(taken, "requests_completed") + _number(taken, "requests_failed") for taken in reports]
     runs, start = [], 0
-    for part, report in zip(parts, reports, strict=True):
-        runs.append(_run(part, report, records[start : start + report.sent] if is_complete else [], listed))
-        start += report.sent
+    for part, taken, count in zip(parts, reports, sent, strict=True):
+        own = records[start : start + count] if sum(sent) == len(records) else []
+        runs.append(_run(part, taken, own, listed))
+        start += count
     return runs
 
 
-def _run(part: Part, report: _Report, records: Sequence[Request], listed: Document | None) -> ImportedRun:
-    load, taken = report.load_summary, take(part, FIELDS)
-    _drop_client_counts(report.successes, taken)
+def _number(taken: Taken, name: str) -> int:
+    count = taken.metrics.get(name)
+    return count if isinstance(count, int) else 0
+
+
+def _run(part: Part, taken: Taken, records: Sequence[Request], listed: Document | None) -> ImportedRun:
+    _drop_client_counts(part.parse(_Report, _OWNER), taken)
+    if "concurrency" in taken.columns:
+        taken.columns.pop("request_rate_rps", None)
     requests = _fitting(taken, per_request.requests(records))
     if requests is None:
         why = "no requests that fit this stage" if listed else "no per_request_lifecycle_metrics.json with it"
-        taken.left_out.append(LeftOut("requests", why))
+        taken.leave_out("requests", why)
+    else:
+        taken.columns["target"] = per_request.model(records)
     return build_run(
-        _TOOL,
+        FORMAT.name,
         part.document,
         part.content,
         taken,
-        columns={
-            "concurrency": load.concurrency,
-            "request_rate_rps": load.requested_rate if load.concurrency is None else None,
-            "num_prompts": load.count,
-            "target": per_request.model(records) if requests is not None else None,
-        },
         requests=requests,
         companions=[listed.file.source] if listed and requests is not None else (),
     )
 
 
-def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
-    if successes.token_count_mismatches != 0:
+def _drop_client_counts(report: _Report, taken: Taken) -> None:
+    if report.mismatches != 0:
         taken.drop(latency_columns("tpot"), "divided by the client's own count of tokens, which is not the server's")
-    fallbacks = successes.client_fallback_requests
-    for count, name in ((fallbacks.prompt, "prompt_tokens"), (fallbacks.output, "completion_tokens")):
-        if count != 0:
-            taken.drop([name], "the client counted some of them itself, because the server did not")
+    why = "the client counted some of them itself, because the server did not"
+    taken.drop(["prompt_tokens"] if report.prompts_counted_here != 0 else [], why)
+    taken.drop(["completion_tokens"] if report.outputs_counted_here != 0 else [], why)
 
 
 def _fitting(taken: Taken, requests: ImportedRequests) -> ImportedRequests | None:
-    """The requests, or None if they do not reproduce the stage's count and mean times."""
+    """Return the requests, or None if they do not reproduce the stage's count and mean times."""
     recomputed = build.of_requests(requests)
     same = [name for name in ("requests_completed", "ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics]
     names: dict[str, Value] = {name: recomputed.get(name) for name in same}
     if not len(requests) or None in names.values() or build.disagreements(taken.metrics, names, "they"):
         return None
     return requests
+
+
+FORMAT = Format(
+    "inference-perf",
+    "inference-perf, reports of stages and requests",
+    "0.7.0",
+    lambda value: _is_report(value) or per_request.detect(value),
+    _read,
+    _FIGURES,
+    _NOTES,
+    is_of_folder=True,
+)

@@ -13,22 +13,8 @@ from pydantic_core import PydanticCustomError
 from interchange.build import build_run
 from interchange.fields import Taken
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Numbers, Record, Text, all_known, parse
+from interchange.typed_json import Count, Name, Number, Numbers, Record, Text, all_known, at, parse
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
-
-
-class _Usage(Record):
-    prompt_tokens: Count | None = None
-    completion_tokens: Count | None = None
-
-
-class _Response(Record):
-    server_usage: _Usage = _Usage()
-    chunk_times: Numbers | None = None
-
-
-class _Info(Record):
-    response_metrics: _Response = _Response()
 
 
 class _Sent(Record):
@@ -42,14 +28,16 @@ class Request(Record):
 
     start_time: Number
     end_time: Number | None = None
-    info: _Info = _Info()
+    chunk_times: Numbers | None = at("info", "response_metrics", "chunk_times")
+    prompt_tokens: Count | None = at("info", "response_metrics", "server_usage", "prompt_tokens")
+    completion_tokens: Count | None = at("info", "response_metrics", "server_usage", "completion_tokens")
     error: Any = None
     request: Text | None = None
 
     @property
     def chunks_s(self) -> Sequence[float]:
         """When each chunk came; empty if that was not saved."""
-        return all_known(self.info.response_metrics.chunk_times)
+        return all_known(self.chunk_times)
 
     @model_validator(mode="after")
     def _runs_forwards(self) -> Request:
@@ -72,21 +60,21 @@ def detect(value: object) -> bool:
 
 
 def in_order(document: Document) -> list[Request]:
-    """The requests, in the order in which they were sent. Raises ForeignFileError."""
+    """Return the requests, in the order in which they were sent. Raises ForeignFileError."""
     kind = Annotated[list[Request], Field(fail_fast=True)]
     records: list[Request] = parse(kind, document, document.value, "a request of inference-perf")
     return sorted(records, key=lambda record: record.start_time)
 
 
 def run(document: Document) -> ImportedRun:
-    """The run of a file whose reports are not there: its requests, and what follows from them."""
+    """Return the run of a file whose reports are not there: its requests, and what follows from them."""
     records, taken = in_order(document), Taken()
     sent = requests(records)
     if len(sent.completed):
         end_s = max(request.end_time or 0.0 for request in records)
         taken.metrics["duration_s"] = max(end_s - records[0].start_time, 0.0)
-    columns = {"target": model(records)}
-    return build_run("inference-perf", document, document.value, taken, columns=columns, requests=sent)
+    taken.columns["target"] = model(records)
+    return build_run("inference-perf", document, document.value, taken, requests=sent)
 
 
 def requests(records: Sequence[Request]) -> ImportedRequests:
@@ -96,7 +84,7 @@ def requests(records: Sequence[Request]) -> ImportedRequests:
 
 
 def model(records: Sequence[Request]) -> str | None:
-    """What all requests asked for; None if they differ or were not saved."""
+    """Return the model that all requests asked for; None if they differ or were not saved."""
     named = {_model(record) for record in records}
     return named.pop() if len(named) == 1 else None
 
@@ -109,11 +97,10 @@ def _model(record: Request) -> str | None:
 
 
 def _request(index: int, record: Request, sent_s: float) -> ImportedRequest:
-    usage = record.info.response_metrics.server_usage
     if record.error:
         inner = record.error.get("error_msg") if isinstance(record.error, dict) else record.error
-        return ImportedRequest(index, str(inner or "it failed"), sent_s, prompt_tokens=usage.prompt_tokens)
-    chunks, tokens = record.chunks_s, usage.completion_tokens
+        return ImportedRequest(index, str(inner or "it failed"), sent_s, prompt_tokens=record.prompt_tokens)
+    chunks, tokens = record.chunks_s, record.completion_tokens
     return ImportedRequest(
         index,
         sent_s=sent_s,
@@ -121,6 +108,6 @@ def _request(index: int, record: Request, sent_s: float) -> ImportedRequest:
         tpot_ms=(chunks[-1] - chunks[0]) * 1000 / (tokens - 1) if chunks and tokens and tokens > 1 else None,
         e2e_ms=None if record.end_time is None else (record.end_time - record.start_time) * 1000,
         chunk_gaps_ms=tuple((after - before) * 1000 for before, after in pairwise(chunks)) if chunks else None,
-        prompt_tokens=usage.prompt_tokens,
+        prompt_tokens=record.prompt_tokens,
         completion_tokens=tokens,
     )

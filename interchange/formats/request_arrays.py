@@ -11,7 +11,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from interchange.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known
 from lab.metrics.record_table import Floats
-from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests
+from warehouse.bundles.imported_run import ImportedRequest
 
 
 def _unless_plain(value: object, validate: ValidatorFunctionWrapHandler) -> object:
@@ -47,38 +47,35 @@ class TimedArrays(RequestArrays):
     start_times: Numbers | None = None
 
 
-def read(part: Part, arrays: TimedArrays) -> ImportedRequests | None:
-    """The requests of vLLM's client; None if the file has none. Raises ForeignFileError for arrays of other lengths."""
+def read(part: Part, arrays: RequestArrays) -> list[ImportedRequest] | None:
+    """Return the requests; None if the file has none. Raises ForeignFileError for arrays of other lengths."""
     if arrays.ttfts is None or arrays.itls is None:
         return None
-    refuse_other_lengths(part, arrays, TimedArrays)
     count = len(arrays.ttfts)
-    inputs, outputs = arrays.input_lens or [None] * count, arrays.output_lens or [None] * count
-    latencies, starts = arrays.latencies or [None] * count, all_known(arrays.start_times)
-    first_s = min(starts, default=0.0)
-    texts, gaps = arrays.generated_texts, gaps_s(arrays.itls)
-    requests = (
-        request(
+    kind, latencies, starts = RequestArrays, None, None
+    if isinstance(arrays, TimedArrays):
+        kind, latencies, starts = TimedArrays, arrays.latencies, all_known(arrays.start_times)
+    _refuse_other_lengths(part, arrays, kind)
+    unknown = [None] * count
+    inputs, outputs = arrays.input_lens or unknown, arrays.output_lens or unknown
+    texts = arrays.generated_texts or unknown
+    first_s = min(starts or (), default=0.0)
+    return [
+        _request(
             index,
             error=_error(arrays.errors, index, arrays.ttfts[index], outputs[index]),
-            sent_s=starts[index] - first_s if len(starts) == count else None,
+            sent_s=starts[index] - first_s if starts else None,
             ttft_s=arrays.ttfts[index],
-            gaps_s=gaps[index],
-            latency_s=latencies[index],
+            gaps_s=np.asarray(gaps if isinstance(gaps, array) else all_known(gaps), dtype=np.float64),
+            latency_s=latencies[index] if latencies else None,
             lengths=(inputs[index], outputs[index]),
-            text=texts[index] if texts else None,
+            text=texts[index],
         )
-        for index in range(count)
-    )
-    return ImportedRequests.of(list(requests))
+        for index, gaps in enumerate(arrays.itls)
+    ]
 
 
-def gaps_s(itls: Sequence[Sequence[float | None] | None]) -> list[Floats]:
-    """Return the gaps of each request, none for one of which some are unknown."""
-    return [np.asarray(gaps if isinstance(gaps, array) else all_known(gaps), dtype=np.float64) for gaps in itls]
-
-
-def refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
+def _refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
     """Raise ForeignFileError if an array that `kind` declares has not as many values as `ttfts`."""
     count = len(arrays.ttfts or ())
     for key in kind.model_fields:
@@ -87,7 +84,7 @@ def refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestAr
             raise part.error(key, f"it has {len(items)} values where ttfts has {count}: the file is damaged")
 
 
-def request(
+def _request(
     index: int,
     *,
     error: str | None,
@@ -98,7 +95,7 @@ def request(
     lengths: tuple[int | None, int | None],
     text: object,
 ) -> ImportedRequest:
-    """One request from its place in every array. Of a failed one only its error and its prompt are known."""
+    """Build one request. Of a failed one only its error and its prompt are known."""
     prompt_tokens, tokens = lengths
     if error is not None or ttft_s is None:
         return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
@@ -117,7 +114,7 @@ def request(
 
 
 def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:
-    """None for a completed request. In a file without errors, one with neither a token nor a wait has failed."""
+    """Return None for a completed request. Without errors in the file, one with neither token nor wait has failed."""
     if errors is not None:
         return str(errors[index]) if errors[index] else None
     return None if ttft_s or tokens else "neither a token nor a wait is recorded"

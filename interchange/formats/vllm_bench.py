@@ -6,21 +6,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from interchange.build import build_run
-from interchange.fields import CHUNK_RATE, OTHER_PERCENTILE, STD, Figure, Taken, statistics_of, take
+from interchange.fields import (
+    CHUNK_RATE,
+    OTHER_PERCENTILE,
+    STD,
+    Figure,
+    Format,
+    Taken,
+    has_keys,
+    one_of,
+    statistics_of,
+    take,
+)
 from interchange.formats import request_arrays
 from interchange.formats.request_arrays import TimedArrays
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Numbers, OneLine, Part, Record, all_known, parts, whole
-from warehouse.bundles.imported_run import ImportedRun, LeftOut, Scalar
+from interchange.typed_json import Count, Name, Part, Record, parts, whole
+from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
+_ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "chat"}
 _GAP = "gaps between chunks, not tokens: with speculation a chunk holds several tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2el": ("e2e", "up to the last chunk")}
-FIELDS: tuple[Figure, ...] = (
+_POSITIONS = "spec_decode_per_position_acceptance_rates"
+_FIGURES: tuple[Figure, ...] = (
+    Figure("model_id", "target"),
+    Figure("num_prompts", "num_prompts"),
+    Figure("max_concurrency", "concurrency", "unknown if the file has no request_rate"),
+    Figure("request_rate", "request_rate_rps", '"inf" is a closed loop'),
+    Figure("burstiness", "burstiness"),
+    Figure("endpoint_type", "endpoint", "if it is one of OpenAI's", type=one_of(_ENDPOINTS)),
+    Figure("run_number", "repeat", "in a sweep"),
     Figure("completed", "requests_completed"),
     Figure("failed", "requests_failed"),
     Figure("duration", "duration_s"),
@@ -38,53 +59,37 @@ FIELDS: tuple[Figure, ...] = (
     Figure("spec_decode_accepted_tokens", "num_accepted_tokens"),
     Figure("spec_decode_acceptance_rate", "acceptance_rate", "from percent to a fraction", 0.01),
     Figure("spec_decode_acceptance_length", "acceptance_length", "counts the bonus token, as Drafthouse does"),
+    Figure(_POSITIONS, "acceptance_per_position", "its length is num_speculative_tokens"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     Figure("rtfx", None, "a factor for audio"),
-    *(figure for name, (ours, words) in _LATENCIES.items() for figure in statistics_of(f"{{}}_{name}_ms", ours, words)),
-    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
+    *(figure for name, (ours, why) in _LATENCIES.items() for figure in statistics_of(f"{{}}_{name}_ms", ours, why)),
+    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", why) for name, (ours, why) in _LATENCIES.items()),
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
     *(Figure(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
 )
-#: What is read without being one number.
-PASSTHROUGH: dict[str, str] = {
-    "model_id": "target",
-    "request_rate": 'request_rate_rps; "inf" is a closed loop',
-    "burstiness": "burstiness",
-    "max_concurrency": "concurrency",
-    "num_prompts": "num_prompts",
-    "endpoint_type": "endpoint, if it is one of OpenAI's",
-    "spec_decode_per_position_acceptance_rates": "acceptance_per_position; its length is num_speculative_tokens",
+_NOTES = {
     "date": "a label, not started_at: local time without a time zone",
     "speculative_config": "method, draft_model, num_speculative_tokens (in a sweep)",
-    "run_number": "repeat (in a sweep)",
     "ttfts, itls, latencies, start_times, input_lens, output_lens, errors, generated_texts": (
         "the requests; failed ones have no latency, although the file says 0.0"
     ),
 }
 _NOT_LABELS = {
-    *(figure.path for figure in FIELDS),
-    *(*TimedArrays.model_fields, "queue_times"),
-    *("model_id", "request_rate", "burstiness", "max_concurrency", "num_prompts", "run_number", "speculative_config"),
-    "spec_decode_per_position_acceptance_rates",
+    *(figure.path for figure in _FIGURES if figure.path != "endpoint_type"),
+    *(*TimedArrays.model_fields, "queue_times", "speculative_config"),
 }
-_ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "chat"}
 _NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "request_throughput", "output_throughput")
 
 
-def detect(value: object) -> bool:
+def _is_result(value: object) -> bool:
     if isinstance(value, list):  # a sweep's summary.json
-        return bool(value) and all(isinstance(result, dict) and detect(result) for result in value)
-    return isinstance(value, dict) and all(key in value for key in (*_NEEDED, "total_token_throughput"))
+        return bool(value) and all(isinstance(result, dict) and _is_result(result) for result in value)
+    return has_keys(value, *_NEEDED, "total_token_throughput")
 
 
-def is_sweep(value: object) -> bool:
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, dict) and "run_number" in first
-
-
-def read(documents: Sequence[Document]) -> list[ImportedRun]:
-    return [run for document in documents for run in _runs(document)]
+def _is_sweep(value: object) -> bool:
+    return has_keys(value[0] if isinstance(value, list) and value else value, "run_number")
 
 
 class _Speculation(Record):
@@ -94,7 +99,7 @@ class _Speculation(Record):
 
 
 def _config(value: object) -> object:
-    """A sweep's parameter, as an object or as the text of one; anything else is ignored."""
+    """Return a sweep's parameter, an object or its text, as an object; None for anything else."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -103,29 +108,12 @@ def _config(value: object) -> object:
     return value if isinstance(value, dict) else None
 
 
-def _none_if_all_at_once(value: object) -> object:
-    return None if value in ("inf", float("inf")) else value
-
-
-#: Requests per second; None for "inf", Infinity and null alike: all requests were sent at once.
-RequestRate = Annotated[Number | None, BeforeValidator(_none_if_all_at_once)]
-
-
 class _Run(TimedArrays):
-    model_id: OneLine
-    completed: Count
-    duration: Number
-    total_input_tokens: Count
-    request_throughput: Number
-    output_throughput: Number
-    num_prompts: Count | None = None
-    max_concurrency: Count | None = None
-    request_rate: RequestRate = None
-    burstiness: Number | None = None
-    endpoint_type: Name = None
-    run_number: Count | None = None
     speculative_config: Annotated[_Speculation | None, BeforeValidator(_config)] = None
-    spec_decode_per_position_acceptance_rates: Numbers | None = None
+
+
+def _read(documents: Sequence[Document]) -> list[ImportedRun]:
+    return [run for document in documents for run in _runs(document)]
 
 
 def _runs(document: Document) -> list[ImportedRun]:
@@ -135,47 +123,53 @@ def _runs(document: Document) -> list[ImportedRun]:
 
 
 def _run(part: Part, place: str) -> ImportedRun:
-    run = part.parse(_Run, "a result of vllm bench serve")
-    taken = take(part, FIELDS)
-    if rates := all_known(run.spec_decode_per_position_acceptance_rates):
-        taken.metrics["acceptance_per_position"] = tuple(rates)
+    owner = "a result of vllm bench serve"
+    taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
+    if isinstance(positions := taken.metrics.get("acceptance_per_position"), tuple):
+        taken.columns["num_speculative_tokens"] = len(positions)
+    if run.speculative_config is not None:
+        taken.columns |= {name: value for name, value in run.speculative_config if value is not None}
+    forget_unknown_loop(part, taken)
     requests = request_arrays.read(part, run)
     if requests is None:
-        taken.left_out.append(LeftOut("requests", "the run was saved without --save-detailed"))
-        _count_failed(run, taken)
+        taken.leave_out("requests", "the run was saved without --save-detailed")
+        _count_failed(taken)
     return build_run(
-        "vllm-bench-sweep" if is_sweep(part.content) else "vllm-bench-serve",
+        "vllm-bench-sweep" if _is_sweep(part.content) else "vllm-bench-serve",
         part.document,
         part.content,
         taken,
-        columns=_columns(run, len(rates) or None) | unknown_loop(part),
-        requests=requests,
+        requests=None if requests is None else ImportedRequests.of(requests),
         place=place,
         labels=part.labels([key for key in part.content if key not in _NOT_LABELS]),
     )
 
 
-def unknown_loop(part: Part) -> dict[str, Scalar]:
+def forget_unknown_loop(part: Part, taken: Taken) -> None:
     """Forget the limit of a file without a rate: it is unknown whether it is that of a closed loop or an open one."""
-    return {} if "request_rate" in part.content else {"concurrency": None}
+    if "request_rate" not in part.content:
+        taken.columns.pop("concurrency", None)
 
 
-def _count_failed(run: _Run, taken: Taken) -> None:
-    """Older versions write no `failed`: count what was sent and did not complete."""
-    if "requests_failed" not in taken.metrics and run.num_prompts is not None and run.num_prompts >= run.completed:
-        taken.metrics["requests_failed"] = run.num_prompts - run.completed
+def _count_failed(taken: Taken) -> None:
+    """Count what was sent and did not complete: older versions write no `failed`."""
+    sent, completed = taken.columns.get("num_prompts"), taken.metrics["requests_completed"]
+    if "requests_failed" not in taken.metrics and isinstance(sent, int) and isinstance(completed, int):
+        taken.metrics |= {"requests_failed": sent - completed} if sent >= completed else {}
 
 
-def _columns(run: _Run, positions: int | None) -> dict[str, Scalar]:
-    speculation = {} if run.speculative_config is None else dict(run.speculative_config)
-    return {
-        "target": run.model_id or None,
-        "num_prompts": run.num_prompts,
-        "concurrency": run.max_concurrency,
-        "request_rate_rps": run.request_rate,
-        "burstiness": run.burstiness,
-        "endpoint": _ENDPOINTS.get(run.endpoint_type or ""),
-        "repeat": run.run_number,
-        "num_speculative_tokens": positions,
-        **{name: value for name, value in speculation.items() if value is not None},
-    }
+FORMAT = Format(
+    "vllm-bench-serve",
+    "`vllm bench serve`, plain, detailed or appended",
+    "vLLM 0.32.0",
+    lambda value: _is_result(value) and not _is_sweep(value),
+    _read,
+    _FIGURES,
+    _NOTES,
+)
+SWEEP = replace(
+    FORMAT,
+    name="vllm-bench-sweep",
+    title="`vllm bench sweep`",
+    detect=lambda value: _is_result(value) and _is_sweep(value),
+)

@@ -47,7 +47,7 @@ def test_a_session_is_its_user_with_the_role_of_the_moment(database: sa.Engine) 
     assert sessions.actor_of(database, passwords.new_secret()) is None
 
 
-def test_a_session_ends_by_signing_out_by_a_new_password_and_for_a_disabled_user(database: sa.Engine) -> None:
+def test_a_session_ends_by_signing_out_a_new_password_and_disabling(database: sa.Engine) -> None:
     out, other = signed_in(database), signed_in(database)
     sessions.end(database, out)
     sessions.end(database, out)
@@ -103,7 +103,7 @@ def test_a_link_ends(database: sa.Engine) -> None:
         accounts.user_of_link(database, link)
 
 
-def test_who_is_unknown_has_no_password_or_a_wrong_one_reads_the_same(database: sa.Engine) -> None:
+def test_every_reason_not_to_come_in_reads_the_same(database: sa.Engine) -> None:
     accounts.add_user(database, "new", Role.VIEWER, actor=ADMIN)
     sentences = {refused(database, name, PASSWORD) for name in ("nobody", "new", "")} | {refused(database, "bob", "x")}
     assert sentences == {"the name or the password is wrong"}

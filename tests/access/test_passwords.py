@@ -7,7 +7,7 @@ import pytest
 from access import passwords
 
 
-def test_a_hash_takes_64_mebibytes_three_times_as_the_rfc_asks_for_little_memory(
+def test_a_hash_has_the_parameters_of_the_rfc_for_little_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()  # the cheap hashes of the other tests

@@ -176,7 +176,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_only_those_who_may_change_it_do_and_each_change_is_one_row(home: Home, case: Case) -> None:
+def test_only_those_who_may_make_a_change_and_one_row_each(home: Home, case: Case) -> None:
     subject = case.prepare(home)
     before = audit.newest(home.database, 100)
     for actor in ALL:
@@ -257,9 +257,7 @@ def test_nobody_stores_more_than_others_can_look_through(
         make(home, "3")
 
 
-def test_one_user_changes_so_many_things_a_day_and_may_stop_what_runs(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_a_day_are_limited_but_stopping_is_not(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MOST_CHANGES_PER_DAY", 3)
     job_id = _queued(home)
     for name in "ab":

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from interchange.files import read_paths
-from interchange.store import ReadRuns, read_runs
+from interchange.reading import ReadRuns, read_runs
 from tests.interchange.sample_files import SAMPLES
 from warehouse.bundles.imported_run import ImportedRun
 

@@ -19,8 +19,9 @@ from host.settings import Settings
 from interchange import restore
 from interchange.export import export
 from interchange.files import read_paths
+from interchange.reading import read_runs
 from interchange.restore import MANIFEST, restore_as_measured, restore_bundles
-from interchange.store import import_paths, read_runs
+from interchange.store import import_paths
 from lab.errors import AccessError, BundleError, ForeignFileError, QueryError, UserError
 from lab.roles import Actor
 from tests.actors import ADMIN, OTHER_SUBMITTER
@@ -120,7 +121,7 @@ def test_what_others_export_counts_as_imported_with_ids_of_our_own(
     assert import_paths(with_imports, [folder], actor=OTHER_SUBMITTER).new_run_ids == ()
 
 
-def test_a_name_or_digest_means_what_was_measured_here_not_what_is_imported(filled: Settings, tmp_path: Path) -> None:
+def test_a_name_or_digest_means_measured_runs_not_imported_ones(filled: Settings, tmp_path: Path) -> None:
     folder = forged_export(tmp_path / "forged", job_id="job-9", run_ids=["run-9"])
     import_paths(filled, [folder], actor=OTHER_SUBMITTER)
     ingest_all(filled)
@@ -165,9 +166,7 @@ def test_csv_and_parquet_have_one_row_per_run(filled: Settings, tmp_path: Path) 
     assert text["request_rate_rps"].isna().all()
 
 
-def test_the_folder_has_the_bundles_as_they_are_each_study_and_a_manifest_of_all(
-    filled: Settings, tmp_path: Path
-) -> None:
+def test_the_folder_has_bundles_studies_and_a_manifest_of_all(filled: Settings, tmp_path: Path) -> None:
     (tmp_path / "new.csv").mkdir()  # an empty folder is one whatever its name
     folder = exported(filled, "job-1", tmp_path / "new.csv")
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -187,9 +186,7 @@ def test_the_folder_has_the_bundles_as_they_are_each_study_and_a_manifest_of_all
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "new.csv"]
 
 
-def test_a_file_is_replaced_and_its_folder_is_made_and_what_cannot_be_written_is_said(
-    filled: Settings, tmp_path: Path
-) -> None:
+def test_a_file_is_replaced_its_folder_made_and_a_failure_said(filled: Settings, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "down" / "results.csv"
     for _ in range(2):
         with open_warehouse(filled.warehouse_file) as connection:
@@ -255,126 +252,97 @@ def test_an_unknown_study_leaves_nothing_behind(filled: Settings, tmp_path: Path
     assert not (tmp_path / "export").exists()
 
 
-def _another_digest(folder: Path) -> None:
-    (folder / "bundles" / "job-1" / "run-1" / "engine.log").write_text("another")
-
-
-def _missing(folder: Path) -> None:
-    (folder / "bundles" / "job-1" / "run-1" / "requests.parquet").unlink()
-
-
-def _more_than_named(folder: Path) -> None:
-    (folder / "bundles" / "job-1" / "run-1" / "more").write_text("")
+RUN = "bundles/job-1/run-1"
 
 
 def _link(folder: Path) -> None:
-    path = folder / "bundles" / "job-1" / "run-1" / "engine.log"
-    path.unlink()
-    path.symlink_to("/etc/passwd")
-
-
-def _renamed(folder: Path) -> None:
-    _edited(folder, lambda name: name.replace("run-1", "run-3"))
-    (folder / "bundles" / "job-1" / "run-1").rename(folder / "bundles" / "job-1" / "run-3")
-
-
-def _outside(folder: Path) -> None:
-    _edited(folder, lambda name: name.replace("bundles/job-1", "bundles/../job-1"))
-
-
-def _hidden(folder: Path) -> None:
-    _edited(folder, lambda name: name.replace("bundles/job-1", "bundles/.job-1"))
-    (folder / "bundles" / "job-1").rename(folder / "bundles" / ".job-1")
-
-
-def _newer(folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**manifest, "version": 2}))
-
-
-def _no_manifest(folder: Path) -> None:
-    (folder / MANIFEST).write_text("[]")
-
-
-def _of_something_else(folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**manifest, "format": "another"}))
-
-
-def _no_json(folder: Path) -> None:
-    (folder / MANIFEST).write_text("{")
-
-
-def _no_files(folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**manifest, "files": []}))
-
-
-def _no_run(folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
-    others = {name: digest for name, digest in manifest["files"].items() if not name.startswith("bundles/")}
-    (folder / MANIFEST).write_text(json.dumps({**manifest, "files": others}))
-
-
-def _moved(folder: Path, source: str, target: str) -> None:
-    _edited(folder, lambda name: name.replace(source, target))
-    (folder / target).parent.mkdir(exist_ok=True)
-    (folder / source).rename(folder / target)
-
-
-def _too_deep(folder: Path) -> None:
-    _moved(folder, "bundles/job-1/run-1/engine.log", "bundles/job-1/run-1/more/engine.log")
-
-
-def _too_shallow(folder: Path) -> None:
-    _moved(folder, "bundles/job-1/run-1/engine.log", "bundles/job-1/engine.log")
-
-
-def _unknown_file(folder: Path) -> None:
-    _moved(folder, "bundles/job-1/run-1/engine.log", "bundles/job-1/run-1/other.log")
+    (folder / RUN / "engine.log").unlink()
+    (folder / RUN / "engine.log").symlink_to("/etc/passwd")
 
 
 def _no_bundle(folder: Path) -> None:
-    name = "bundles/job-1/run-1/run.json"
-    (folder / name).write_text("{}")
-    manifest = json.loads((folder / MANIFEST).read_text())
-    manifest["files"][name] = hashlib.sha256(b"{}").hexdigest()
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / RUN / "run.json").write_text("{}")
+    _edited(folder, lambda files: files | {f"{RUN}/run.json": hashlib.sha256(b"{}").hexdigest()})
 
 
-def _edited(folder: Path, change: Callable[[str], str]) -> None:
+def _moved(source: str, target: str) -> Callable[[Path], None]:
+    def move(folder: Path) -> None:
+        _renamed(source, target)(folder)
+        (folder / target).parent.mkdir(exist_ok=True)
+        (folder / source).rename(folder / target)
+
+    return move
+
+
+def _renamed(source: str, target: str) -> Callable[[Path], None]:
+    """Change the names in the manifest alone."""
+    return lambda folder: _edited(folder, lambda files: {name.replace(source, target): files[name] for name in files})
+
+
+def _edited(folder: Path, change: Callable[[dict[str, str]], object]) -> None:
+    _set(folder, files=change(json.loads((folder / MANIFEST).read_text())["files"]))
+
+
+def _set(folder: Path, **values: object) -> None:
     manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-    manifest["files"] = {change(name): digest for name, digest in manifest["files"].items()}
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / MANIFEST).write_text(json.dumps(manifest | values))
+
+
+def _runs_removed(files: dict[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in files.items() if not name.startswith("bundles/")}
 
 
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (_another_digest, "bundles/job-1/run-1/engine.log was changed after the export: its digest differs"),
-        (_missing, "bundles/job-1/run-1/requests.parquet is missing or larger than a bundle's file can be"),
-        (_more_than_named, "job-1/run-1 does not have the files that its manifest lists"),
-        (_link, "bundles/job-1/run-1/engine.log is not a valid path in an export"),
-        (_renamed, "job-1/run-3 holds another run: job-1/run-1"),
-        (_outside, "bundles/../job-1/run-1/engine.log is not a valid path in an export"),
-        (_hidden, "bundles/.job-1/run-1/engine.log is not a file of a bundle"),
         (
-            _newer,
+            lambda folder: (folder / RUN / "engine.log").write_text("another"),
+            f"{RUN}/engine.log was changed after the export: its digest differs",
+        ),
+        (
+            lambda folder: (folder / RUN / "requests.parquet").unlink(),
+            f"{RUN}/requests.parquet is missing or larger than a bundle's file can be",
+        ),
+        (
+            lambda folder: (folder / RUN / "more").write_text(""),
+            "job-1/run-1 does not have the files that its manifest lists",
+        ),
+        (_link, f"{RUN}/engine.log is not a valid path in an export"),
+        (_moved(RUN, "bundles/job-1/run-3"), "job-1/run-3 holds another run: job-1/run-1"),
+        (
+            _renamed("bundles/job-1", "bundles/../job-1"),
+            "bundles/../job-1/run-1/engine.log is not a valid path in an export",
+        ),
+        (
+            _moved("bundles/job-1", "bundles/.job-1"),
+            "bundles/.job-1/run-1/engine.log is not a file of a bundle",
+        ),
+        (
+            lambda folder: _set(folder, version=2),
             "the export has version 2; this Drafthouse reads version 1: use the one that wrote it, or a newer one",
         ),
-        (_no_manifest, "drafthouse-export.json is not the manifest of an export"),
-        (_of_something_else, "drafthouse-export.json is not the manifest of an export"),
-        (_no_json, "drafthouse-export.json is not valid JSON"),
-        (_no_files, "drafthouse-export.json lists no files"),
-        (_no_run, "it contains no run"),
-        (_too_deep, "bundles/job-1/run-1/more/engine.log is not a file of a bundle"),
-        (_too_shallow, "bundles/job-1/engine.log is not a file of a bundle"),
-        (_unknown_file, "bundles/job-1/run-1/other.log is not a file of a bundle"),
+        (
+            lambda folder: (folder / MANIFEST).write_text("[]"),
+            "drafthouse-export.json is not the manifest of an export",
+        ),
+        (lambda folder: _set(folder, format="another"), "drafthouse-export.json is not the manifest of an export"),
+        (lambda folder: (folder / MANIFEST).write_text("{"), "drafthouse-export.json is not valid JSON"),
+        (lambda folder: _set(folder, files=[]), "drafthouse-export.json lists no files"),
+        (lambda folder: _edited(folder, _runs_removed), "it contains no run"),
+        (
+            _moved(f"{RUN}/engine.log", f"{RUN}/more/engine.log"),
+            f"{RUN}/more/engine.log is not a file of a bundle",
+        ),
+        (
+            _moved(f"{RUN}/engine.log", "bundles/job-1/engine.log"),
+            "bundles/job-1/engine.log is not a file of a bundle",
+        ),
+        (_moved(f"{RUN}/engine.log", f"{RUN}/other.log"), f"{RUN}/other.log is not a file of a bundle"),
         (_no_bundle, "job-1/run-1: {folder}/bundles/job-1/run-1/run.json cannot be read: 1 validation error for"),
     ],
 )
 def test_a_manipulated_export_is_refused_completely(
-    filled: Settings, other: Settings, tmp_path: Path, damage: Callable[[Path], None], sentence: str
+    filled: Settings, other: Settings, tmp_path: Path, damage: Callable[[Path], object], sentence: str
 ) -> None:
     folder = exported(filled, "job-1", tmp_path / "export")
     damage(folder)
@@ -401,7 +369,7 @@ def test_a_manipulated_export_is_refused_completely(
         ),
     ],
 )
-def test_a_file_as_large_as_its_limit_is_restored_and_a_larger_one_is_not(
+def test_a_file_is_restored_up_to_its_limit(
     filled: Settings, other: Settings, monkeypatch: pytest.MonkeyPatch, case: tuple[str, Callable[[Path], int], str]
 ) -> None:
     limit, bytes_of, sentence = case
@@ -430,7 +398,7 @@ def test_a_small_file_that_becomes_huge_is_refused_at_the_import(
     assert list(other.bundles.iterdir()) == []
 
 
-def test_a_file_that_understates_its_pages_is_refused_by_the_memory_it_takes(other: Settings, tmp_path: Path) -> None:
+def test_a_file_that_understates_its_pages_is_refused_by_its_memory(other: Settings, tmp_path: Path) -> None:
     folder = forged_export(tmp_path / "bomb", change=understated("x" * (400 * 2**20)))  # within MAX_TABLE_BYTES
     (requests,) = folder.rglob("requests.parquet")
     assert _table_bytes(requests) == 100
@@ -439,7 +407,7 @@ def test_a_file_that_understates_its_pages_is_refused_by_the_memory_it_takes(oth
     assert list(other.bundles.iterdir()) == []
 
 
-def test_a_list_of_billions_in_some_bytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_huge_list_in_some_bytes_is_refused_before_reading(tmp_path: Path) -> None:
     long = pa.array([[0.5] * 1000] * 1000)
     pq.write_table(pa.table({"chunk_s": long}), tmp_path / "x.parquet")
     assert (tmp_path / "x.parquet").stat().st_size < 2**17
@@ -448,7 +416,7 @@ def test_a_list_of_billions_in_some_bytes_is_refused_before_it_is_read(tmp_path:
     assert refuse_bomb(tmp_path / "x.parquet", 2**24) > 8_000_000
 
 
-def test_what_an_import_becomes_counts_for_the_day_and_long_texts_are_cut(other: Settings, tmp_path: Path) -> None:
+def test_unpacked_bytes_count_for_the_day_and_long_texts_are_cut(other: Settings, tmp_path: Path) -> None:
     tight = other.model_copy(update={"import_mib_per_day": 40})
     folder = forged_export(tmp_path / "bomb", change=many_times(10, "x" * (MOST_CHARACTERS * 3)))
     import_paths(tight, [folder], actor=OTHER_SUBMITTER)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from host.settings import Settings
 from interchange import files, store
 from interchange.files import ForeignFile, read_paths
+from interchange.reading import ReadRuns
 from interchange.store import import_paths
 from lab.errors import ForeignFileError
 from tests.actors import ADMIN
@@ -84,7 +85,7 @@ def test_nothing_is_imported_of_a_file_that_changed_before_it_was_stored(
     path.write_bytes(DETAILED.read_bytes())
     storable = store._storable
 
-    def changed_meanwhile(read: store.ReadRuns) -> store.ReadRuns:
+    def changed_meanwhile(read: ReadRuns) -> ReadRuns:
         change(path)
         return storable(read)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interchange.files import ForeignFile
-from interchange.store import read_runs
+from interchange.reading import read_runs
 from lab.errors import ForeignFileError
 from tests.interchange.sample_files import SAMPLES
 from warehouse.bundles.imported_run import ImportedRun

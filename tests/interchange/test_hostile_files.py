@@ -14,7 +14,7 @@ import pytest
 from interchange import files as reading
 from interchange import json_reader
 from interchange.files import ForeignFile, read_paths
-from interchange.store import read_runs
+from interchange.reading import read_runs
 from lab.errors import ForeignFileError
 from tests.interchange.sample_files import SAMPLES
 
@@ -84,19 +84,22 @@ def test_what_is_no_result_is_refused_with_the_reason(content: bytes, sentence: 
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"duration": "long"}, "some.json: duration: a number is expected here, not a text"),
-        ({"duration": -1.0}, "duration: a number between 0 and 9007199254740992 is expected here, not -1.0"),
-        ({"completed": True}, "completed: a number is expected here, not true or false"),
-        ({"completed": 8.5}, "completed: a whole number is expected here, not 8.5"),
-        ({"total_output_tokens": 10**30}, "total_output_tokens: a number between 0 and"),
-        ({"ttfts": {"a": 1}}, "ttfts: a list is expected here, not an object"),
+        ({"duration": "long"}, "some.json: duration: input should be a valid number, not 'long'"),
+        ({"duration": -1.0}, "duration: input should be greater than or equal to 0, not -1.0"),
+        ({"completed": True}, "completed: input should be a valid integer, not True"),
+        ({"completed": 8.5}, "completed: input should be a valid integer, not 8.5"),
+        (
+            {"total_output_tokens": 10**30},
+            "total_output_tokens: input should be less than or equal to 9007199254740992",
+        ),
+        ({"ttfts": {"a": 1}}, "ttfts: input should be a valid list, not an object"),
         ({"ttfts": [0.1]}, "itls: it has 8 values where ttfts has 1: the file is damaged"),
-        ({"itls": [[0.1, "x"]] * 8}, "itls[0][1]: a number is expected here, not a text"),
-        ({"output_lens": [32.5] * 8}, "output_lens[0]: a whole number is expected here, not 32.5"),
-        ({"ttfts": [-0.1] * 8}, "ttfts[0]: a number between 0 and"),
+        ({"itls": [[0.1, "x"]] * 8}, "itls[0][1]: input should be a valid number, not 'x'"),
+        ({"output_lens": [32.5] * 8}, "output_lens[0]: input should be a valid integer, not 32.5"),
+        ({"ttfts": [-0.1] * 8}, "ttfts[0]: input should be greater than or equal to 0, not -0.1"),
         ({"model_id": "a\nb"}, "model_id: a name of one line"),
         ({"model_id": "x" * 2000}, "model_id: a name of one line"),
-        ({"model_id": 7}, "model_id: a text is expected here, not a number"),
+        ({"model_id": 7}, "model_id: input should be a valid string, not 7"),
         ({"spec_decode_acceptance_rate": 130.0}, "more tokens were accepted than drafted"),
         ({"duration": 5e-324}, "cannot be computed from its figures"),
         ({"model_id": None}, "model_id: this is missing in a result of vllm bench serve"),
@@ -106,7 +109,7 @@ def test_a_wrong_value_is_refused_with_its_key(keys: dict[str, Any], sentence: s
     assert sentence in refused(changed(**keys))
 
 
-def test_an_unknown_version_is_refused_with_what_was_found_and_what_is_supported() -> None:
+def test_an_unknown_version_is_refused_with_those_that_are_supported() -> None:
     assert "metadata.version: found version 3; supported is version 2" in refused(guidellm_report(version=3))
     summary = json.loads((SAMPLES / "aiperf/spec-code-c2/profile_export_aiperf.json").read_text())
     assert "schema_version: found 2.0; supported are 1.0 to 1.4" in refused(summary | {"schema_version": "2.0"})
@@ -130,11 +133,11 @@ def test_damaged_results_of_a_folder_are_named_and_the_rest_is_read(tmp_path: Pa
     assert [sentence.rpartition("/")[2] for sentence in read.refused] == [
         "cut.json: line 1: the file ends too early",
         "newer.json: metadata.version: found version 3; supported is version 2 of GuideLLM's report",
-        "wrong.json: duration: a number is expected here, not a text",
+        "wrong.json: duration: input should be a valid number, not 'long'",
     ]
 
 
-def test_a_damaged_half_of_a_run_does_not_take_the_other_half_with_it(tmp_path: Path) -> None:
+def test_a_damaged_half_of_a_run_leaves_the_other_half(tmp_path: Path) -> None:
     folder = copied("aiperf/spec-code-c2", tmp_path)
     with (folder / "profile_export.jsonl").open("a") as lines:
         lines.write("{")
@@ -229,7 +232,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
         read_runs(read_paths([tmp_path / "results"]))
 
 
-def test_two_tools_in_one_file_are_both_read_and_a_stranger_among_them_is_refused() -> None:
+def test_two_tools_in_one_file_are_read_and_a_stranger_refused() -> None:
     sglang = (SAMPLES / "sglang-bench-serving/spec-random64x48-c4.jsonl").read_bytes()
     assert len(read_runs([ForeignFile("both.jsonl", _GOOD + b"\n" + sglang)]).runs) == 2
     assert "line 2: not a supported result" in refused(_GOOD + b'\n{"a": 1}')

@@ -38,7 +38,7 @@ def test_counts_and_the_time_to_the_first_token_are_as_printed(sample: Printed) 
 
 
 @_EVERY
-def test_throughput_and_time_per_token_are_as_printed_or_by_the_servers_count(sample: Printed) -> None:
+def test_throughput_and_tpot_are_as_printed_or_by_the_servers_count(sample: Printed) -> None:
     run = samples_read.run(sample.file)
     if run.tool in _RETOKENISING:
         throughput, tpot, to_ms = _RETOKENISING[run.tool]

@@ -14,8 +14,8 @@ import pytest
 
 from host.settings import Settings
 from interchange.files import read_paths
-from interchange.removal import remove_imported, restore_imported
-from interchange.store import Import, import_paths, read_runs
+from interchange.reading import read_runs
+from interchange.store import Import, import_paths, remove_imported, restore_imported
 from interchange.vllm_json import vllm_results
 from lab.errors import AccessError, BundleError, ForeignFileError, UserError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION
@@ -225,7 +225,7 @@ def test_checks_that_need_what_the_file_does_not_tell_say_so(settings: Settings)
     assert set(unjudged) < {check.name for check in CHECKS}
 
 
-def test_a_half_failed_run_is_invalid_also_where_the_file_has_no_requests(settings: Settings, tmp_path: Path) -> None:
+def test_a_half_failed_run_is_invalid_also_without_requests(settings: Settings, tmp_path: Path) -> None:
     plain = SAMPLES / "vllm-bench" / "base-random-c4.json"
     imported(settings, summary_of(plain, tmp_path, failed=3))
     [(valid, why)] = ask(settings, "select is_valid, why_invalid[1] from results where origin = 'imported'")
@@ -308,7 +308,7 @@ def test_a_figure_that_no_column_can_hold_is_refused_at_once(settings: Settings,
     assert list(settings.bundles.iterdir()) == []
 
 
-def test_the_time_of_a_chunk_that_no_column_can_hold_is_refused_at_once(settings: Settings, tmp_path: Path) -> None:
+def test_a_chunks_time_that_no_column_can_hold_is_refused(settings: Settings, tmp_path: Path) -> None:
     result = json.loads((SAMPLES / "vllm-bench" / "base-random-c4.json").read_text())
     result["itls"][0][0] = 2e12
     path = tmp_path / "late.json"

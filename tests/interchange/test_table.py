@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interchange.detect import FORMATS, format_of
 from interchange.docs_table import DOCUMENT, updated
+from interchange.formats import FORMATS
 from lab.metrics.catalogue import METRICS
 from warehouse.bundles import imported_run
 
@@ -19,20 +19,20 @@ def test_the_table_in_the_documents_is_that_of_the_code() -> None:
 
 @_EVERY
 def test_every_field_became_a_number_of_a_run_or_says_why_not(name: str) -> None:
-    names = {metric.name for metric in METRICS}
-    for field in FORMATS[name].fields:
-        assert field.becomes in names or (field.becomes is None and field.words)
+    names = {metric.name for metric in METRICS} | set(imported_run.COLUMNS)
+    for figure in FORMATS[name].figures:
+        assert figure.becomes in names or (figure.becomes is None and figure.remark)
 
 
 @_EVERY
 def test_no_field_is_declared_twice(name: str) -> None:
-    paths = [field.path for field in FORMATS[name].fields]
+    paths = [figure.path for figure in FORMATS[name].figures]
     assert len(set(paths)) == len(paths)
 
 
 def test_nothing_else_is_taken_for_a_result() -> None:
     values: tuple[object, ...] = ({}, [], [1], None, "text", 3, {"benchmarks": 1}, {"metadata": []}, {"successes": 1})
-    assert not [value for value in values if format_of(value) is not None]
+    assert not [value for value in values if any(format_.detect(value) for format_ in FORMATS.values())]
 
 
 def test_columns_and_metrics_that_do_not_exist_are_a_mistake_of_ours() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interchange.files import ForeignFile, read_paths
-from interchange.store import ReadRuns, read_runs
+from interchange.reading import ReadRuns, read_runs
 from lab.errors import ForeignFileError
 from tests.interchange import samples_read
 from tests.interchange.sample_files import SAMPLES
@@ -43,7 +43,7 @@ def test_a_failed_request_has_no_latency_although_the_file_says_zero() -> None:
     assert run.metrics["ttft_p50_ms"] == pytest.approx(325.6, abs=0.1)
 
 
-def test_a_run_in_which_every_request_failed_has_no_latency_and_no_throughput() -> None:
+def test_a_run_of_failed_requests_has_no_latency_and_no_throughput() -> None:
     content = sample("vllm-bench/spec-somefail-c4.json")
     zeros = {key: 0.0 for key in content if key.endswith("_ms")} | {"completed": 0, "failed": 12}
     zeros |= dict.fromkeys(("total_input_tokens", "total_output_tokens", "output_throughput"), 0)
@@ -60,7 +60,7 @@ def test_peak_tokens_a_second_are_not_imported_because_they_are_chunks() -> None
     assert "counted in chunks, not tokens" in why(run, "max_output_tokens_per_s")
 
 
-def test_a_plain_file_keeps_the_printed_figures_and_says_that_it_has_no_requests() -> None:
+def test_a_plain_file_keeps_printed_figures_and_says_what_is_missing() -> None:
     content = sample("vllm-bench/spec-code-c4.json")
     arrays = ("ttfts", "itls", "latencies", "start_times", "input_lens", "output_lens", "errors", "generated_texts")
     run = only({key: value for key, value in content.items() if key not in arrays})
@@ -84,7 +84,7 @@ def test_a_sweep_names_its_draft_model_and_its_repeat() -> None:
     assert columns == ["draft_model", "reference-draft", 3, 1]
 
 
-def test_a_run_in_a_sweeps_summary_is_the_run_of_its_own_file() -> None:
+def test_a_run_of_a_sweeps_summary_is_that_of_its_file() -> None:
     summary = samples_read.file("vllm-bench-sweep/SERVE--spec-k3-BENCH--c1/summary.json").runs
     alone = samples_read.file("vllm-bench-sweep/SERVE--spec-k3-BENCH--c1/run=0.json").runs
     assert summary[0].run_id == alone[0].run_id
@@ -99,7 +99,7 @@ def test_importing_twice_or_from_a_longer_file_gives_the_same_run() -> None:
     assert len(both) == 2
 
 
-def test_guidellms_time_per_token_with_the_first_token_in_it_is_left_out() -> None:
+def test_guidellms_time_per_token_with_the_first_is_left_out() -> None:
     run = samples_read.run("guidellm/spec-code-concurrent-4.json")
     assert run.printed["metrics.time_per_output_token_ms.successful.mean"] == pytest.approx(42.32, abs=0.01)
     assert "includes the time to the first token" in why(run, "metrics.time_per_output_token_ms.successful.mean")
@@ -112,7 +112,7 @@ def test_guidellms_own_tokens_are_not_the_servers() -> None:
     assert run.metrics["completion_tokens"] is run.metrics["output_tok_per_s"] is run.metrics["tpot_mean_ms"] is None
 
 
-def test_aiperf_alone_leaves_out_a_time_per_token_that_is_of_another_count() -> None:
+def test_aiperf_alone_leaves_out_tpot_of_another_count() -> None:
     run = samples_read.file("aiperf/spec-code-c4/profile_export_aiperf.json").runs[0]
     assert run.metrics["tpot_mean_ms"] is None
     assert why(run, "tpot_mean_ms").endswith("743; the server counted 768")
@@ -133,7 +133,7 @@ def test_aiperfs_lines_alone_are_a_run_with_its_tokens_and_acceptance() -> None:
     assert run.columns["started_at"] == "2026-11-21T02:40:22.754764+00:00"
 
 
-def test_aiperfs_warm_up_is_left_out_and_its_failed_requests_have_no_latency() -> None:
+def test_aiperfs_warm_up_is_left_out_and_failures_have_no_latency() -> None:
     path = SAMPLES / "aiperf/spec-code-c2/profile_export.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     lines[0]["metadata"]["benchmark_phase"] = "warmup"
@@ -149,7 +149,7 @@ def test_sglangs_accept_length_is_cumulative_so_it_is_left_out() -> None:
     assert "cumulative" in why(run, "accept_length")
 
 
-def test_sglangs_own_endpoint_has_gaps_of_tokens_only_where_there_is_one_for_each() -> None:
+def test_sglangs_own_endpoint_has_gaps_only_of_single_tokens() -> None:
     content = sample("sglang-bench-serving/spec-random64x48-c4.jsonl") | {"backend": "sglang"}
     chunks = only(content)
     assert chunks.metrics["icl_mean_ms"] is chunks.metrics["itl_mean_ms"] is None
@@ -162,7 +162,7 @@ def test_an_infinite_request_rate_is_a_closed_loop() -> None:
     assert samples_read.run("sglang-bench-serving/spec-random64x48-c4.jsonl").columns["request_rate_rps"] is None
 
 
-def test_genai_benchs_unit_comes_from_the_file_or_its_metadata_and_is_never_guessed() -> None:
+def test_genai_benchs_unit_is_read_and_never_guessed() -> None:
     folder = SAMPLES / "genai-bench/spec-d64x48-c4"
     name = "D64_48_text-to-text_num_concurrency_4_time_5s.json"
     content = json.loads((folder / name).read_text())
@@ -184,7 +184,7 @@ def test_inference_perfs_requests_are_cut_into_the_stages_they_belong_to() -> No
     ]
 
 
-def test_inference_perf_without_requests_leaves_out_what_it_divided_by_its_own_count() -> None:
+def test_inference_perf_without_requests_leaves_out_its_own_token_counts() -> None:
     path = "inference-perf/spec-synthetic64x48-c4/stage_0_lifecycle_metrics.json"
     run = samples_read.file(path).runs[0]
     assert run.metrics["tpot_mean_ms"] is None
@@ -285,6 +285,12 @@ def test_a_loop_of_which_the_file_says_no_rate_is_unknown() -> None:
     assert only(content).columns["concurrency"] is None
 
 
+def test_a_percentile_with_a_point_in_its_name_is_read() -> None:
+    run = only(sample("vllm-bench/spec-code-c4.json") | {"p99.9_ttft_ms": 400.5})
+    assert run.printed["p99.9_ttft_ms"] == 400.5
+    assert "no column" in why(run, "p99.9_ttft_ms")
+
+
 def test_goodput_of_earlier_versions_is_no_label() -> None:
     run = only(sample("vllm-bench/spec-code-c4.json") | {"request_goodput:": 2.9})
     assert run.metrics["goodput_request_per_s"] == 2.9
@@ -326,7 +332,7 @@ def test_markup_in_a_models_name_stays_text() -> None:
     assert only(sample("vllm-bench/spec-code-c1.json") | {"model_id": name}).columns["target"] == name
 
 
-def test_the_users_labels_stand_before_those_of_the_file_and_change_no_id() -> None:
+def test_the_users_labels_override_the_files_and_change_no_id() -> None:
     content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_bytes()
     (run,) = read_runs([ForeignFile("a.json", content)], labels={"arm": "mine", "site": "here"}).runs
     assert (run.labels["arm"], run.labels["site"], run.labels["k"]) == ("mine", "here", "3")

@@ -96,7 +96,7 @@ def of_last_day(engine: sa.Engine, actor: Actor, action: str) -> list[Entry]:
 
 
 def as_duckdb_table(engine: sa.Engine) -> str:
-    """The statement that makes the newest rows a temporary table `audit` of a DuckDB connection.
+    """Return the statement that makes the newest rows a temporary table `audit` of a DuckDB connection.
 
     It is never published: everybody may read the published warehouse, and only administrators this.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -50,6 +52,16 @@ def app_engine(url: str) -> sa.Engine:
         engine.dispose()
         raise
     return engine
+
+
+@contextlib.contextmanager
+def open_engine(url: str) -> Iterator[sa.Engine]:
+    """Connect to the app database for the block alone. Raises RevisionError."""
+    engine = app_engine(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def reading(engine: sa.Engine) -> sa.Engine:

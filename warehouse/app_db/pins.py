@@ -67,13 +67,13 @@ class Pin:
 
 
 def caption_of(title: str, text: str) -> str:
-    """The caption of a card with this title, which may be empty, and this text."""
+    """Return the caption of a card with this title, which may be empty, and this text."""
     title, text = " ".join(title.split()), text.strip()
     return f"{_TITLE}{title}\n{text}".strip() if title else text
 
 
 def text_card() -> PinnedFigure:
-    """A card of its own without a figure: its caption is all that it shows."""
+    """Return a card without a figure: its caption is all that it shows."""
     return PinnedFigure(TEXT, {}, new_id())
 
 
@@ -114,30 +114,42 @@ def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str,
             "pinned_at": datetime.now(UTC),
         }
         connection.execute(pins.insert().values(**row))
-        note_change(connection, dashboard_id, actor, pinned=row["pin_id"])
-        touch(connection, dashboard_id)
+        _note_change(connection, dashboard_id, actor, "pinned", str(row["pin_id"]))
         return str(row["pin_id"])
 
 
 def change(engine: sa.Engine, pin_id: str, caption: str, as_of: datetime | None, *, actor: Actor) -> None:
     """Change caption and point in time. Raises UserError for a caption that is too long and a pin that was removed."""
     _refuse_long(caption)
-    with changing(engine) as connection:
-        if (dashboard_id := _dashboard_of(connection, pin_id, removed=False)) is None:
-            raise UserError("this pin was removed meanwhile")
-        changed = pins.update().where(pins.c.pin_id == pin_id).values(caption=caption, as_of=as_of)
-        connection.execute(changed)
-        note_change(connection, dashboard_id, actor, pin_changed=pin_id)
-        touch(connection, dashboard_id)
+    if not _update(engine, pin_id, "pin_changed", actor, {"caption": caption, "as_of": as_of}):
+        raise UserError("this pin was removed meanwhile")
 
 
 def remove(engine: sa.Engine, pin_id: str, *, actor: Actor) -> None:
+    _update(engine, pin_id, "pin_removed", actor, {"removed_at": datetime.now(UTC)})
+
+
+def restore(engine: sa.Engine, pin_id: str, *, actor: Actor) -> None:
+    """Restore a removed pin to its former position."""
+    _update(engine, pin_id, "pin_restored", actor, {"removed_at": None}, removed=True)
+
+
+def resize(engine: sa.Engine, pin_id: str, *, is_wide: bool, actor: Actor) -> None:
+    """Give a pin the whole width of its dashboard, or half of it."""
+    _update(engine, pin_id, "pin_resized", actor, {"is_wide": is_wide})
+
+
+def _update(
+    engine: sa.Engine, pin_id: str, action: str, actor: Actor, values: Mapping[str, object], *, removed: bool = False
+) -> bool:
+    """Set columns of a pin that was `removed`, or was not, and record it as `action`. Return False if there is none."""
     with changing(engine) as connection:
-        if (dashboard_id := _dashboard_of(connection, pin_id, removed=False)) is not None:
-            connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(removed_at=datetime.now(UTC)))
-            _forget_removed(connection, dashboard_id)
-            note_change(connection, dashboard_id, actor, pin_removed=pin_id)
-            touch(connection, dashboard_id)
+        if (dashboard_id := _dashboard_of(connection, pin_id, removed=removed)) is None:
+            return False
+        connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(**values))
+        _forget_removed(connection, dashboard_id)
+        _note_change(connection, dashboard_id, actor, action, pin_id)
+        return True
 
 
 def _forget_removed(connection: sa.Connection, dashboard_id: str) -> None:
@@ -145,15 +157,6 @@ def _forget_removed(connection: sa.Connection, dashboard_id: str) -> None:
     removed = sa.select(pins.c.pin_id).where(pins.c.dashboard_id == dashboard_id, pins.c.removed_at.is_not(None))
     too_many = list(connection.scalars(removed.order_by(pins.c.removed_at.desc()).offset(MAX_PINS)))
     connection.execute(pins.delete().where(pins.c.pin_id.in_(too_many)))
-
-
-def restore(engine: sa.Engine, pin_id: str, *, actor: Actor) -> None:
-    """Restore a removed pin to its former position."""
-    with changing(engine) as connection:
-        if (dashboard_id := _dashboard_of(connection, pin_id, removed=True)) is not None:
-            connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(removed_at=None))
-            note_change(connection, dashboard_id, actor, pin_restored=pin_id)
-            touch(connection, dashboard_id)
 
 
 def move(engine: sa.Engine, pin_id: str, before: str | None, *, actor: Actor) -> None:
@@ -165,19 +168,14 @@ def move(engine: sa.Engine, pin_id: str, before: str | None, *, actor: Actor) ->
         query = sa.select(pins.c.pin_id).where(pins.c.dashboard_id == dashboard_id).order_by(pins.c.place)
         order = [other_id for other_id in connection.scalars(query.order_by(pins.c.pinned_at)) if other_id != pin_id]
         order.insert(order.index(before) if before in order else len(order), pin_id)
-        for place, other_id in enumerate(order):
-            connection.execute(pins.update().where(pins.c.pin_id == other_id).values(place=place))
-        note_change(connection, dashboard_id, actor, pin_moved=pin_id)
-        touch(connection, dashboard_id)
+        for position, other_id in enumerate(order):
+            connection.execute(pins.update().where(pins.c.pin_id == other_id).values(place=position))
+        _note_change(connection, dashboard_id, actor, "pin_moved", pin_id)
 
 
-def resize(engine: sa.Engine, pin_id: str, *, is_wide: bool, actor: Actor) -> None:
-    """Give a pin the whole width of its dashboard, or half of it."""
-    with changing(engine) as connection:
-        if (dashboard_id := _dashboard_of(connection, pin_id, removed=False)) is not None:
-            connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(is_wide=is_wide))
-            note_change(connection, dashboard_id, actor, pin_resized=pin_id)
-            touch(connection, dashboard_id)
+def _note_change(connection: sa.Connection, dashboard_id: str, actor: Actor, action: str, pin_id: str) -> None:
+    note_change(connection, dashboard_id, actor, **{action: pin_id})
+    touch(connection, dashboard_id)
 
 
 def _dashboard_of(connection: sa.Connection, pin_id: str, *, removed: bool) -> str | None:

@@ -123,7 +123,7 @@ class ImportedRun:
     """
 
     run_id: str
-    tool: str  # a key of interchange.detect.FORMATS
+    tool: str  # a key of interchange.formats.FORMATS
     tool_version: str | None
     source: SourceFile
     place: str  # where in the file, for people: "line 2", "benchmarks[1]"; empty if the file is one run

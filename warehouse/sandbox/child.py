@@ -43,7 +43,7 @@ _ROOM_MIB = 256
 
 
 def answer(attaching: list[str], sql: str, *, archive: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
-    """The first rows, as many as fit; the schema's metadata says what cut it, `rows`, `bytes` or `values`.
+    """Return the first rows, as many as fit; the schema's metadata says what cut it, `rows`, `bytes` or `values`.
 
     Raises duckdb.Error.
 
@@ -61,7 +61,7 @@ def answer(attaching: list[str], sql: str, *, archive: str, max_rows: int, max_b
 
 
 def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
-    """A database in memory with the warehouse attached read-only."""
+    """Open a database in memory with the warehouse attached read-only."""
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mib}MiB"})
     connection.execute("SET TimeZone = 'UTC'")
     # It takes `python -c` for an interactive session, and would draw a bar once a statement takes two seconds.
@@ -74,9 +74,9 @@ def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
 
 
 def _archived(connection: duckdb.DuckDBPyConnection, folder: str) -> list[str]:
-    """The files that the view request_records reads."""
-    place = "SELECT database_name FROM duckdb_tables() WHERE table_name = 'archived_runs'"
-    (database,) = connection.execute(place).fetchone() or (None,)
+    """Return the files that the view request_records reads."""
+    query = "SELECT database_name FROM duckdb_tables() WHERE table_name = 'archived_runs'"
+    (database,) = connection.execute(query).fetchone() or (None,)
     if database is None:  # it is of another revision
         return []
     found = connection.execute(f"SELECT DISTINCT file FROM {database}.main.archived_runs").fetchall()  # noqa: S608 - a name of ours
@@ -93,7 +93,7 @@ def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int, readable: list
     connection.execute("SET lock_configuration = true")
     connection.execute("BEGIN TRANSACTION READ ONLY")
     limit_memory(memory_mib + _ROOM_MIB)
-    forbid_opening(but=2 * len(readable))
+    forbid_opening(excluding=2 * len(readable))
 
 
 def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -129,7 +129,7 @@ def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
 
 
 def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Table:
-    """The first rows within all limits; `cut` in the metadata names the limit that cut them, or is empty."""
+    """Return the first rows within all limits; `cut` in the metadata names the limit that cut them, or is empty."""
     batches: list[pa.RecordBatch] = []
     rows, room, nested, cut = 0, max_bytes, _MOST_NESTED, b""
     for batch in reader:
@@ -151,7 +151,7 @@ def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Ta
 
 
 def _rows_within(batch: pa.RecordBatch, room: int, size: Callable[[pa.RecordBatch], int]) -> int:
-    """How many of the first rows have a size of at most `room`."""
+    """Return how many of the first rows have a size of at most `room`."""
     least, most = 0, batch.num_rows
     while least < most:
         middle = (least + most + 1) // 2
@@ -160,7 +160,7 @@ def _rows_within(batch: pa.RecordBatch, room: int, size: Callable[[pa.RecordBatc
 
 
 def _nested_values(batch: pa.RecordBatch) -> int:
-    """The values within lists, structures and maps."""
+    """Return the values within lists, structures and maps."""
     return sum(_values(column) for column in batch.columns if pa.types.is_nested(column.type))
 
 
@@ -171,7 +171,7 @@ def _values(column: Any) -> int:
     if pa.types.is_fixed_size_list(kind):
         inner = [column.values.slice(column.offset * kind.list_size, count * kind.list_size)]
     elif pa.types.is_struct(kind) or pa.types.is_union(kind):
-        inner = [column.field(place) for place in range(kind.num_fields)]
+        inner = [column.field(index) for index in range(kind.num_fields)]
     else:  # not `flatten`, which imports more, and nothing can be opened any more
         first, end = column.offsets[0].as_py(), column.offsets[count].as_py()
         inner = [column.values.slice(first, end - first)]

@@ -106,7 +106,7 @@ def _preload() -> None:
 
 
 def _confines() -> bool:
-    """Whether a right program passes here, and ones that reach out are ended by the filter."""
+    """Return whether a right program passes here, and programs that reach out are ended by the filter."""
     reaching_out = ("open('/dev/null')", "import os; os.kill(os.getppid(), 0)", "import os; os.fork()")
     ended = [_ending(code, "assert True").killed_by for code in reaching_out]
     return _ending("x = 1", "assert x == 1").passed and ended == [signal.SIGSYS] * len(reaching_out)
@@ -156,7 +156,7 @@ def _state(child: int) -> str:
 
 
 def _ends(child: int) -> bool:
-    """Whether a child that closed its pipe ends, too, as it does unless an answer closed it."""
+    """Return whether a child that closed its pipe ends soon; it does not if an answer closed the pipe."""
     until_s = time.monotonic() + _ENDS_WITHIN_S
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if time.monotonic() > until_s:

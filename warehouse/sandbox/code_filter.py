@@ -11,72 +11,40 @@ import os
 import platform
 import sys
 
-#: The calls that are allowed, by the kernel's numbers of each architecture.
-_ALLOWED: dict[str, dict[str, int]] = {
-    "x86_64": {
-        "read": 0,
-        "write": 1,
-        "close": 3,
-        "mmap": 9,
-        "mprotect": 10,
-        "munmap": 11,
-        "brk": 12,
-        "rt_sigaction": 13,
-        "rt_sigprocmask": 14,
-        "rt_sigreturn": 15,
-        "sched_yield": 24,
-        "mremap": 25,
-        "madvise": 28,
-        "nanosleep": 35,
-        "getpid": 39,
-        "exit": 60,
-        "gettimeofday": 96,
-        "getrusage": 98,
-        "times": 100,
-        "sigaltstack": 131,
-        "gettid": 186,
-        "time": 201,
-        "futex": 202,
-        "restart_syscall": 219,
-        "clock_gettime": 228,
-        "clock_getres": 229,
-        "clock_nanosleep": 230,
-        "exit_group": 231,
-        "getrandom": 318,
-    },
-    "aarch64": {
-        "close": 57,
-        "read": 63,
-        "write": 64,
-        "exit": 93,
-        "exit_group": 94,
-        "futex": 98,
-        "nanosleep": 101,
-        "clock_gettime": 113,
-        "clock_getres": 114,
-        "clock_nanosleep": 115,
-        "sched_yield": 124,
-        "restart_syscall": 128,
-        "sigaltstack": 132,
-        "rt_sigaction": 134,
-        "rt_sigprocmask": 135,
-        "rt_sigreturn": 139,
-        "times": 153,
-        "getrusage": 165,
-        "gettimeofday": 169,
-        "getpid": 172,
-        "gettid": 178,
-        "brk": 214,
-        "munmap": 215,
-        "mremap": 216,
-        "mmap": 222,
-        "mprotect": 226,
-        "madvise": 233,
-        "getrandom": 278,
-    },
-}
 #: The kernel's names of the architectures; a call in the manner of another one (32 bits, say) has another number.
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+#: The calls that are allowed, with the kernel's number for each architecture, None if it has no such call.
+_ALLOWED: dict[str, tuple[int | None, ...]] = {
+    "read": (0, 63),
+    "write": (1, 64),
+    "close": (3, 57),
+    "mmap": (9, 222),
+    "mprotect": (10, 226),
+    "munmap": (11, 215),
+    "brk": (12, 214),
+    "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "sched_yield": (24, 124),
+    "mremap": (25, 216),
+    "madvise": (28, 233),
+    "nanosleep": (35, 101),
+    "getpid": (39, 172),
+    "exit": (60, 93),
+    "gettimeofday": (96, 169),
+    "getrusage": (98, 165),
+    "times": (100, 153),
+    "sigaltstack": (131, 132),
+    "gettid": (186, 178),
+    "time": (201, None),
+    "futex": (202, 98),
+    "restart_syscall": (219, 128),
+    "clock_gettime": (228, 113),
+    "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115),
+    "exit_group": (231, 94),
+    "getrandom": (318, 278),
+}
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
 _SECCOMP_MODE_FILTER = 2
 _KILL_PROCESS, _ALLOW = 0x80000000, 0x7FFF0000
@@ -108,9 +76,11 @@ def confine() -> None:
     Call it where there is one thread. The process leaves no core dump either, wherever such dumps go.
     """
     machine = platform.machine()
-    if sys.platform != "linux" or machine not in _ALLOWED or ctypes.sizeof(ctypes.c_void_p) != 8:
+    if sys.platform != "linux" or machine not in _AUDIT_ARCH or ctypes.sizeof(ctypes.c_void_p) != 8:
         raise CannotConfineError(f"no list of system calls for {sys.platform} on {machine}")
-    instructions = _instructions(_AUDIT_ARCH[machine], sorted(_ALLOWED[machine].values()))
+    which = list(_AUDIT_ARCH).index(machine)
+    allowed = sorted(number for numbers in _ALLOWED.values() if (number := numbers[which]) is not None)
+    instructions = _instructions(_AUDIT_ARCH[machine], allowed)
     program = _Program(len(instructions), instructions)
     libc = ctypes.CDLL(None, use_errno=True)
     _call(libc, _PR_SET_DUMPABLE, 0)
@@ -126,7 +96,7 @@ def _instructions(architecture: int, numbers: list[int]) -> ctypes.Array[_Instru
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _AT_NUMBER),
         # To the last instruction, beyond the comparisons that follow and the one before it.
-        *((_JUMP_IF_EQUAL, len(numbers) - place, 0, number) for place, number in enumerate(numbers)),
+        *((_JUMP_IF_EQUAL, len(numbers) - index, 0, number) for index, number in enumerate(numbers)),
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_RETURN, 0, 0, _ALLOW),
     ]

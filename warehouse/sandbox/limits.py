@@ -45,13 +45,13 @@ def limit_memory(memory_mib: int) -> None:
     set_limit(resource.RLIMIT_AS, taken_pages * resource.getpagesize() + memory_mib * 2**20)
 
 
-def forbid_opening(but: int = 0) -> None:
-    """Forbid new files, except for `but` so many, sockets and processes, writing to files, and core dumps.
+def forbid_opening(excluding: int = 0) -> None:
+    """Forbid new files, except for `excluding` so many, sockets and processes, writing to files, and core dumps.
 
     Open files and pipes keep working.
     """
-    last = max(int(entry.name) for entry in Path("/dev/fd").iterdir()) if but else -1
-    set_limit(resource.RLIMIT_NOFILE, last + 1 + but)
+    last = max(int(entry.name) for entry in Path("/dev/fd").iterdir()) if excluding else -1
+    set_limit(resource.RLIMIT_NOFILE, last + 1 + excluding)
     for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
         set_limit(kind, 0)
 

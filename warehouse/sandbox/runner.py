@@ -66,7 +66,7 @@ class SqlResult:
         return tuple(self.table.column_names)
 
     def rows(self) -> list[list[object]]:
-        """The rows as JSON values: timestamps, decimals and bytes as text, NaN and infinity as None.
+        """Return the rows as JSON values: timestamps, decimals and bytes as text, NaN and infinity as None.
 
         Raises QueryError for a value that Python cannot represent, such as a day after the year 9999.
         """
@@ -75,7 +75,7 @@ class SqlResult:
 
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
-    """A data frame for charts and downloads. Raises QueryError as `SqlResult.rows` does."""
+    """Return a data frame for charts and downloads. Raises QueryError as `SqlResult.rows` does."""
     import pandas as pd  # noqa: PLC0415 - `drafthouse sql` does without
 
     return pd.DataFrame({name: _convert(name, table.column(name), "to_pandas") for name in table.column_names})
@@ -115,7 +115,7 @@ def run_sql(
 
 
 def asks_for_audit(sql: str, actor: Actor) -> bool:
-    """Whether the statement can mean the audit table, and the actor may read it."""
+    """Return whether the statement can mean the audit table, and the actor may read it."""
     return may_any(actor, Change.AUDIT) and re.search(r"\baudit\b", sql, re.IGNORECASE) is not None
 
 
@@ -123,21 +123,18 @@ def _audit(settings: Settings, sql: str, actor: Actor | None) -> list[str]:
     if actor is None or not asks_for_audit(sql, actor):
         return []
     from warehouse.app_db import audit  # noqa: PLC0415 - SQLAlchemy, which other questions do without
-    from warehouse.app_db.engine import app_engine  # noqa: PLC0415 - likewise
+    from warehouse.app_db.engine import open_engine  # noqa: PLC0415 - likewise
 
-    engine = app_engine(settings.app_database_url)
-    try:
+    with open_engine(settings.app_database_url) as engine:
         return [audit.as_duckdb_table(engine)]
-    finally:
-        engine.dispose()
 
 
 def _refuse_unreadable(sql: str) -> None:
-    """DuckDB would ignore everything after a NUL, and half of a surrogate pair cannot be sent at all."""
+    """Refuse a NUL, after which DuckDB ignores everything, and half of a surrogate pair, which cannot be sent."""
     if len(sql) > MOST_CHARACTERS:
         raise QueryError(f"the statement has {len(sql):,} characters: the limit is {MOST_CHARACTERS:,}")
-    if (place := sql.find("\0")) >= 0:
-        raise QueryError(f"character {place + 1:,} is a NUL: remove it")
+    if (position := sql.find("\0")) >= 0:
+        raise QueryError(f"character {position + 1:,} is a NUL: remove it")
     try:
         sql.encode()
     except UnicodeEncodeError as error:
@@ -171,7 +168,7 @@ def _run_child(
 
 
 def _import_folders() -> list[str]:
-    """Where this installation, DuckDB and Arrow are, wherever this process has them from."""
+    """Return the folders of this installation, DuckDB and Arrow."""
     libraries = filter(None, (importlib.util.find_spec(name) for name in ("duckdb", "pyarrow")))
     folders = [Path(__file__).parents[2], *(Path(library.origin or "").parents[1] for library in libraries)]
     return list(dict.fromkeys(map(str, folders)))
@@ -192,7 +189,7 @@ def _communicate(
 
 
 def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlResult:
-    """The child ends with 0 and an Arrow stream, with 3 and a sentence, or is killed by a limit."""
+    """Read the output of the child, which ends with 0 and an Arrow stream, with 3 and a sentence, or is killed."""
     if done.returncode == 3:
         raise QueryError(done.stdout.decode(errors="replace"))
     if (unknown := re.search(rb"Unsupported Arrow type (\w+)", done.stderr)) is not None:
@@ -212,13 +209,13 @@ def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlRes
 
 
 def _refuse_repeated_texts(table: pa.Table) -> None:
-    """An enum's text stands in the answer once, and in whatever it becomes as often as it occurs."""
+    """Refuse enums whose texts, once in Arrow, would be repeated at each use elsewhere."""
     if sum(_repeated_bytes(chunk) for column in table.columns for chunk in column.chunks) > MAX_BYTES:
         raise QueryError(f"the texts of enums in this answer would be over {MAX_BYTES / 2**20:g} MiB: select less")
 
 
 def _repeated_bytes(values: Any) -> int:
-    """The length of an array's texts of enums, each as often as it occurs."""
+    """Return the length of an array's enum texts, each counted as often as it occurs."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return int(pc.sum(pc.take(pc.binary_length(values.dictionary), values.indices)).as_py() or 0)
@@ -227,12 +224,12 @@ def _repeated_bytes(values: Any) -> int:
     if pa.types.is_map(kind):
         return _repeated_bytes(values.keys) + _repeated_bytes(values.items)
     if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        return sum(_repeated_bytes(values.field(place)) for place in range(kind.num_fields))
+        return sum(_repeated_bytes(values.field(index)) for index in range(kind.num_fields))
     return _repeated_bytes(values.flatten())
 
 
 def _has_dictionary(kind: Any) -> bool:
-    within = (kind.field(place).type for place in range(kind.num_fields))
+    within = (kind.field(index).type for index in range(kind.num_fields))
     return pa.types.is_dictionary(kind) or any(map(_has_dictionary, within))
 
 

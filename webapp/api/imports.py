@@ -10,9 +10,9 @@ from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData, UploadFile
 
-from interchange.documents import import_document
 from interchange.files import LARGEST_IMPORT_BYTES, MIB, MOST_FILES, ForeignFile, printable
-from interchange.store import AUTO, Import, import_paths, import_read
+from interchange.reading import AUTO
+from interchange.store import Import, import_paths, import_read
 from lab.errors import ForeignFileError
 from lab.roles import Change
 from webapp.api.asking import Asking, Question
@@ -45,7 +45,7 @@ _SCHEMA = {
 async def import_files(asking: Asking, request: Request) -> dict[str, Any]:
     """Import result files. Runs that were imported before stay as they are."""
     async with request.form(max_files=MOST_FILES, max_fields=1000) as form:
-        return import_document(await to_thread.run_sync(_import, asking, form, limiter=READING_FILES))
+        return (await to_thread.run_sync(_import, asking, form, limiter=READING_FILES)).document()
 
 
 def _import(asking: Question, form: FormData) -> Import:

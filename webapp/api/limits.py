@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from access.web.account import Account
+from access.web.limits import HeldBytes
 from interchange.files import MIB
 from lab import roles
 from lab.errors import BusyError
@@ -142,7 +142,7 @@ def _size(response: Response) -> int:
 
 
 class _Held(Response):
-    def __init__(self, response: Response, account: Account, visitor: str, count: int) -> None:
+    def __init__(self, response: Response, account: HeldBytes, visitor: str, count: int) -> None:
         super().__init__()
         self._response, self._account = response, account
         self._visitor, self._count = visitor, count

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from warehouse.sandbox import places
-from warehouse.sandbox.places import PLACES
+from warehouse.sandbox.query_limits import MOST, QUERY_LIMITS
 from warehouse.sandbox.runner import MAX_ROWS, run_sql
 from webapp.api.asking import Asking, Question
 from webapp.api.limits import Operation
@@ -26,7 +25,7 @@ _MEDIA_TYPES = {
 #: Says in a header that rows were cut, and why.
 LEFT_OUT = "X-Drafthouse-Left-Out"
 #: Queries have threads of their own; waiting takes none.
-_ANSWERING = CapacityLimiter(places.MOST)
+_ANSWERING = CapacityLimiter(MOST)
 
 
 class Statement(BaseModel):
@@ -40,7 +39,7 @@ class Statement(BaseModel):
 @router.post("/sql", response_class=Response)
 async def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
     """Rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
-    async with PLACES.taken_without_thread(asking.actor.name, asking.settings.sql_timeout_s):
+    async with QUERY_LIMITS.running_without_thread(asking.actor.name, asking.settings.sql_timeout_s):
         return await to_thread.run_sync(_answer, asking, statement, limiter=_ANSWERING)
 
 

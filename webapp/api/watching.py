@@ -12,7 +12,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from access.web.pace import AtOnce
+from access.web.limits import AtOnce
 from lab.errors import BusyError
 from webapp.api.asking import Question
 

@@ -19,7 +19,7 @@ from host.process_memory import allocate_like_the_system, do_without_pandas
 from lab.errors import UserError
 
 if TYPE_CHECKING:
-    from interchange.store import Progress as ImportProgress
+    from interchange.reading import Progress as ImportProgress
 
 Paths = Annotated[
     list[Path], typer.Argument(help="Result files, folders of them, or a folder that `drafthouse export` wrote.")

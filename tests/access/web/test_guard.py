@@ -16,8 +16,7 @@ import pytest
 
 from access import accounts
 from access.web.gate import FRESH_S
-from access.web.hashing import MOST_OF_ADDRESS, MOST_OF_ALL
-from access.web.pace import MOST_OPEN
+from access.web.limits import MOST_OF_ADDRESS, MOST_OF_ALL, MOST_OPEN
 from lab.roles import Role
 from tests.access.web.labs import PASSWORD, Lab, lab_served
 from tests.actors import ADMIN
@@ -77,7 +76,7 @@ def test_the_websocket_is_refused_without_a_session_and_open_with_one(lab: Lab) 
     assert _soon(lambda: lab.websocket(Cookie=cookie)) == 401
 
 
-def test_who_has_too_many_pages_open_reads_a_sentence_and_others_do_not_notice(lab: Lab) -> None:
+def test_too_many_open_pages_are_refused_and_others_do_not_notice(lab: Lab) -> None:
     cookie, other = lab.signed_in("hoarder"), lab.signed_in("modest")
 
     async def refused() -> list[int]:
@@ -156,7 +155,7 @@ def test_health_and_readiness_answer_anybody_and_apart(lab: Lab) -> None:
         away.rename(lab.settings.warehouse_file)
 
 
-def test_the_servers_own_figures_are_closed_and_commands_come_from_chosen_sites_only(lab: Lab) -> None:
+def test_own_figures_are_closed_and_commands_come_from_chosen_sites(lab: Lab) -> None:
     cookie = lab.signed_in("max", Role.ADMINISTRATOR)
     assert lab.ask("/_stcore/metrics", headers={"Cookie": cookie})[0] == 404
     commands = json.loads(lab.ask("/_stcore/host-config", headers={"Cookie": cookie})[2])
@@ -202,7 +201,7 @@ def test_after_signing_in_nobody_is_sent_elsewhere(lab: Lab, target: str) -> Non
     assert lab.ask("/login", "POST", data=fields)[1]["location"] == "/"
 
 
-def test_a_wrong_password_is_said_in_the_page_and_what_was_typed_is_escaped(lab: Lab) -> None:
+def test_a_wrong_password_is_said_and_what_was_typed_is_escaped(lab: Lab) -> None:
     typed = {"name": '"><script>alert(1)</script>', "password": "x", "next": '"><b>'}
     status, headers, body = lab.ask("/login", "POST", data=typed)
     assert (status, "set-cookie" in headers) == (401, False)

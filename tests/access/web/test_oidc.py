@@ -103,7 +103,7 @@ class _StayHere(urllib.request.HTTPRedirectHandler):
         return fp
 
 
-def test_a_user_signs_in_at_the_provider_and_comes_back_to_the_page(lab: Lab) -> None:
+def test_a_user_signs_in_at_the_provider_and_comes_back(lab: Lab) -> None:
     assert lab.ask("/jobs")[1]["location"] == "/login?next=%2Fjobs"
     login = lab.ask("/login?next=%2Fjobs")[2]
     assert re.search(r'href="/login/oidc\?next=%2Fjobs">Continue at 127\.0\.0\.1:\d+<', login)
@@ -238,7 +238,7 @@ def test_the_clients_secret_does_not_follow_a_redirect_to_another_server(setting
 def test_a_provider_that_is_away_is_said_in_a_sentence(settings: Settings) -> None:
     away = settings.model_copy(update={"web_oidc_issuer": "http://127.0.0.1:1"})
     with pytest.raises(AccessError, match="the provider does not answer"):
-        oidc.Provider(away).address(oidc.Attempt.new("/"))
+        oidc.Provider(away).address(oidc.Attempt(then="/"))
 
 
 def test_who_waits_for_a_silent_provider_keeps_nobody_else_waiting(settings: Settings, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from access import tokens
 from access.web.gate import LONGEST_SECRET
-from access.web.pace import BURST, LONGEST_WAIT_S, RATE_PER_S
+from access.web.limits import BURST, LONGEST_WAIT_S, RATE_PER_S
 from lab.roles import Role
 from tests.access.web.labs import Lab, lab_served
 from tests.actors import ADMIN

@@ -34,7 +34,7 @@ def test_without_the_token_everything_leads_to_the_login_even_on_this_machine(la
         assert lab.ask("/login", "POST", data={"token": wrong})[0] == 401
 
 
-def test_the_printed_address_opens_the_lab_and_leaves_no_token_in_the_browser(lab: Lab) -> None:
+def test_the_printed_address_opens_the_lab_and_its_token_does_not_stay(lab: Lab) -> None:
     printed = start_token.address(Settings(home=lab.settings.home, web_login="token"))
     path = f"/results?{urlsplit(printed).query}&job=a+b"
     status, headers, _ = lab.ask(path)

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.storing import bundles, imports, ingest
 from host.settings import Settings
 from interchange.files import ForeignFile
-from interchange.store import read_runs
+from interchange.reading import read_runs
 
 
 def test_part_bundles_writes_the_same_requests_on_both_sides(

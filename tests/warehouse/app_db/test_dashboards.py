@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
 
-from host.settings import Settings
 from lab.errors import UserError
 from tests.actors import ADMIN
 from warehouse.app_db import dashboards, pins
-from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import PinnedFigure
 
 MOMENT = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
 SPEEDUP = PinnedFigure("results", {"job": ("j",)}, "speedup")
 ACCEPTANCE = PinnedFigure("results", {"job": ("j",)}, "acceptance", MOMENT)
 QUERY = PinnedFigure("sql", {"query": ("0123456789ab",)}, "table")
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[sa.Engine]:
-    made = app_engine(settings.app_database_url)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

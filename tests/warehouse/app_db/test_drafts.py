@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import sqlalchemy as sa
 
-from host.settings import Settings
 from tests.actors import ADMIN, VIEWER
-from tests.migrated import copy_migrated
 from warehouse.app_db import drafts, saved_views
-from warehouse.app_db.engine import app_engine
 from warehouse.app_db.saved_views import MAX_STATE_LENGTH
 from warehouse.app_db.schema import saved_views as table
 
 
-def test_a_draft_is_overwritten_refused_if_too_long_and_deleted_when_old(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    copy_migrated(settings.home)
-    engine = app_engine(settings.app_database_url)
+def test_a_draft_is_overwritten_refused_if_too_long_and_deleted_when_old(engine: sa.Engine) -> None:
     view_id = saved_views.save(engine, "submit", {"a": "view"}, actor=ADMIN)
     first, second = drafts.new_id(), drafts.new_id()
     assert drafts.save(engine, "submit", first, {"name": "half"}, actor=ADMIN)
@@ -34,18 +26,13 @@ def test_a_draft_is_overwritten_refused_if_too_long_and_deleted_when_old(tmp_pat
     assert drafts.load(engine, "submit", first) is None
     assert drafts.load(engine, "submit", second) == {"name": "new"}
     assert saved_views.load(engine, "submit", view_id) == {"a": "view"}
-    engine.dispose()
 
 
-def test_one_user_has_so_many_drafts_the_last_ones(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home")
-    copy_migrated(settings.home)
-    engine = app_engine(settings.app_database_url)
+def test_one_user_has_so_many_drafts_the_last_ones(engine: sa.Engine) -> None:
     others = drafts.new_id()
     drafts.save(engine, "submit", others, {}, actor=VIEWER)
     ids = [drafts.new_id() for _ in range(drafts.MOST_DRAFTS + 1)]
     for draft_id in ids:
         drafts.save(engine, "submit", draft_id, {}, actor=ADMIN)
     there = [draft_id for draft_id in (*ids, others) if drafts.load(engine, "submit", draft_id) is not None]
-    engine.dispose()
     assert there == [*ids[1:], others]

@@ -1,21 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.settings import Settings
 from lab.cost import Owned, Price, price_on
 from lab.errors import UserError
 from tests.actors import ADMIN
-from tests.migrated import copy_migrated
 from warehouse.app_db import price_book
-from warehouse.app_db.engine import app_engine
 
 RENTED = Price(hardware="H200", valid_from=date(2026, 1, 1), currency="USD", source="a list", rented_per_hour=3.5)
 BOUGHT = RENTED.model_copy(
@@ -27,38 +22,29 @@ BOUGHT = RENTED.model_copy(
 )
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[sa.Engine]:
-    settings = Settings(home=tmp_path / "home")
-    copy_migrated(settings.home)
-    engine = app_engine(settings.app_database_url)
-    yield engine
-    engine.dispose()
+def test_entries_are_returned_in_the_order_they_were_added(engine: sa.Engine) -> None:
+    assert price_book.book(engine) == []
+    assert [price_book.add(engine, price, actor=ADMIN) for price in (RENTED, BOUGHT)] == [1, 2]
+    assert price_book.book(engine) == [RENTED, BOUGHT]
+    assert price_on(price_book.book(engine), "NVIDIA H200", date(2026, 2, 1)) == BOUGHT
 
 
-def test_entries_are_returned_in_the_order_they_were_added(database: sa.Engine) -> None:
-    assert price_book.book(database) == []
-    assert [price_book.add(database, price, actor=ADMIN) for price in (RENTED, BOUGHT)] == [1, 2]
-    assert price_book.book(database) == [RENTED, BOUGHT]
-    assert price_on(price_book.book(database), "NVIDIA H200", date(2026, 2, 1)) == BOUGHT
+def test_the_same_entry_is_not_added_twice(engine: sa.Engine) -> None:
+    assert price_book.add(engine, BOUGHT, actor=ADMIN) == price_book.add(engine, BOUGHT, actor=ADMIN)
+    assert len(price_book.entries(engine)) == 1
 
 
-def test_the_same_entry_is_not_added_twice(database: sa.Engine) -> None:
-    assert price_book.add(database, BOUGHT, actor=ADMIN) == price_book.add(database, BOUGHT, actor=ADMIN)
-    assert len(price_book.entries(database)) == 1
-
-
-def test_a_withdrawn_entry_is_not_in_force_but_stays_in_the_book(database: sa.Engine) -> None:
-    number = price_book.add(database, RENTED, actor=ADMIN)
-    price_book.withdraw(database, number, actor=ADMIN)
-    assert price_book.book(database) == []
-    (entry,) = price_book.entries(database)
+def test_a_withdrawn_entry_is_not_in_force_but_stays_in_the_book(engine: sa.Engine) -> None:
+    number = price_book.add(engine, RENTED, actor=ADMIN)
+    price_book.withdraw(engine, number, actor=ADMIN)
+    assert price_book.book(engine) == []
+    (entry,) = price_book.entries(engine)
     assert entry.price == RENTED
     assert entry.withdrawn_at is not None
-    assert price_book.add(database, RENTED, actor=ADMIN) == number + 1
+    assert price_book.add(engine, RENTED, actor=ADMIN) == number + 1
     for gone in (number, 99):
         with pytest.raises(UserError, match=f"no price {gone} is in force"):
-            price_book.withdraw(database, gone, actor=ADMIN)
+            price_book.withdraw(engine, gone, actor=ADMIN)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +62,10 @@ def test_an_invalid_price_is_refused_with_the_name_of_its_field(wrong: dict[str,
         price_book.price_from(RENTED.model_dump(exclude={"owned"}) | wrong)
 
 
-def test_an_entry_without_a_price_is_not_added(database: sa.Engine) -> None:
+def test_an_entry_without_a_price_is_not_added(engine: sa.Engine) -> None:
     with pytest.raises(UserError, match="either rented_per_hour or owned"):
-        price_book.add(database, RENTED.model_copy(update={"rented_per_hour": None}), actor=ADMIN)
-    assert price_book.entries(database) == []
+        price_book.add(engine, RENTED.model_copy(update={"rented_per_hour": None}), actor=ADMIN)
+    assert price_book.entries(engine) == []
 
 
 @given(st.floats(0.01, 1e6), st.floats(0.1, 30), st.floats(0.01, 1))

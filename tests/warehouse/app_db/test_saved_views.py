@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from host.settings import Settings
 from lab.errors import AccessError
 from tests.actors import SUBMITTER, VIEWER
-from tests.migrated import copy_migrated
 from warehouse.app_db import dashboards, pins, saved_views
-from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import PinnedFigure
 from warehouse.app_db.saved_views import KEPT_FOR, MAX_STATE_LENGTH, MOST_BYTES_PER_DAY
 from warehouse.app_db.schema import saved_views as table
 
 STATE = {"sql": "select '; drop table jobs'", "drawn": None}
 VISITORS = 8
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    settings = Settings(home=tmp_path / "home")
-    copy_migrated(settings.home)
-    made = app_engine(settings.app_database_url)
-    yield made
-    made.dispose()
 
 
 def save(engine: sa.Engine, sql: str) -> str:

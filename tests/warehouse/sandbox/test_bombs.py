@@ -96,9 +96,7 @@ FLAGS = "list_transform(range(5000), lambda x: {'a': true, 'b': false})"
 
 
 @pytest.mark.parametrize(("values", "rows"), [(FLAGS, 13), ("map([1, 2], ['a', 'b'])", 28_571)])
-def test_values_that_take_a_bit_here_and_an_object_in_the_page_are_cut_too(
-    walled: Walled, values: str, rows: int
-) -> None:
+def test_values_that_grow_in_the_page_are_cut_too(walled: Walled, values: str, rows: int) -> None:
     result = run_sql(walled.settings, f"select {values} as v from range(40000)", 50_000)
     assert result.table.num_rows == rows
     assert result.left_out == (

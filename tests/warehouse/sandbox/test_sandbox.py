@@ -115,7 +115,7 @@ def test_two_columns_of_one_name_are_both_given(limited: Settings) -> None:
 
 
 @pytest.mark.parametrize("value", ["'infinity'::date", "['infinity'::timestamp]"])
-def test_a_day_after_the_last_year_is_a_sentence_and_can_be_asked_for_as_text(limited: Settings, value: str) -> None:
+def test_a_day_after_the_last_year_is_shown_as_text(limited: Settings, value: str) -> None:
     result = run_sql(limited, f"select {value} as day")
     with pytest.raises(QueryError, match=r'values of "day" cannot be shown .*: select "day"::varchar'):
         result.rows()

@@ -17,7 +17,7 @@ from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import saved_views
 from warehouse.app_db.engine import app_engine
-from warehouse.sandbox import places
+from warehouse.sandbox import query_limits
 from warehouse.sandbox.runner import SqlResult, run_sql
 from webapp.charts.custom import ChartSpec
 from webapp.charts.custom_columns import drawable
@@ -48,8 +48,8 @@ def test_a_query_waits_for_others_only_so_long(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DRAFTHOUSE_SQL_TIMEOUT_S", "0.1")
     published_data.settings.cache_clear()
     with ExitStack() as others:
-        for number in range(places.MOST):
-            others.enter_context(places.PLACES.taken(f"visitor {number}", 1.0))
+        for number in range(query_limits.MOST):
+            others.enter_context(query_limits.QUERY_LIMITS.running(f"visitor {number}", 1.0))
         with pytest.raises(QueryError, match=r"other queries are running: try again in a moment"):
             data.answer("SELECT 1 AS one")
     monkeypatch.delenv("DRAFTHOUSE_SQL_TIMEOUT_S")

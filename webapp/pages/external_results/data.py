@@ -10,9 +10,8 @@ import duckdb
 import pandas as pd
 
 from access.web import visitor
-from interchange import removal
 from interchange.files import ForeignFile
-from interchange.store import Import, import_read
+from interchange.store import Import, import_read, remove_imported, restore_imported
 from jobs.presets import load_preset
 from lab.published import book
 from lab.published.replication import PairedFigure
@@ -55,11 +54,11 @@ def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) 
 
 
 def remove(job_id: str) -> None:
-    removal.remove_imported(published_data.settings(), job_id, actor=visitor.actor())
+    remove_imported(published_data.settings(), job_id, actor=visitor.actor())
 
 
 def restore(job_id: str) -> None:
-    removal.restore_imported(published_data.settings(), job_id, actor=visitor.actor())
+    restore_imported(published_data.settings(), job_id, actor=visitor.actor())
 
 
 imported_jobs = published_query(1)(queries.imported_jobs)

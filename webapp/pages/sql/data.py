@@ -13,7 +13,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from access.web import visitor
 from host.settings import Settings
 from lab.roles import Actor
-from warehouse.sandbox.places import PLACES
+from warehouse.sandbox.query_limits import QUERY_LIMITS
 from warehouse.sandbox.runner import SqlResult, as_frame, asks_for_audit, run_sql
 from warehouse.schema.dictionary import relations
 from webapp.charts import custom
@@ -78,7 +78,7 @@ def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlR
 
     Raises QueryError as `run_sql` does, and if other queries take all slots of the sandbox for too long.
     """
-    with PLACES.taken(_visitor(), settings.sql_timeout_s):
+    with QUERY_LIMITS.running(_visitor(), settings.sql_timeout_s):
         start_s = time.perf_counter()
         result = run_sql(settings, sql, while_waiting=_let_reader_stop, actor=actor)
         return _within_values(result), time.perf_counter() - start_s

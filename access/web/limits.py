@@ -1,0 +1,169 @@
+"""What one visitor may take of the page, so that others do not wait: requests, open pages, memory, hashes of passwords.
+
+Who asks faster than the pace waits, and who asks much faster is refused. What a browser loads for a page is not
+counted; programs, uploads, passwords and links are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from anyio import CapacityLimiter, to_thread
+
+from lab.errors import AccessError, BusyError
+
+#: Requests a second in the long run, so many at once before that, and the longest wait before a refusal.
+RATE_PER_S, BURST, LONGEST_WAIT_S = 20.0, 200.0, 5.0
+#: The same for pages, each of which runs a script; a part that renews itself counts as a fraction of one.
+PAGES_PER_S, PAGES_BURST, PART_OF_PAGE = 2.0, 20.0, 0.1
+#: The same for passwords from one address, each of which takes a fifth of a second of a processor.
+PASSWORDS_PER_S, PASSWORDS_BURST = 1.0, 20.0
+#: The same for ranges of the warehouse's file, of which DuckDB asks for many small ones.
+RANGES_PER_S, RANGES_BURST = 100.0, 1000.0
+#: A body counts as one request more for each so many bytes, up to the longest of JSON.
+BODY_BYTES, LONGEST_COUNTED = 20_000, 200_000
+#: Requests of one visitor that are answered at once: a browser behind HTTP/2 loads a page by a hundred.
+MOST_AT_ONCE = 200
+#: Open pages (websockets) of one visitor, and of all.
+MOST_OPEN, MOST_OPEN_OF_ALL = 30, 500
+COUNTED = ("/api/", "/login", "/shared/", "/_stcore/upload_file/")
+_MOST_REMEMBERED = 10_000
+#: Bytes of one visitor in the page's memory: two of the largest files; less where the page itself may have little.
+MOST_EACH = 512 * 2**20
+#: Visitors who wait for a password's hash, of one address and of all: each is a fraction of a second of a processor.
+MOST_OF_ADDRESS, MOST_OF_ALL = 4, 20
+_BUSY = "too many people are signing in at the moment: wait a moment, then try again"
+
+
+class Pace:
+    """For one event loop. Each visitor is known by a name or an address."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, rate_per_s: float = RATE_PER_S, burst: float = BURST
+    ) -> None:
+        self._clock, self._rate_per_s, self._burst = clock, rate_per_s, burst
+        self._free_at: dict[str, float] = {}  # when a visitor's requests so far are worked off at the rate
+
+    def wait_s(self, visitor: str, counts: float = 1.0) -> float | None:
+        """How long this request has to wait; None if it is refused, which costs the visitor nothing. It `counts` as so
+        many.
+        """
+        now = self._clock()
+        free_at = max(now, self._free_at.get(visitor, now)) + counts / self._rate_per_s
+        wait_s = free_at - now - self._burst / self._rate_per_s
+        if wait_s > LONGEST_WAIT_S:
+            return None
+        if len(self._free_at) >= _MOST_REMEMBERED:
+            busiest = sorted(self._free_at.items(), key=lambda one: one[1])[_MOST_REMEMBERED // 2 :]
+            self._free_at = {name: until for name, until in busiest if until > now}
+        self._free_at[visitor] = free_at
+        return max(0.0, wait_s)
+
+
+class AtOnce:
+    """For one event loop: how many of something each visitor has at once."""
+
+    def __init__(self) -> None:
+        self._open = Counter[str]()
+
+    def count(self, visitor: str) -> int:
+        return self._open[visitor]
+
+    @contextmanager
+    def one_more(self, visitor: str) -> Iterator[None]:
+        self._open[visitor] += 1
+        try:
+            yield
+        finally:
+            self._open[visitor] -= 1
+            if not self._open[visitor]:
+                del self._open[visitor]
+
+
+class OpenPages(AtOnce):
+    """How many pages each visitor has open."""
+
+    def why_none(self, visitor: str) -> str | None:
+        """Return why this visitor may open no more; None if they may."""
+        if self._open[visitor] >= MOST_OPEN:
+            return f"You have {self._open[visitor]} pages of this lab open: close some, then load this one again."
+        if self._open.total() >= MOST_OPEN_OF_ALL:
+            return f"{self._open.total()} pages of this lab are open: try again in a while."
+        return None
+
+
+class HeldBytes:
+    """How many bytes each visitor has in the page's memory: bodies that are read, answers that are sent, and uploads.
+
+    Safe to use from any thread. `elsewhere` counts what visitors have beside what is held here.
+    """
+
+    def __init__(self, most: int, elsewhere: Callable[[], Counter[str]], most_each: int = MOST_EACH) -> None:
+        self._most, self._most_each = most, min(most_each, most // 2)
+        self._elsewhere = elsewhere
+        self._lock = threading.Lock()
+        self._held = Counter[str]()
+
+    @contextmanager
+    def holding(self, visitor: str, count: int) -> Iterator[None]:
+        """Count so many bytes as this visitor's during the block. Raises BusyError where there is no room."""
+        self.hold(visitor, count)
+        try:
+            yield
+        finally:
+            self.let_go(visitor, count)
+
+    def hold(self, visitor: str, count: int) -> None:
+        """Count so many bytes until `let_go`. Raises BusyError where there is no room."""
+        elsewhere = self._elsewhere()
+        with self._lock:
+            own = self._held[visitor] + elsewhere[visitor]
+            if own + count > self._most_each:
+                raise BusyError(
+                    f"{own // 2**20} MiB of yours are in the page's memory, and {count / 2**20:.1f} more would be over "
+                    f"{self._most_each // 2**20}: wait for what is under way, or remove files that you have uploaded"
+                )
+            if self._held.total() + elsewhere.total() + count > self._most:
+                raise BusyError("the page has no memory left for this: try again in a moment")
+            self._held[visitor] += count
+
+    def let_go(self, visitor: str, count: int) -> None:
+        with self._lock:
+            self._held[visitor] -= count
+            if not self._held[visitor]:
+                del self._held[visitor]
+
+
+class TooManyWaitError(AccessError):
+    """The queue has no room for one more of this address, or of any."""
+
+
+class Hashing:
+    """For one event loop. Two queues with a thread each, so that neither takes the threads of those who read.
+
+    Whoever shows a one-time link, or a name that came in from the same address before, waits in a queue that nobody
+    else can fill.
+    """
+
+    def __init__(self) -> None:
+        self._known, self._others = CapacityLimiter(1), CapacityLimiter(1)
+        self._waiting = Counter[str]()
+
+    async def at_once(self, hash_password: Callable[[], str]) -> str:
+        """Run what computes a hash, for somebody who is known."""
+        return await to_thread.run_sync(hash_password, limiter=self._known)
+
+    async def in_turn(self, address: str, hash_password: Callable[[], str]) -> str:
+        """Run what computes a hash, for anybody at this address. Raises TooManyWaitError."""
+        if self._waiting[address] >= MOST_OF_ADDRESS or self._waiting.total() >= MOST_OF_ALL:
+            raise TooManyWaitError(_BUSY)
+        self._waiting[address] += 1
+        try:
+            return await to_thread.run_sync(hash_password, limiter=self._others)
+        finally:
+            self._waiting[address] -= 1
+            self._waiting += Counter()  # leaves out who waits no more

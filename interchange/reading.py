@@ -1,0 +1,170 @@
+"""Reading the runs in files of other tools: the format of each file is detected by its content, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from interchange.files import ForeignFile, printable
+from interchange.formats import FORMATS
+from interchange.json_reader import Document, documents
+from interchange.kinds import begins_like_json, kind_of
+from lab.errors import ForeignFileError
+from warehouse.bundles.imported_run import ImportedRun
+
+AUTO = "auto"
+#: Gets what an import does next, and the share of its work that is done, 0 to 1.
+Progress = Callable[[str, float], None]
+SILENT: Progress = lambda _next, _share: None  # noqa: E731 - a default, not a function of its own
+#: The share of an import's work that is done after reading the files, and after computing figures from them.
+READ, COMPUTED = 0.5, 0.9
+_SUPPORTED = "; ".join(f"{format_.title} ({format_.seen_versions})" for format_ in FORMATS.values())
+_MOST_KEYS = 6
+#: The most names in a sentence on skipped files, and the most damaged results in an import.
+_MOST_NAMES, _MOST_REFUSED = 20, 200
+
+
+@dataclass(frozen=True)
+class ReadRuns:
+    """The result of an import: each run once, the files that have some, and what of a folder was not read: the files
+    that are no results, by kind, and a sentence for each result that cannot be read.
+    """
+
+    runs: tuple[ImportedRun, ...]
+    skipped: tuple[str, ...]
+    files: tuple[ForeignFile, ...]
+    refused: tuple[str, ...] = ()
+
+
+def read_runs(
+    files: Sequence[ForeignFile],
+    tool: str = AUTO,
+    labels: Mapping[str, str] | None = None,
+    progress: Progress = SILENT,
+) -> ReadRuns:
+    """Return every run in the files. Raises ForeignFileError, and imports nothing then.
+
+    `tool` is a key of FORMATS, or AUTO. `labels` are the user's own, for every run; they override those of a file.
+    A file that the user named must be a result. One found in a folder is skipped if it is not, and named if it is one
+    that cannot be read. Files of one folder may describe the same run.
+    """
+    if tool != AUTO and tool not in FORMATS:
+        raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")
+    reading = _Reading(tool)
+    read_bytes, all_bytes = 0, sum(file.size_bytes for file in files)
+    for file in files:
+        progress(f"reading {printable(file.name)}", READ * read_bytes / max(all_bytes, 1))
+        read_bytes += file.size_bytes
+        reading.detect(file)
+    runs: dict[str, ImportedRun] = {}
+    for number, ((name, _), group) in enumerate(reading.groups.items()):
+        progress("computing figures", READ + (COMPUTED - READ) * number / len(reading.groups))
+        runs |= {run.run_id: run for run in reading.read(name, group)}
+    skipped = tuple(_counted(kind, names) for kind, names in reading.skipped.items())
+    if not runs:
+        raise ForeignFileError(_nothing(files, skipped, reading.refused))
+    labelled = (replace(run, labels={**run.labels, **(labels or {})}) for run in runs.values())
+    return ReadRuns(tuple(labelled), skipped, tuple(reading.results), tuple(reading.refused))
+
+
+class _Reading:
+    """What is found in the files of an import: the documents that are read together, and what is not read."""
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+        self.groups: dict[tuple[str, str], list[Document]] = {}
+        self.results: list[ForeignFile] = []
+        self.skipped: dict[str, list[str]] = {}  # names by kind
+        self.refused: list[str] = []
+
+    def detect(self, file: ForeignFile) -> None:
+        """Add what is in the file. Raises ForeignFileError if it was named and is no result, or damaged."""
+        try:
+            detected = _detected(file, self._tool)
+        except _NotAResultError as error:
+            if file.was_named:
+                raise ForeignFileError(f"{error}. Supported are {_SUPPORTED}") from error
+            self.skipped.setdefault(error.kind, []).append(printable(file.name))
+        except ForeignFileError as error:
+            self._refuse(file, error)
+        else:
+            self.results.append(file)
+            for name, document in detected:
+                together = file.folder if FORMATS[name].is_of_folder else file.name
+                self.groups.setdefault((name, together), []).append(document)
+
+    def read(self, name: str, group: Sequence[Document]) -> list[ImportedRun]:
+        """Return the runs of documents, without those of a file that was found and cannot be read."""
+        while group:
+            try:
+                return FORMATS[name].read(group)
+            except ForeignFileError as error:
+                files = (document.file for document in group)
+                bad = next((file for file in files if str(error).startswith(f"{printable(file.name)}: ")), None)
+                if bad is None:
+                    raise
+                self._refuse(bad, error)
+                group = [document for document in group if document.file is not bad]
+        return []
+
+    def _refuse(self, file: ForeignFile, error: ForeignFileError) -> None:
+        if file.was_named:
+            raise error
+        self.refused.append(str(error))
+        if len(self.refused) > _MOST_REFUSED:
+            raise ForeignFileError(
+                f"more than {_MOST_REFUSED} of the files cannot be read, such as {self.refused[0]}"
+            ) from error
+
+
+class _NotAResultError(Exception):
+    """The file is not a result of a supported tool; the text is for the user, `kind` for a list of such files."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
+    """Every document of the file with its format. Raises ForeignFileError for a damaged result."""
+    if file.problem:
+        raise ForeignFileError(file.problem)
+    head = file.head
+    if not begins_like_json(head):
+        kind, remedy = kind_of(head)
+        if kind == "text" and file.was_named and head.lstrip()[:1] in (b"{", b"["):
+            documents(file)  # says in which line
+        raise _NotAResultError(f"{printable(file.name)}: this is {kind}, not JSON: {remedy}", kind)
+    detected: list[tuple[str, Document]] = []
+    for document in documents(file):
+        name = _format_of(document.value)
+        if name is None or tool not in (AUTO, name):
+            kind = _what_it_is(document.value, name)
+            error = document.error((), kind)
+            raise error if detected else _NotAResultError(str(error), kind)
+        detected.append((name, document))
+    return detected
+
+
+def _format_of(value: object) -> str | None:
+    return next((name for name, format_ in FORMATS.items() if format_.detect(value)), None)
+
+
+def _what_it_is(value: object, name: str | None) -> str:
+    if name is not None:
+        return f"this is a result of {FORMATS[name].title}: choose {name} or {AUTO}"
+    keys = ", ".join(printable(key) for key in list(value)[:_MOST_KEYS]) if isinstance(value, dict) else ""
+    has = f"its keys begin with {keys}" if keys else "it has no keys that identify it"
+    return f"not a supported result: {has}"
+
+
+def _counted(kind: str, names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{len(names)} {'file' if len(names) == 1 else 'files'} ({kind}): {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _nothing(files: Sequence[ForeignFile], skipped: Sequence[str], refused: Sequence[str]) -> str:
+    if not files:
+        return "no file to import: name result files or a folder with some"
+    about = "; ".join((*refused, *(f"skipped {sentence}" for sentence in skipped)))
+    return f"none of the {len(files)} files has a run{f': {about}' if about else ''}"
