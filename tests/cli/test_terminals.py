@@ -165,7 +165,7 @@ def test_a_console_of_ascii_gets_question_marks_and_the_right_exit_status(
         env=evil.environment | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
         check=False,
-        timeout=180,
+        timeout=600,
     )
     assert done.returncode == status, done.stderr
     assert (done.stdout + done.stderr).isascii()
@@ -176,7 +176,7 @@ def test_json_on_a_console_of_ascii_has_the_same_values(evil: Home) -> None:
     query = "select distinct study_name from results order by all"
     environment = evil.environment | {"PYTHONIOENCODING": "ascii"}
     command = (DRAFTHOUSE, "sql", "--json", query)
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, check=True, timeout=180)
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, check=True, timeout=600)
     assert {"study_name": f"café ✓ {STORED}"} in json.loads(done.stdout)
 
 

@@ -63,7 +63,7 @@ def test_it_imports_the_standard_library_alone() -> None:
 def test_the_lab_hands_out_its_own_client(lab: Served, tmp_path: Path) -> None:
     bearer = {"Authorization": f"Bearer {lab.tokens[Role.VIEWER]}"}
     request = urllib.request.Request(f"{lab.url}/drafthouse.py", headers=bearer)  # noqa: S310 - our own server
-    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
+    with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310 - likewise
         assert answer.read() == CLIENT.read_bytes()
     with pytest.raises(drafthouse.LabError, match="drafthouse token add"):
         drafthouse.connect(lab.url, "made-up").open("/drafthouse.py")

@@ -14,7 +14,7 @@ from tests.cli.homes import REPOSITORY, Home
 from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -52,7 +52,7 @@ def test_a_command_of_the_readme_runs(with_demo: Home, tmp_path: Path, command: 
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=600,
     )
     assert answer.returncode == 0, answer.stderr
 

@@ -177,7 +177,7 @@ def measured(home: Home, browser: BrowserContext) -> Measured:
         engine = {process.cmdline()[0] for process in engine_processes(home.folder)}
         before = written(home, job_id)
         killed.kill()  # `drafthouse up` starts another one
-        outlived_s = until(lambda: not engine_processes(home.folder), "vLLM is gone with its worker", within_s=120)
+        outlived_s = until(lambda: not engine_processes(home.folder), "vLLM is gone with its worker", within_s=600)
         job = wait_until_ended(home, job_id)
         reader.wait_for(set(written(home, job_id)))
     assert job["state"] == "done", job

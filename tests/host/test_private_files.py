@@ -37,7 +37,7 @@ def test_what_a_command_writes_is_for_its_user_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environment = os.environ | {"DRAFTHOUSE_HOME": str(home)}
     command = [sys.executable, "-m", "cli", "migrate"]
-    subprocess.run(command, check=True, capture_output=True, env=environment, umask=0o022, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, env=environment, umask=0o022, timeout=600)
     assert {mode(path) & 0o077 for path in (home, *home.rglob("*"))} == {0}
 
 

@@ -29,7 +29,7 @@ print("was never ended")
 @pytest.mark.parametrize("measures", [False, True])
 def test_the_limit_ends_the_process_and_the_kernel_spares_measurements(*, measures: bool) -> None:
     program, before = _TRIES.format(measures=measures), Path("/proc/self/oom_score_adj").read_text().strip()
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stdout.splitlines()) == (EXIT_STATUS, [before if measures else "500", "goes on"])
     assert "and its limit is 200: it ends" in done.stderr
 
@@ -44,7 +44,7 @@ import pandas
 
 
 def test_arrow_works_in_a_process_that_does_without_pandas() -> None:
-    done = subprocess.run([sys.executable, "-c", _SPARES], capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run([sys.executable, "-c", _SPARES], capture_output=True, text=True, check=False, timeout=600)
     assert done.stdout == "[1.0, 2.5]\n"
     assert done.stderr.endswith("ModuleNotFoundError: this process does without pandas\n")
 
@@ -59,5 +59,5 @@ print(pyarrow.default_memory_pool().backend_name)
 
 
 def test_the_verb_import_lets_arrow_do_without_an_allocator() -> None:
-    done = subprocess.run([sys.executable, "-c", _IMPORTS], capture_output=True, text=True, check=True, timeout=180)
+    done = subprocess.run([sys.executable, "-c", _IMPORTS], capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout == "system\n"

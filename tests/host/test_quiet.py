@@ -23,7 +23,7 @@ from warehouse.ingest import service
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.sandbox.runner import run_sql
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 def until(condition: object, within_s: float = PATIENCE_S) -> None:

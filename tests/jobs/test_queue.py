@@ -302,4 +302,4 @@ def test_a_study_that_cannot_run_is_refused_with_every_problem(home: Home) -> No
 
 def test_a_broker_that_is_away_is_no_reason_to_refuse_a_study(home: Home) -> None:
     with_broker = home.settings.model_copy(update={"broker_url": "redis://127.0.0.1:1/0"})
-    assert until(lambda: queue.submit(with_broker, home.study(), actor=ADMIN), "submit returns", within_s=120)
+    assert until(lambda: queue.submit(with_broker, home.study(), actor=ADMIN), "submit returns", within_s=600)

@@ -52,7 +52,7 @@ def running(home: Home, earlier_token: str) -> Iterator[subprocess.Popen[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRAFTHOUSE_WEB_LOGIN", "token")
         with up(home) as process:
-            eventually(lambda: "ready" in worker_log(home), within_s=120)
+            eventually(lambda: "ready" in worker_log(home), within_s=600)
             yield process
 
 
@@ -101,7 +101,7 @@ def test_a_killed_service_is_started_again(running: subprocess.Popen[str], word:
             return any(p.pid != before.pid and word in " ".join(p.cmdline()) for p in services_of(running)[1:])
         return False
 
-    eventually(back, within_s=120)
+    eventually(back, within_s=600)
 
 
 def test_a_second_one_in_the_same_home_is_refused(home: Home, running: subprocess.Popen[str]) -> None:
@@ -129,7 +129,7 @@ def test_a_home_that_cannot_be_written_is_refused_with_what_to_do() -> None:
 
 def opened(home: Home, token: str) -> str:
     """Where the page leads a browser that comes with this token."""
-    connection = http.client.HTTPConnection("127.0.0.1", home.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", home.port, timeout=600)
     connection.request("GET", f"/?token={token}")
     with contextlib.closing(connection):
         return str(connection.getresponse().headers["Location"])
@@ -143,7 +143,7 @@ def answers(home: Home) -> bool:
 
 def test_a_start_has_a_token_of_its_own(home: Home, running: subprocess.Popen[str], earlier_token: str) -> None:
     assert running.poll() is None
-    eventually(lambda: answers(home), within_s=120)  # it may have been killed just now
+    eventually(lambda: answers(home), within_s=600)  # it may have been killed just now
     assert opened(home, earlier_token) == "/login?next=%2F"
     assert opened(home, start_token.read(home.folder / "web-token")) == "/"
 
@@ -156,9 +156,9 @@ def test_a_host_without_page_runs_the_workers_of_all_its_slots(tmp_path: Path) -
     with output.open("w") as log:
         host = subprocess.Popen(command, cwd=REPOSITORY, env=home.environment | ours, stdout=log, stderr=log)
     try:
-        eventually(lambda: "2 workers are up; their logs are " in output.read_text(), within_s=120)
+        eventually(lambda: "2 workers are up; their logs are " in output.read_text(), within_s=600)
         database = app_engine(f"sqlite:///{home.folder / 'app.sqlite'}")
-        eventually(lambda: len(list_workers(database)) == 2, within_s=120)
+        eventually(lambda: len(list_workers(database)) == 2, within_s=600)
         assert sorted(worker.slot_number for worker in list_workers(database)) == [1, 2]
         database.dispose()
         started = psutil.Process(host.pid).children(recursive=True)

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from host.settings import Settings
 from jobs import queue
 from jobs.datasets.registry import add
+from lab.errors import QueryError
 from lab.validity import Severity
 from tests.actors import ADMIN
 from tests.validity_for_real.conftest import NGRAM, Judged, judged_runs, measured_once, prepared, serving
@@ -24,7 +26,7 @@ from warehouse.ingest.service import ingest_all
 from warehouse.sandbox.runner import run_sql
 from workers.worker import Worker
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 TOKENIZER = Path(__file__).parents[2] / "models" / "target" / "tokenizer.json"
 LONG = 500
@@ -210,7 +212,8 @@ def test_questions_that_are_asked_beside_a_window_are_told_of(home: Home) -> Non
 
     def ask_again_and_again() -> None:
         while not over.is_set():
-            run_sql(home.settings, "select count(*) from runs")
+            with suppress(QueryError):  # a machine with much to do gives the lowest priority nothing for its 30 s
+                run_sql(home.settings, "select count(*) from runs")
 
     asking = threading.Thread(target=ask_again_and_again)
     asking.start()

@@ -183,7 +183,7 @@ def test_a_database_of_the_release_before_names_the_command(
         app_engine(settings.app_database_url)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_an_upgrade_that_is_killed_is_finished_by_the_next(
     settings: Settings, next_release: Path, tmp_path: Path
 ) -> None:

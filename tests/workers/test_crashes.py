@@ -69,7 +69,7 @@ def test_a_killed_worker_is_followed_by_one_that_runs_only_the_rest(
         first.send_signal(signal.SIGKILL)
         first.wait()
         done = {run.run_id: run.started_at for run in home.runs()}
-    until(lambda: not home.engine_processes(), "the engine is gone with its worker", within_s=120)
+    until(lambda: not home.engine_processes(), "the engine is gone with its worker", within_s=600)
     killed_s = time.monotonic()
     with celery_worker(home):
         until(lambda: home.event_kinds(job_id).count("claimed") == 2, "the job is picked up")
@@ -120,7 +120,7 @@ def test_a_terminated_worker_gives_its_job_back_and_leaves_no_engine(woken_home:
     with celery_worker(home) as worker:
         until(lambda: measuring(home, job_id), "a run")
         worker.send_signal(signal.SIGTERM)
-        took_s = until(lambda: worker.poll() is not None, "the worker ends", within_s=120)
+        took_s = until(lambda: worker.poll() is not None, "the worker ends", within_s=600)
     print(f"TERM to end: {took_s:.1f} s")
     assert home.job(job_id).state == "queued"
     assert home.event_kinds(job_id)[-1] == "released"

@@ -52,7 +52,7 @@ def limited(
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=600,
     )
 
 

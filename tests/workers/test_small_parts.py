@@ -98,7 +98,7 @@ def test_a_worker_that_cannot_start_leaves_a_traceback_and_no_ghost(home: Home) 
         "DRAFTHOUSE_BROKER_URL": "redis://127.0.0.1:1/0",
     }
     command = (sys.executable, "-m", "cli", "worker")
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode != 0
     assert "no such table: workers" in ended.stdout + ended.stderr
 

@@ -161,7 +161,7 @@ def signed_in(proxy: Proxy, name: str, role: Role = Role.VIEWER) -> str:
 
 
 def test_a_visitor_is_led_to_tls_and_to_the_login(proxy: Proxy) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.plain, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.plain, timeout=600)
     with contextlib.closing(connection):
         connection.request("GET", "/results?job=1", headers={"Host": NAME})
         plainly = connection.getresponse()

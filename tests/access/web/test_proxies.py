@@ -29,7 +29,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 def sign_in(lab: Lab, name: str, source: str, forwarded: str) -> str:
     """The page that answers a wrong password, sent from this address with this X-Forwarded-For."""
-    connection = http.client.HTTPConnection(lab.host, timeout=60, source_address=(source, 0))
+    connection = http.client.HTTPConnection(lab.host, timeout=600, source_address=(source, 0))
     with contextlib.closing(connection):
         headers = {"Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-For": forwarded}
         connection.request("POST", "/login", urlencode({"name": name, "password": "wrong"}), headers)

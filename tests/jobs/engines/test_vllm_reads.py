@@ -19,7 +19,7 @@ from lab.study import Study
 from tests.workers.homes import Home
 from workers.engine_runtime.launch import Command, engine_command
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 #: Run by vLLM's Python: prints for each command what differs from `vllm serve MODEL`, or null if vLLM refuses it.
 READER = """

@@ -127,7 +127,7 @@ def test_the_end_waits_for_what_is_under_way() -> None:
     paces=st.lists(st.floats(0.5, 2.0), min_size=1, max_size=5),
     changes=st.sampled_from([{}, {"order": "side_by_side"}]),
 )
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1800)
 def test_no_run_is_handed_out_twice_and_the_budget_holds(
     slots: int, minutes: int, noise: float, paces: list[float], changes: dict[str, Any]
 ) -> None:

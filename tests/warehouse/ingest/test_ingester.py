@@ -87,7 +87,7 @@ def test_sigterm_ends_it_cleanly_with_everything_published(settings: Settings) -
             write_run(settings.bundles, run_id=f"run-{number}")
         until(lambda: published_runs(settings) > 0)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=180) == 0
+        assert process.wait(timeout=600) == 0
     service.ingest_all(settings)
     assert published_runs(settings) == 3
 
@@ -95,7 +95,7 @@ def test_sigterm_ends_it_cleanly_with_everything_published(settings: Settings) -
 def test_a_home_never_migrated_is_refused_with_the_command(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     with ingester(settings) as process:
-        assert process.wait(timeout=180) == 1
+        assert process.wait(timeout=600) == 1
     assert "run `drafthouse migrate`" in log(settings).read_text()
 
 

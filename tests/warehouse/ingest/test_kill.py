@@ -32,7 +32,7 @@ def assert_each_run_once(settings: Settings, runs: int, requests: int) -> None:
     assert ask(settings, "select * from rejected_bundles") == []
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None:
     moments = random.Random(7)  # noqa: S311 - the same moments in every run
     for number in range(ROUNDS):
@@ -54,7 +54,7 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
     assert not list(settings.home.glob("*.publishing"))
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("mode", "least_killed"), [("lines", TIMES), ("turns", TIMES), ("moments", TIMES // 2)])
 def test_killed_at_lines_and_moments_spread_over_an_ingestion(settings: Settings, mode: str, least_killed: int) -> None:
     printed, module = settings.home / "killed", "tests.warehouse.ingest.killed_children"

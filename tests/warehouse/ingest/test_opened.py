@@ -23,7 +23,7 @@ def run_ids(settings: Settings) -> list[str]:
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_bundle_that_ends_the_ingester_is_set_aside_alone(settings: Settings) -> None:
     bomb = write_run(settings.bundles, run_id="bomb", job_id="a")
     many_times(2000, "x" * 2**20)(bomb / REQUESTS_FILE)  # 2 GiB

@@ -208,7 +208,7 @@ def test_the_warehouse_and_the_client_are_sent_by_the_pages_server(lab: Lab, tmp
         (f"{lab.url}/drafthouse.py", {}, Path(drafthouse.__file__).read_bytes()),
     ):
         request = urllib.request.Request(path, headers=headers | more)  # noqa: S310 - our own server
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
+        with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310 - likewise
             body = answer.read()
         assert (gzip.decompress(body) if answer.headers["Content-Encoding"] == "gzip" else body) == expected
     status, headers, _ = lab.ask("/warehouse/latest")

@@ -14,7 +14,7 @@ from tests.webapp.browser.conftest import Server, jobs
 from tests.webapp.measured import measure_study
 from tests.webapp.screenshots import listen
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 
 def test_an_empty_home_leads_to_the_demo_and_a_headline(empty_server: Server, page: Page) -> None:

@@ -19,7 +19,7 @@ from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import app_engine
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 #: The beginning of it: invisible letters keep the rest of it from being replaced.

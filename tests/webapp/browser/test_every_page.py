@@ -21,7 +21,7 @@ from tests.webapp.three_arms import three_arms
 from webapp.charts.theme import INKS
 from webapp.pages import PAGES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
 #: Its link is opened by a middle click, the others' by their address.

@@ -13,7 +13,7 @@ from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 
 def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: Server, page: Page, other: Page) -> None:

@@ -15,7 +15,7 @@ from tests.webapp.measured import measure_study
 from tests.webapp.screenshots import settle
 from tests.webapp.three_arms import three_arms
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 #: The name of what has the focus, as it is read out; the names of icons go before those of buttons.
 _FOCUSED = """() => {
     const it = document.activeElement;

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext
 from tests.webapp import screenshots
 from tests.webapp.browser.conftest import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 
 def test_pages_are_saved_light_and_dark(server: Server, browser: BrowserContext, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.webapp.browser.clicks import heading, settled
 from tests.webapp.browser.conftest import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 MIB = 2**20
 
 

@@ -71,7 +71,7 @@ def changes(app: AppTest) -> list[tuple[str, str, Callable[[Any], object]]]:
     ]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", [*PAGES, "dashboards?board", "sql?named"])
 def test_what_is_refused_after_the_page_was_opened_is_a_sentence(
     open_page: OpenPage, cookie: dict[str, str], page: str

@@ -47,7 +47,7 @@ def port() -> Iterator[int]:
 
 
 def answers(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     connection.request("GET", "/", headers={"Connection": "close"})
     return connection.getresponse().read() == b"ok"
 

@@ -56,7 +56,7 @@ def test_a_server_imports_every_page_first_and_takes_turns(on: str, expected: st
         capture_output=True,
         text=True,
         check=True,
-        timeout=180,
+        timeout=600,
     )
     assert ended.stdout.splitlines() == [expected, "True"]
 

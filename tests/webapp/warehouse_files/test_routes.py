@@ -72,7 +72,7 @@ class Served:
         bearer = {"Authorization": f"Bearer {self.token}"} | named
         request = urllib.request.Request(f"{self.url}{path}", headers=bearer, method=method)  # noqa: S310 - our own server
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
+            with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310 - likewise
                 return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.headers, error.read()

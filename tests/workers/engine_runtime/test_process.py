@@ -131,7 +131,7 @@ def test_kill_9_of_the_worker_ends_the_family(tmp_path: Path, family: tuple[str,
     assert all(folder.is_dir() for folder in temporary)
     owner.kill()
     owner.wait()
-    until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=120)
+    until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=600)
     assert not any(folder.exists() for folder in temporary), "nor are its temporary files"
 
 
