@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks import beside, client, idle, presets, progress, publish, rate, sweep
+from benchmarks import beside, client, idle, presets, progress, publish, rate, slots, sweep
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
-from benchmarks.sharing import slots
 from benchmarks.storing import bundles, imports, ingest
 from host.settings import Settings, load_settings
 from lab.errors import DrafthouseError

@@ -25,26 +25,22 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from access.local import local_actor
 from benchmarks.client import STUDY as SERVED
-from benchmarks.processes import own_home
+from benchmarks.processes import measured_study, own_home
 from benchmarks.rate import beside_server
 from benchmarks.reading.filling import Size, filled_home
 from benchmarks.reading.pages import served
-from benchmarks.table import Row, show
+from benchmarks.table import Row, alternated, show
 from host import quiet
 from host.settings import ENVIRONMENT_PREFIX, Settings
 from jobs.engines.models import check_model
-from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms, ttft_ms
 from lab.study import Arm, Load, Server, Study, Workload
 from services.verifying.processes import serving
 from services.verifying.rival import TARGET
-from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.migrate import migrate
-from workers.worker import Worker
 
 LOAD, WORKLOAD = Load(max_concurrency=4, num_prompts=32), Workload(output_tokens=64)
 _READY_S = 300.0
@@ -86,19 +82,10 @@ def measure(settings: Settings, base_url: str, model: str, repeats: int, *, size
 
 def _compare(alone: Settings, busy: Settings, study: Study, repeats: int) -> tuple[list[Row], list[str]]:
     _one(alone, study)  # the server's first requests are slower than all others
-    beside, nothing = [], []
-    for repeat in range(repeats):
-        print(f"beside: repeat {repeat + 1} of {repeats}", file=sys.stderr)
-        beside.append(_one(busy, study))
-        nothing += [_one(alone, study), _one(alone, study)]
-        beside.append(_one(busy, study))
+    beside, nothing = alternated("beside", repeats, lambda: _one(busy, study), lambda: _one(alone, study))
     figures = {"output tok/s": "output_tok_per_s", "median TTFT ms": "ttft_ms", "median TPOT ms": "tpot_ms"}
-    columns = {
-        name: ([getattr(run, figure) for run in beside], [getattr(run, figure) for run in nothing])
-        for name, figure in figures.items()
-    }
-    rows = [Row(name, ours, theirs, "0.99 .. 1.01") for name, (ours, theirs) in columns.items()]
-    intervals = [f"  {name}: {interval(*sides)}" for name, sides in columns.items()]
+    rows = [Row.of(name, figure, beside, nothing, "0.99 .. 1.01") for name, figure in figures.items()]
+    intervals = [f"  {row.name}: {interval(row.ours, row.theirs)}" for row in rows]
     recorded = ", ".join(f"{run.beside_s:.2f}" for run in beside)
     return rows, [*intervals, f"  seconds of other work within each window: {recorded}"]
 
@@ -113,13 +100,7 @@ def interval(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 def _one(settings: Settings, study: Study) -> RunFigures:
     """Measure the study's only run through the worker. Raises EngineError if it failed."""
-    job_id = submit(settings, study, actor=local_actor())
-    Worker(settings).work()
-    database = app_engine(settings.app_database_url)
-    done = job(database, job_id)
-    database.dispose()
-    if done.error:
-        raise EngineError(f"a run of part beside failed: {done.error}")
+    job_id, _ = measured_study(settings, study)
     (bundle,) = (read_bundle(folder) for folder in find_bundles(settings.bundles) if folder.parent.name == job_id)
     requests, window_s = bundle.requests, bundle.run.duration_s or math.nan
     tokens = float(np.nansum(requests.numbers("completion_tokens")))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.processes import own_home
-from benchmarks.table import Row, show
+from benchmarks.table import Row, alternated, show
 from host.settings import Settings
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
@@ -71,8 +71,7 @@ class Sides:
             *("--save-result", "--result-dir", str(result_file.parent), "--result-filename", result_file.name),
         ]
         done = counted(command, self.environment)
-        result = json.loads(result_file.read_text(encoding="utf-8"))
-        return Spent(rival_figures(result), done.cpu_s)
+        return Spent(rival_figures(json.loads(result_file.read_text(encoding="utf-8"))), done.cpu_s)
 
 
 def run(settings: Settings, repeats: int) -> None:
@@ -90,15 +89,11 @@ def _compare(sides: Sides, dataset: Path, repeats: int) -> list[Row]:
     whole = (dataset, LOAD.max_concurrency, WORKLOAD.output_tokens)
     single = (write_dataset(dataset.with_name("one.jsonl"), [Prompt("0", None, "Once upon a time")]), 1, 2)
     sides.ours(*whole)  # the server's first requests are slower than all others
-    ours, theirs, ours_idle, theirs_idle = [], [], [], []
-    for repeat in range(repeats):
-        print(f"client: repeat {repeat + 1} of {repeats}", file=sys.stderr)
-        ours_idle.append(sides.ours(*single).cpu_s)
-        theirs_idle.append(sides.theirs(*single).cpu_s)
-        ours.append(sides.ours(*whole))
-        theirs += [sides.theirs(*whole), sides.theirs(*whole)]
-        ours.append(sides.ours(*whole))
-    return _rows((ours, statistics.median(ours_idle)), (theirs, statistics.median(theirs_idle)))
+    idle = alternated(
+        "client, start-up", repeats, lambda: sides.ours(*single).cpu_s, lambda: sides.theirs(*single).cpu_s
+    )
+    ours, theirs = alternated("client", repeats, lambda: sides.ours(*whole), lambda: sides.theirs(*whole))
+    return _rows((ours, statistics.median(idle[0])), (theirs, statistics.median(idle[1])))
 
 
 def _rows(ours: tuple[list[Spent], float], theirs: tuple[list[Spent], float]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A home for a benchmark, and its ingester."""
+"""A home for a benchmark, a study measured in it, and its ingester."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
+from access.local import local_actor
 from host.settings import ENVIRONMENT_PREFIX, Settings
+from jobs.queue import job, submit
+from lab.errors import EngineError
+from lab.study import Study
+from warehouse.app_db.engine import app_engine
+from workers.worker import Worker
 
 
 @contextmanager
@@ -22,6 +29,20 @@ def own_home(settings: Settings) -> Iterator[Settings]:
         own = settings.model_copy(update={"home": Path(folder), "bundles_dir": None, "database_url": None})
         own.models_dir.symlink_to(settings.models_dir.absolute())
         yield own
+
+
+def measured_study(settings: Settings, study: Study) -> tuple[str, float]:
+    """Measure a study in a migrated home. Return its job and the seconds. Raises EngineError if a run failed."""
+    began_s = time.perf_counter()
+    job_id = submit(settings, study, actor=local_actor())
+    Worker(settings).work()
+    took_s = time.perf_counter() - began_s
+    database = app_engine(settings.app_database_url)
+    done = job(database, job_id)
+    database.dispose()
+    if done.state != "done" or done.error:
+        raise EngineError(f"{study.name} ended as {done.state}: {done.error}")
+    return job_id, took_s
 
 
 @contextmanager

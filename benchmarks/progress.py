@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,7 +20,7 @@ import sqlalchemy as sa
 from access.local import local_actor
 from benchmarks.client import LOAD, STUDY, WORKLOAD
 from benchmarks.processes import own_home
-from benchmarks.table import Row, show
+from benchmarks.table import Row, alternated, show
 from host.settings import Settings
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
@@ -43,7 +42,7 @@ from workers.job_progress import JobStatus
 from workers.load.client import RequestParams, open_session
 from workers.load.connections import Connections
 from workers.load.driver import LoadResult, OnProgress, drive
-from workers.probes.telemetry import probes_of
+from workers.probes.window_probes import probing
 
 _WORKER = "benchmark"
 _TIMEOUT_S = 600.0
@@ -89,18 +88,20 @@ class Windows:
     async def _window(self, on_progress: OnProgress | None, *, probed: bool) -> LoadResult:
         study, endpoint = self.job.study, self.engine.command.endpoint
         params = RequestParams(study.sampling, WORKLOAD.output_tokens, ignore_eos=True, timeout_s=_TIMEOUT_S)
-        async with open_session(endpoint) as session, Connections() as connections:
-            beside = (await probes_of(self.engine, session)).watching() if probed else nullcontext()
-            async with beside:
-                return await drive(
-                    connections,
-                    endpoint,
-                    self.prompts,
-                    load=LOAD,
-                    params=params,
-                    seed=study.seed,
-                    on_progress=on_progress,
-                )
+        async with (
+            open_session(endpoint) as session,
+            Connections() as connections,
+            probing(self.engine, session, {}) if probed else nullcontext(),
+        ):
+            return await drive(
+                connections,
+                endpoint,
+                self.prompts,
+                load=LOAD,
+                params=params,
+                seed=study.seed,
+                on_progress=on_progress,
+            )
 
 
 def run(settings: Settings, repeats: int) -> None:
@@ -123,22 +124,12 @@ def run(settings: Settings, repeats: int) -> None:
 
 def _compare(windows: Windows, repeats: int) -> list[Row]:
     windows.alone()  # the server's first requests are slower than all others
-    watched, alone = [], []
-    for repeat in range(repeats):
-        print(f"progress: repeat {repeat + 1} of {repeats}", file=sys.stderr)
-        watched.append(windows.watched())
-        alone += [windows.alone(), windows.alone()]
-        watched.append(windows.watched())
-
-    def row(name: str, figure: str, aim: str) -> Row:
-        with_it, without = ([getattr(window, figure) for window in side] for side in (watched, alone))
-        return Row(name, with_it, without, aim)
-
+    sides = alternated("progress", repeats, windows.watched, windows.alone)
     return [
-        row("output tok/s", "output_tok_per_s", "0.99 .. 1.01"),
-        row("median TTFT ms", "ttft_ms", "no aim"),
-        row("median TPOT ms", "tpot_ms", "no aim"),
-        row("own CPU, % of the machine", "cpu_percent", "1 more"),
+        Row.of("output tok/s", "output_tok_per_s", *sides, "0.99 .. 1.01"),
+        Row.of("median TTFT ms", "ttft_ms", *sides, "no aim"),
+        Row.of("median TPOT ms", "tpot_ms", *sides, "no aim"),
+        Row.of("own CPU, % of the machine", "cpu_percent", *sides, "1 more"),
     ]
 
 

@@ -29,7 +29,7 @@ GIGABYTES = (0.1, 1.0)
 _BYTES_A_REQUEST = 880  # of the published file
 _REQUESTS = 2000
 _PATIENCE_S = 600.0
-_LOOK_EVERY_S = 0.1
+_POLL_EVERY_S = 0.1
 RESTS_FOR_S = 3.0
 _NEXT_TO_NOTHING_BYTES, _NEXT_TO_NOTHING_S = 100_000, 0.1  # what it announces in each round, and its looks
 
@@ -125,4 +125,4 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         if time.monotonic() - began_s > _PATIENCE_S:
             raise EngineError(f"the ingester has not published a run within {_PATIENCE_S:g} s")
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.client import STUDY
+from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home
-from benchmarks.table import Row, show
+from benchmarks.table import Row, alternated, show
 from host.settings import Settings
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
 from services.verifying.our_client import Figures
-from services.verifying.processes import counted, vllm_environment, vllm_program
-from services.verifying.rival import TARGET, bench_arguments, rival_figures, write_dataset
+from services.verifying.processes import counted, vllm_environment
+from services.verifying.rival import TARGET, write_dataset
 
 T = TypeVar("T")
 AIM_LAG_MS, AIM_GAP_MS = 5.0, 1.0
@@ -50,14 +50,15 @@ def run(settings: Settings, repeats: int) -> None:
     check_model(settings.models_dir, TARGET)
     with own_home(settings) as own:
         for streams in STREAMS:
-            print(f"rate: {streams} streams", file=sys.stderr)
             dataset = write_dataset(own.home / f"{streams}.jsonl", prompts(streams))
-            ours, theirs = [], []
-            for _ in range(repeats):
-                ours.append(by_us(dataset, streams))
-                theirs += [_by_vllm(own, dataset, streams), _by_vllm(own, dataset, streams)]
-                ours.append(by_us(dataset, streams))
-            show_rate(streams, ours, theirs)
+
+            def by_us_now(dataset: Path = dataset, streams: int = streams) -> SideFigures:
+                return by_us(dataset, streams)
+
+            def by_vllm(dataset: Path = dataset, streams: int = streams) -> SideFigures:
+                return _by_vllm(own, dataset, streams)
+
+            show_rate(streams, *alternated(f"rate, {streams} streams", repeats, by_us_now, by_vllm))
 
 
 def prompts(streams: int) -> list[Prompt]:
@@ -78,19 +79,11 @@ def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> SideFigures:
 
 
 def _by_vllm(settings: Settings, dataset: Path, streams: int) -> SideFigures:
-    def measure(base_url: str) -> Figures:
-        result_file = dataset.with_suffix(".result.json")
-        command = [
-            *(vllm_program(settings), *bench_arguments(settings, dataset, TOKENS)),
-            *("--base-url", base_url, "--max-concurrency", str(streams)),
-            *("--num-prompts", str(streams * _ANSWERS_A_STREAM)),
-            *("--save-result", "--result-dir", str(result_file.parent), "--result-filename", result_file.name),
-        ]
-        counted(command, vllm_environment(settings, STUDY, STUDY.arms[0]))
-        return rival_figures(json.loads(result_file.read_text(encoding="utf-8")))
-
-    figures, server_gap_p99_ms = _beside_bound_server(measure)
-    return SideFigures(figures, server_gap_p99_ms, None)
+    environment = vllm_environment(settings, STUDY, STUDY.arms[0])
+    spent, server_gap_p99_ms = _beside_bound_server(
+        lambda base_url: Sides(settings, base_url, environment).theirs(dataset, streams, TOKENS)
+    )
+    return SideFigures(spent.figures, server_gap_p99_ms, None)
 
 
 def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:

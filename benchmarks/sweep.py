@@ -15,28 +15,23 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import time
 from pathlib import Path
 
-from access.local import local_actor
 from benchmarks.client import FLAGS
-from benchmarks.processes import own_home
+from benchmarks.processes import measured_study, own_home
 from benchmarks.table import Row, show
 from host.settings import Settings
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_log
 from jobs.engines.models import check_model
 from jobs.engines.vllm import speculative_config
-from jobs.queue import job, submit
 from jobs.submission import check_study
 from lab.errors import EngineError
 from lab.study import Arm, Load, Speculation, Study, Workload
 from services.verifying.processes import counted, vllm_environment, vllm_program
 from services.verifying.rival import TARGET, bench_arguments, write_dataset
-from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
 from workers.engine_runtime.launch import engine_command
-from workers.worker import Worker
 
 WORKLOAD = Workload(output_tokens=32)
 STUDY = Study(
@@ -90,25 +85,14 @@ def _both(settings: Settings, way: str, study: Study) -> tuple[list[float], list
 
 
 def ours_s(settings: Settings, study: Study) -> float:
-    """Return the seconds from submitting the study to the end of its job. Raises EngineError unless every run was
-    measured.
-    """
+    """Return the seconds from submitting the study to the end of its job. Raises EngineError if a run failed."""
     migrate(settings)
     check_study(settings, study)
-    start_s = time.perf_counter()
-    job_id = submit(settings, study, actor=local_actor())
-    Worker(settings).work()
-    wall_s = time.perf_counter() - start_s
-    done = job(app_engine(settings.app_database_url), job_id)
-    if done.state != "done" or done.error:
-        raise EngineError(f"Drafthouse's job ended as {done.state}: {done.error}")
-    return wall_s
+    return measured_study(settings, study)[1]
 
 
 def _theirs(settings: Settings, study: Study) -> float:
-    """Return the seconds that the rival takes for the same cells. Raises EngineError unless every request was
-    answered.
-    """
+    """Return the seconds that the rival takes for the same cells. Raises EngineError unless all requests succeeded."""
     folder = settings.home / "rival"
     folder.mkdir()
     command = [vllm_program(settings), "bench", "sweep", "serve", *_sweep_arguments(settings, study, folder)]
@@ -128,7 +112,7 @@ def _sweep_arguments(settings: Settings, study: Study, folder: Path) -> list[str
     bench += ["--base-url", serve.endpoint.base_url]
     loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in study.loads]
     return [
-        *("--serve-cmd", shlex.join(serve.words), "--bench-cmd", shlex.join(bench)),
+        *("--serve-cmd", shlex.join(serve.argv), "--bench-cmd", shlex.join(bench)),
         *("--serve-params", _write(folder / "arms.json", [arm_parameters(settings, arm) for arm in study.arms])),
         *("--bench-params", _write(folder / "loads.json", loads)),
         *("--num-runs", str(study.repeats), "--output-dir", str(folder)),

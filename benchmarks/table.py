@@ -1,11 +1,16 @@
-"""Prints ratios with their aims."""
+"""Measures two sides in turns, and prints ratios with their aims."""
 
 from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,12 @@ class Row:
     ours: Sequence[float]
     theirs: Sequence[float]
     aim: str
+
+    @classmethod
+    def of(cls, name: str, figure: str, ours: Sequence[object], theirs: Sequence[object], aim: str) -> Self:
+        """Take this attribute of what each side measured."""
+        mine, other = ([float(getattr(each, figure)) for each in side] for side in (ours, theirs))
+        return cls(name, mine, other, aim)
 
     def cells(self) -> tuple[str, ...]:
         ratios = [our / their for our, their in zip(self.ours, self.theirs, strict=True)]
@@ -33,3 +44,24 @@ def show(title: str, rival: str, rows: Sequence[Row]) -> None:
     for name, *cells in lines:
         numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         print("  ".join((name.ljust(widths[0]), *numbers)))
+
+
+def alternated(part: str, repeats: int, ours: Callable[[], T], theirs: Callable[[], T]) -> tuple[list[T], list[T]]:
+    """Measure A B B A so often, so that a machine that becomes slower favours no side."""
+    measured: tuple[list[T], list[T]] = ([], [])
+    for repeat in range(repeats):
+        print(f"{part}: repeat {repeat + 1} of {repeats}", file=sys.stderr)
+        for side in (0, 1, 1, 0):
+            measured[side].append((ours, theirs)[side]())
+    return measured
+
+
+def least_processor_s(work: Callable[[int], object], repeats: int) -> float:
+    """Return the least processor seconds of `work`, which gets the number of the repeat: other work only adds."""
+
+    def one(repeat: int) -> float:
+        began_s = time.process_time()
+        work(repeat)
+        return time.process_time() - began_s
+
+    return min(map(one, range(repeats)))

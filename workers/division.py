@@ -5,12 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from jobs.engines.hardware import Device
+import pynvml
+
+from jobs.engines import hardware
+from jobs.engines.hardware import Device, HostGpu
 from lab.errors import SettingsError
+from workers.probes.nvml import gpus, known
 
 #: As much of a slice's UUID as tells it from others.
 _UUID_SHOWN = len("MIG-c7384736")
+#: NVML's levels of a common ancestor are all below.
+_WITHOUT_NVLINK = 100
+#: Words of 64 processors: more than any host has.
+_WORDS = 64
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,8 @@ def divide(slots: int, gpus: Sequence[Device], processors: Sequence[int], topolo
     groups = _groups(gpus, each, topology.distances) if each else [()] * slots
     in_order = sorted(processors, key=lambda processor: (topology.cores.get(processor, processor), processor))
     near = [frozenset().union(*(topology.near.get(gpu, frozenset()) for gpu in group)) for group in groups]
-    shares = _near_shares(near, in_order) or _shares(slots, in_order)
+    per_slot = len(processors) // slots
+    shares = _near_shares(near, in_order) or [in_order[slot * per_slot :][:per_slot] for slot in range(slots)]
     return [
         Slot(number, gpus_of, tuple(sorted(share)))
         for number, (gpus_of, share) in enumerate(zip(groups, shares, strict=True), start=1)
@@ -96,20 +106,15 @@ def _near_shares(near: Sequence[Collection[int]], processors: Sequence[int]) -> 
 
     Slots with the smallest choice take theirs first.
     """
-    narrowest_first = sorted(range(len(near)), key=lambda place: len(near[place]))
+    narrowest_first = sorted(range(len(near)), key=lambda slot: len(near[slot]))
     for each in range(len(processors) // len(near), 0, -1):
         free, shares = list(processors), dict[int, list[int]]()
-        for place in narrowest_first:
-            shares[place] = [processor for processor in free if processor in near[place]][:each]
-            free = [processor for processor in free if processor not in shares[place]]
+        for slot in narrowest_first:
+            shares[slot] = [processor for processor in free if processor in near[slot]][:each]
+            free = [processor for processor in free if processor not in shares[slot]]
         if all(len(share) == each for share in shares.values()):
-            return [shares[place] for place in range(len(near))]
+            return [shares[slot] for slot in range(len(near))]
     return None
-
-
-def _shares(slots: int, processors: Sequence[int]) -> list[Sequence[int]]:
-    each = len(processors) // slots
-    return [processors[place * each :][:each] for place in range(slots)]
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -121,3 +126,30 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def topology_of(own: Sequence[HostGpu], processors: Sequence[int]) -> Topology:
+    """Read from NVML what is known of these GPUs and processors. Slices of a GPU are where it is."""
+    boards = {gpu.uuid: gpu.board for gpu in gpus()}
+    board_of = {gpu.device: boards[gpu.uuid] for gpu in own if gpu.uuid in boards}
+    near = {device: _near(board) & frozenset(processors) for device, board in board_of.items()}
+    pairs = itertools.combinations(board_of, 2)
+    distances = {frozenset(pair): _distance(*(board_of[device] for device in pair)) for pair in pairs}
+    all_known = {pair: distance for pair, distance in distances.items() if distance is not None}
+    return Topology(all_known if len(all_known) == len(distances) else {}, near, hardware.cores(processors))
+
+
+def _distance(one: Any, other: Any) -> int | None:
+    """First whether NVLink connects them, over a switch or directly, then what else lies between them."""
+    if one is other:
+        return 0
+    level = known(lambda: int(pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other)))
+    link = known(lambda: int(pynvml.nvmlDeviceGetP2PStatus(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)))
+    if level is None:
+        return None
+    return level + (0 if link == pynvml.NVML_P2P_STATUS_OK else _WITHOUT_NVLINK)
+
+
+def _near(handle: Any) -> frozenset[int]:
+    words = known(lambda: list(pynvml.nvmlDeviceGetCpuAffinity(handle, _WORDS))) or ()
+    return frozenset(64 * number + bit for number, word in enumerate(words) for bit in range(64) if word >> bit & 1)

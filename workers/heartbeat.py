@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -17,14 +18,15 @@ from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, DrafthouseError
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
-from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: A cancelled job must end within 2 s: half a second to learn of it, half a second of grace for the engine.
 _BEAT_EVERY_S = 0.5
-_ASK_AGAIN_AFTER_S = 0.5
+_RETRY_AFTER_S = 0.5
+#: EX_SOFTWARE of sysexits.h: an error of the program itself.
+EXIT_STATUS = 70
 
 
 class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
@@ -75,15 +77,15 @@ class Heartbeat:
             with contextlib.suppress(RuntimeError):  # the loop has just ended
                 cancel()
 
-    def ask(self, question: Callable[[], T]) -> T:
-        """Return the database's answer. While it is away, ask again, until the job must stop: then raise the reason."""
+    def query(self, read: Callable[[], T]) -> T:
+        """Return what `read` gets from the database. While that is away, retry, until the job must stop: raise why."""
         while True:
             self.check()
             try:
-                return question()
+                return read()
             except DATABASE_ERRORS as error:
                 logger.warning("job %s waits for the database: %s", self._job_id, database_words(error))
-                time.sleep(_ASK_AGAIN_AFTER_S)
+                time.sleep(_RETRY_AFTER_S)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` to its end; if the job must stop, cancel it and raise the reason."""
@@ -142,3 +144,22 @@ class Heartbeat:
             if self._over.wait(left_s):
                 return
         self.stop(LeaseLost(f"the job table did not answer for {self._lease_s:g} s"))
+
+
+def vital_thread(name: str, work: Callable[[], None]) -> threading.Thread:
+    """Return a thread that ends the process, with the traceback in its log, if `work` fails.
+
+    A worker without its heartbeat would lose its lease and measure beside its successor; one without its polls would
+    look alive and take no job. An ended process is started again by `drafthouse up`, or by the container's restart
+    policy, and the job goes on from its bundles.
+    """
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException:
+            logger.critical("the thread %r failed, so this process ends", name, exc_info=True)
+            logging.shutdown()
+            os._exit(EXIT_STATUS)  # sys.exit would end this thread alone
+
+    return threading.Thread(target=run, name=name, daemon=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -64,7 +65,7 @@ class JobStatus:
         self._since_s = time.monotonic()
 
     def step(self, step: Step) -> None:
-        """The schedule has said what comes next; all runs before are finished."""
+        """Begin the step that the schedule has chosen; all runs before it are finished."""
         launch, before = step.launch, self._launch
         if before is None or before.index != launch.index:
             self.launches_done += before is not None
@@ -77,7 +78,7 @@ class JobStatus:
         self._end_s = None if step.most_s is None else time.monotonic() + step.most_s
 
     def starting(self, arm: Arm, repeat: int) -> None:
-        """An engine of the current launch is being started."""
+        """Begin to start an engine of the current launch."""
         self._run, self._load, self._since_s = None, None, time.monotonic()
         self._phase, self._arm, self._repeat = "starting engine", arm.name, repeat
         self._to_start = max(0, self._to_start - 1)
@@ -93,7 +94,7 @@ class JobStatus:
         self._load = progress
 
     def finishing(self, end: End) -> None:
-        """The schedule has ended; the last bundle is being written."""
+        """End the schedule; the last bundle is being written."""
         self.launches_done += self._launch is not None
         self._phase, self._end, self._standing = "finishing", end, ""
         self._runs_total, self._launches_total, self._at_most = self.runs_done, self.launches_done, False
@@ -106,7 +107,8 @@ class JobStatus:
         self._left = tuple(left for left in self._left if left != run)
 
     def snapshot(self) -> Progress:
-        run, load = self._run, self._load
+        run, load, end_s = self._run, self._load, self._end_s
+        budget_s = math.inf if end_s is None else max(0.0, end_s - time.monotonic())
         return Progress(
             phase=self._phase,
             arm=self._arm,
@@ -123,18 +125,15 @@ class JobStatus:
             requests_total=load.requests_total if load else run.load.num_prompts if run else 0,
             output_tok_per_s=load.output_tok_per_s if load else None,
             ttft_ms=load.ttft_ms if load else None,
-            remaining_s=self._within_budget_s(self._remaining_s()),
+            remaining_s=min(self._remaining_s(), budget_s),
             standing=self._standing,
             end_reason=self._end.reason,
             end_sentence=self._end.sentence,
             at=datetime.now(UTC).isoformat(),
         )
 
-    def _within_budget_s(self, seconds: float) -> float:
-        return seconds if self._end_s is None else min(seconds, max(0.0, self._end_s - time.monotonic()))
-
     def _remaining_s(self) -> float:
-        """The current engine start or run by the time it has taken so far, the rest by the forecast."""
+        """Predict the current engine start or run by the time it has taken so far, the rest by the forecast."""
         current, left = self._run, self._left
         later = [run for launch in self._later for run in launch.runs]
         continued = () if self._launch is None else (self._launch,)
@@ -146,14 +145,11 @@ class JobStatus:
             return rest_s + max(0.0, self.forecast.remaining_s((), 1) - spent_s)
         if current not in left:
             return rest_s
-        return rest_s + self._rest_of_run_s(current, spent_s)
-
-    def _rest_of_run_s(self, run: PlannedRun, spent_s: float) -> float:
         load = self._load
         share = load.share_done if load else 0.0
         if load is not None and share >= _TRUST_OWN_PACE_FROM:
-            return load.elapsed_s * (1 - share) / share
-        return max(0.0, self.forecast.run_s(run) - spent_s)
+            return rest_s + load.elapsed_s * (1 - share) / share
+        return rest_s + max(0.0, self.forecast.run_s(current) - spent_s)
 
 
 def _runs(launches: Sequence[Launch]) -> int:

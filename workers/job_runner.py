@@ -22,19 +22,19 @@ from lab.errors import CancelledError, DrafthouseError, StudyError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
-from workers.file_digests import study_contents
 from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRunner
 from workers.os_errors import named_os_errors
 from workers.outcomes import Outcomes
+from workers.run_environment import study_contents
 from workers.run_recorder import BundleWriter, CannotStore, Recorder, bundle_of, host_errors_named
 from workers.shared_blocks import Claimed, SharedBlocks
 
 logger = logging.getLogger(__name__)
 _RETRY_EVERY_S = 1.0
-#: How often a worker looks whether a block of its job that another has is done, or is free again.
-_LOOK_AT_BLOCKS_EVERY_S = 0.5
+#: Between two polls for a block of the job that another worker has finished or given back.
+_POLL_BLOCKS_EVERY_S = 0.5
 
 
 class HandsBack(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
@@ -49,32 +49,33 @@ def _measure_shared(
     recorder: Recorder,
 ) -> End:
     """Measure blocks that nobody has until the study ends, whoever measured them. Raises HandsBack after a block."""
-    counted, has_measured, ask = set[int](), False, launches.heartbeat.ask
+    counted, has_measured, query = set[int](), False, launches.heartbeat.query
     while True:
-        view = ask(shared.look)
+        view = query(shared.view)
         elsewhere = sorted(set(view.done) - counted)
         for run in (run for block in elsewhere for launch in shared.launches(view)[block] for run in launch.runs):
             recorder.is_done(run)
         counted.update(view.done)
-        if isinstance(view.following, End):
-            return view.following
-        if has_measured and (why := ask(functools.partial(needed_for, shared.job))) is not None:
+        if isinstance(view.next_block, End):
+            return view.next_block
+        if has_measured and (why := query(functools.partial(needed_for, shared.job))) is not None:
             raise HandsBack(why)
-        block = ask(functools.partial(shared.claim, view))
+        block = query(functools.partial(shared.claim, view))
         if block is None:
-            launches.heartbeat.run(asyncio.sleep(_LOOK_AT_BLOCKS_EVERY_S))
+            launches.heartbeat.run(asyncio.sleep(_POLL_BLOCKS_EVERY_S))
             continue
-        _measure_block(block, launches, recorder)
-        ask(functools.partial(finish_own, block.number))
+        for step in block.steps:
+            _measure_step(step, launches, recorder)
+        query(functools.partial(finish_own, block.number))
         counted.add(block.number)
         has_measured = True
 
 
-def _measure_block(block: Claimed, launches: LaunchRunner, recorder: Recorder) -> None:
-    for step in block.steps:
-        recorder.status.step(step)
-        launches.measure(step.launch, [run for run in step.launch.runs if not recorder.is_done(run)])
-        recorder.bundles.wait()
+def _measure_step(step: Step, launches: LaunchRunner, recorder: Recorder) -> None:
+    """Measure what has no bundle."""
+    recorder.status.step(step)
+    launches.measure(step.launch, [run for run in step.launch.runs if not recorder.is_done(run)])
+    recorder.bundles.wait()
 
 
 def help_job(
@@ -85,12 +86,13 @@ def help_job(
     try:
         status = JobStatus([step.launch for step in block.steps])
         with _recording(settings, job, heartbeat, status) as (launches, recorder):
-            _measure_block(block, launches, recorder)
-        heartbeat.ask(functools.partial(finish_block, database, job, number, worker))
+            for step in block.steps:
+                _measure_step(step, launches, recorder)
+        heartbeat.query(functools.partial(finish_block, database, job, number, worker))
     except (CancelledError, LeaseLost) as reason:
         logger.warning("block %d of job %s: %s", number + 1, job.job_id, reason)
     except WorkerStops:
-        _once(lambda: release_blocks(database, job, worker))
+        _retry_until(lambda: release_blocks(database, job, worker), 0.0)
     except Exception:  # the job's own worker will meet the same, and its words are the job's
         logger.exception("block %d of job %s failed here", number + 1, job.job_id)
         _retry_until(lambda: release_blocks(database, job, worker), settings.lease_s)
@@ -116,12 +118,13 @@ def run_job(
     is also given back after a block for which `needed_for` returns a reason.
     """
     status: JobStatus | None = None
+    back = functools.partial(give_back, database, job, worker)
     try:
         status = JobStatus(plan(job.study))
         heartbeat.watch(status.snapshot)
         measure = _measure_steps
         if job.study.spread:
-            shared = SharedBlocks(settings, database, job, worker, is_dead)
+            shared = SharedBlocks(settings.bundles, database, job, worker, lease_s=settings.lease_s, is_dead=is_dead)
             finish_own = functools.partial(finish_block, database, job, worker=worker)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
         state, error = _measure_study(settings, job, heartbeat, status, measure)
@@ -131,18 +134,18 @@ def run_job(
         logger.warning("%s: stopped and nothing more written", lost)
         return None
     except WorkerStops:
-        _once(lambda: give_back(database, job, worker, "stopped"))
+        _retry_until(functools.partial(back, "stopped"), 0.0)
         return None
     except HandsBack as why:
-        _retry_until(functools.partial(give_back, database, job, worker, str(why)), settings.lease_s)
+        _retry_until(functools.partial(back, str(why)), settings.lease_s)
         return None
     except CannotStore as why:
         logger.warning("job %s is given back: %s", job.job_id, why)
-        _retry_until(functools.partial(give_back, database, job, worker, f"cannot store runs: {why}"), settings.lease_s)
+        _retry_until(functools.partial(back, f"cannot store runs: {why}"), settings.lease_s)
         return str(why)
     except DATABASE_ERRORS as away:
         logger.warning("job %s is given back: %s", job.job_id, database_words(away))
-        _retry_until(functools.partial(give_back, database, job, worker, "lost the database"), settings.lease_s)
+        _retry_until(functools.partial(back, "lost the database"), settings.lease_s)
         return None
     except UserError as refused:
         trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say
@@ -202,13 +205,11 @@ def _recording(
 
 
 def _measure_steps(launches: LaunchRunner, recorder: Recorder) -> End:
-    """Measure what the study's schedule asks for, and no run that has a bundle, until it ends."""
+    """Measure what the study's schedule wants until it ends."""
     schedule = schedule_of(recorder.job.study)
-    outcomes = Outcomes(functools.partial(bundle_of, recorder.settings, recorder.job))
+    outcomes = Outcomes(functools.partial(bundle_of, recorder.settings.bundles, recorder.job))
     while isinstance(step := schedule.next(outcomes), Step):
-        recorder.status.step(step)
-        launches.measure(step.launch, [run for run in step.launch.runs if not recorder.is_done(run)])
-        recorder.bundles.wait()
+        _measure_step(step, launches, recorder)
         outcomes.add(step.launch.runs, step.launch.index)
     return step
 
@@ -223,15 +224,9 @@ def _state(status: JobStatus, first_error: str | None) -> tuple[State, str | Non
     return ("failed" if status.runs_failed == status.runs_done else "done"), error
 
 
-def _once(write_end: Callable[[], None]) -> None:
-    """Do not wait for a database that is away: the worker stops, and the lease ends without it."""
-    _retry_until(write_end, 0.0)
-
-
 def _retry_until(write_end: Callable[[], None], give_up_after_s: float) -> None:
-    """Tolerate a database that cannot be written (a full disk, say) for one lease period.
-
-    After that the job is requeued by another worker or this one, which goes on from its bundles.
+    """Tolerate a database that cannot be written (a full disk, say) for one lease period, or not at all if this worker
+    stops. After that the job is requeued by another worker or this one, which goes on from its bundles.
     """
     give_up_s = time.monotonic() + give_up_after_s
     while True:

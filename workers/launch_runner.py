@@ -24,7 +24,7 @@ from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime import start_failure
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
-from workers.engine_runtime.room import largest_bytes, refuse_without_room, while_there_is_room
+from workers.engine_runtime.memory_check import largest_bytes, refuse_without_memory, while_memory_lasts
 from workers.heartbeat import Heartbeat
 from workers.os_errors import named_os_errors
 from workers.probes.nvml import gpus
@@ -39,9 +39,9 @@ _STOP_GRACE_S = 10.0
 _HASTY_STOP_GRACE_S = 0.5
 #: A window waits at most this long for the ingester, and as long again for an ingestion that does not end.
 _PATIENCE_S = 5.0
-_LOOK_EVERY_S = 0.02
+_POLL_EVERY_S = 0.02
 #: Numbers of engines' logs that each slot has of a job that several share: more than arms of a study.
-_PLACES_OF_A_SLOT = 1000
+_LOGS_OF_A_SLOT = 1000
 T = TypeVar("T")
 
 
@@ -50,7 +50,7 @@ class _ArmEngine:
     """The engine of one arm of the current launch. `starts` counts those since `measure` was called."""
 
     arm: Arm
-    place: int  # among the arms of the launch
+    number: int  # among the arms of the launch, as its log has it
     command: Command | None = None
     process: Process | None = None
     running: RunningEngine | None = None
@@ -102,7 +102,7 @@ class LaunchRunner:
             self.recorder.bundles.await_room()
             engine = self._engines[run.arm.name]
             if (running := self._ensure_up(engine, [run])) is None:
-                self.recorder.unmeasured(launch, run, engine.command, engine.why_gone)
+                self.recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             else:
                 self._measure_and_record(launch, engine, running, run)
 
@@ -114,8 +114,8 @@ class LaunchRunner:
             self._engine_bytes = largest_bytes(self._processes())
         self._stop(over, _STOP_GRACE_S)
         for arm in launch.arms:
-            taken = {engine.place for engine in self._engines.values()}
-            free = next(place for place in itertools.count() if place not in taken)
+            taken = {engine.number for engine in self._engines.values()}
+            free = next(number for number in itertools.count() if number not in taken)
             engine = self._engines.setdefault(arm.name, _ArmEngine(arm, free))
             engine.starts = 0 if engine.running is None else 1
         self._launch = launch
@@ -125,8 +125,8 @@ class LaunchRunner:
         imports. On a GPU each measures what others left of its memory.
         """
         missing = [engine for engine in self._engines.values() if engine.running is None and engine.starts < _STARTS]
-        for engines in [[engine] for engine in missing] if gpus() else [missing]:
-            self._ensure_all_up(engines, runs)
+        for engines in [[engine] for engine in missing] if gpus() or not missing else [missing]:
+            self._start(engines, runs)
 
     def _ensure_up(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> RunningEngine | None:
         """Start the engine if it is not up and may be started again. Return it, or None if it is not up."""
@@ -134,56 +134,45 @@ class LaunchRunner:
             engine.why_gone = died
             engine.stop(_STOP_GRACE_S)
         if engine.running is None and engine.starts < _STARTS:
-            self._ensure_all_up([engine], {engine.arm.name: for_runs})
+            self._start([engine], {engine.arm.name: for_runs})
         return engine.running
 
-    def _ensure_all_up(self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]) -> None:
+    def _start(self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]) -> None:
         """Start these engines, all at once; one that does not start says why."""
-        if not engines:
-            return
+        recorder = self.recorder
+        recorder.bundles.wait()  # the engines' logs are about to be overwritten
         for engine in engines:
             engine.starts += 1
-        errors = self._start(engines, runs)
-        for engine, error in zip(engines, errors, strict=True):
-            if error is not None:
-                engine.why_gone, engine.starts = str(error), _STARTS
+            recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
+            self._refuse_lost_role(engine.arm)
+        refuse_without_memory(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
+        names = ", ".join(repr(engine.arm.name) for engine in engines)
+        with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
+            starts = _all(self._started(engine) for engine in engines)
+            is_known = len(engines) == 1 or self._engine_bytes or self._processes()
+            started = self.heartbeat.run(starts if is_known else while_memory_lasts(starts))
+        for engine, each in zip(engines, started, strict=True):
+            if isinstance(each, EngineError):
+                engine.why_gone, engine.starts = str(each), _STARTS
                 engine.stop(_STOP_GRACE_S)
+                continue
+            self._has_started, engine.running = True, each
+            if each.start_s is not None:  # engines that start together share the host's time
+                share_s = each.start_s / len(engines)
+                engine.running = replace(each, start_s=share_s)
+                recorder.status.forecast.saw_start(share_s)
         for engine in engines:
             if engine.running is None:
-                self._raise_if_hopeless(engine, runs[engine.arm.name][0])
+                self._refuse_to_go_on(engine, runs[engine.arm.name][0])
 
-    def _raise_if_hopeless(self, engine: _ArmEngine, run: PlannedRun) -> None:
+    def _refuse_to_go_on(self, engine: _ArmEngine, run: PlannedRun) -> None:
         """Record one failed run and raise UserError if no other arm can start either, and none has so far."""
         recorder, launch = self.recorder, self._launch
         if self._has_started or recorder.status.runs_done > recorder.status.runs_failed or launch is None:
             return
         if start_failure.for_every_arm(recorder.job.study, engine.arm, engine.why_gone):
-            recorder.unmeasured(launch, run, engine.command, engine.why_gone)
+            recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             raise UserError(start_failure.sentence(engine.arm, engine.why_gone))
-
-    def _start(
-        self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]
-    ) -> list[EngineError | None]:
-        """Return for each engine why it did not start, None for one that did."""
-        recorder = self.recorder
-        recorder.bundles.wait()  # the engines' logs are about to be overwritten
-        for engine in engines:
-            recorder.status.starting(engine.arm, runs[engine.arm.name][0].repeat)
-            self._refuse_lost_role(engine.arm)
-        refuse_without_room(self._processes(), more=len(engines), least_bytes=self._engine_bytes)
-        names = ", ".join(repr(engine.arm.name) for engine in engines)
-        with named_os_errors(f"starting the engine{'s' * (len(engines) > 1)} of {names}"):
-            starts = _all(self._started(engine) for engine in engines)
-            is_known = len(engines) == 1 or self._engine_bytes or self._processes()
-            started = self.heartbeat.run(starts if is_known else while_there_is_room(starts))
-        for engine, each in zip(engines, started, strict=True):
-            if isinstance(each, RunningEngine):
-                self._has_started, engine.running = True, each
-                if each.start_s is not None:  # engines that start together share the host's time
-                    share_s = each.start_s / len(engines)
-                    engine.running = replace(each, start_s=share_s)
-                    recorder.status.forecast.saw_start(share_s)
-        return [each if isinstance(each, EngineError) else None for each in started]
 
     async def _started(self, engine: _ArmEngine) -> RunningEngine | EngineError:
         settings, job = self.recorder.settings, self.recorder.job
@@ -192,8 +181,8 @@ class LaunchRunner:
             engine.command, engine.process = command, process
 
         try:
-            shared = _PLACES_OF_A_SLOT * (settings.slot - 1) if job.study.spread else 0
-            log = engine_log(settings.logs_dir, job.job_id, shared + engine.place)
+            first = _LOGS_OF_A_SLOT * (settings.slot - 1) if job.study.spread else 0
+            log = engine_log(settings.logs_dir, job.job_id, first + engine.number)
             return await start_engine(settings, job.study, engine.arm, log, started)
         except EngineError as error:
             return error
@@ -204,22 +193,32 @@ class LaunchRunner:
     def _refuse_lost_role(self, arm: Arm) -> None:
         """Raise StudyError if the arm runs code of a model, and the job's owner may not (any more) have that."""
         settings, job = self.recorder.settings, self.recorder.job
-        role = self.heartbeat.ask(functools.partial(role_now, self.heartbeat.database, job.submitted_by))
+        role = self.heartbeat.query(functools.partial(role_now, self.heartbeat.database, job.submitted_by))
         if problems := author_problems(settings, job.study, arm, role):
             raise StudyError(problems)
 
     def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
         idle = {name: process for name, process in others.items() if process is not None}
+        if self._suspends:
+            for process in idle.values():
+                process.suspend()
+        running.process.resume()
         measured = self._measure(running, run, idle, warmed=engine.has_measured)
         measured = self._with_unit_tests(run, measured)
         engine.has_measured |= measured.error is None
         idle_before_s = None if engine.last_end_s is None else measured.warmup_began_s - engine.last_end_s
-        self.recorder.measured(launch, run, running, measured, idle_before_s)
-        engine.last_end_s = measured.ended_s
+        self.recorder.record(launch, run, running, measured, idle_before_s)
+        engine.last_end_s = measured.probes.ended_s
         if measured.engine_died:
             engine.why_gone = measured.error or ""
             engine.stop(_STOP_GRACE_S)
+
+    @property
+    def _suspends(self) -> bool:
+        """Whether idle engines stand still. On a GPU that is off: nobody has tried what an engine there makes of it."""
+        wanted = self.recorder.settings.suspend_idle_engines
+        return not gpus() if wanted is None else wanted
 
     def _measure(
         self, engine: RunningEngine, run: PlannedRun, idle: Mapping[str, Process], *, warmed: bool
@@ -240,15 +239,15 @@ class LaunchRunner:
                     warmed=warmed,
                 )
             )
-        if measured.error is None and measured.ended_s is not None:
-            recorder.status.forecast.saw_run(run, measured.ended_s - measured.warmup_began_s)
+        if measured.error is None and measured.probes.ended_s is not None:
+            recorder.status.forecast.saw_run(run, measured.probes.ended_s - measured.warmup_began_s)
         return measured
 
     def _with_unit_tests(self, run: PlannedRun, measured: Measured) -> Measured:
         if run.workload.score != UNIT_TESTS:
             return measured
         settings = self.recorder.settings
-        subject = announced_as(settings, self.recorder.job)
+        subject = announced_as(settings.slot, self.recorder.job)
         with named_os_errors("running the tests of answers"):
             tested = self.heartbeat.run(with_unit_tests(measured.requests, settings.home, subject))
         return replace(measured, requests=tested)
@@ -259,7 +258,7 @@ class LaunchRunner:
         to do. An ingester that has died or is slow holds no window up for long.
         """
         home, bundles = self.recorder.settings.home, self.recorder.bundles
-        await bundles.wait_async()
+        await asyncio.to_thread(bundles.wait)
         await _while(bundles.being_published)
         with quiet.announced(home, "window", self.recorder.job.job_id):
             await _while(lambda: quiet.under_way(home, "ingest"))
@@ -281,4 +280,4 @@ async def _while(busy: Callable[[], object]) -> None:
     """Wait while it is so, but not for ever."""
     until_s = time.monotonic() + _PATIENCE_S
     while busy() and time.monotonic() < until_s:  # noqa: ASYNC110 - another process sets no event of ours
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_EVERY_S)

@@ -10,7 +10,7 @@ from typing import overload
 from lab.errors import BundleError
 from lab.schedule import Outcome
 from lab.study.plan import PlannedRun
-from warehouse.bundles.run_bundle import Bundle, read_bundle, read_log
+from warehouse.bundles.run_bundle import read_bundle, read_log
 
 
 class Outcomes(Sequence[Outcome]):
@@ -28,13 +28,13 @@ class Outcomes(Sequence[Outcome]):
         return len(self._bundled)
 
     @overload
-    def __getitem__(self, place: int) -> Outcome: ...
+    def __getitem__(self, index: int) -> Outcome: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Outcome]: ...
-    def __getitem__(self, place: int | slice) -> Outcome | list[Outcome]:
-        if isinstance(place, slice):
-            return [bundled.outcome for bundled in self._bundled[place]]
-        return self._bundled[place].outcome
+    def __getitem__(self, index: slice) -> list[Outcome]: ...
+    def __getitem__(self, index: int | slice) -> Outcome | list[Outcome]:
+        if isinstance(index, slice):
+            return [bundled.outcome for bundled in self._bundled[index]]
+        return self._bundled[index].outcome
 
 
 class _Bundled:
@@ -69,12 +69,5 @@ def read_outcome(folder: Path, run: PlannedRun) -> Outcome:
         metrics=metrics if record.status == "completed" else {},
         latencies=requests_of(*prompt_latencies(request_rows(bundle.requests))),
         engine_start_s=record.circumstances.start_s,
-        took_s=_took_s(bundle),
+        took_s=None if record.warmup_s is None or record.duration_s is None else record.warmup_s + record.duration_s,
     )
-
-
-def _took_s(bundle: Bundle) -> float | None:
-    record = bundle.run
-    if record.warmup_s is None or record.duration_s is None:
-        return None
-    return record.warmup_s + record.duration_s

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
 
 from host.settings import Settings
+from jobs.datasets.listing import dataset_digest
 from jobs.engines.hardware import hardware_name, processors
 from jobs.engines.models import local_folder, model_path
 from jobs.engines.profiles import whole_environment
@@ -23,6 +26,8 @@ from workers.slots import slot_record
 
 #: Addresses with passwords in them.
 _NOT_STORED = {"database_url", "broker_url"}
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+_CHUNK_BYTES = 1 << 22
 
 
 def describe_environment(
@@ -38,6 +43,7 @@ def describe_environment(
     command = engine.command if isinstance(engine, RunningEngine) else engine
     running = engine if isinstance(engine, RunningEngine) else None
     draft = arm.speculation.model if arm.speculation else None
+    draft_revision = arm.speculation.options.get("revision") if arm.speculation else None
     variables = whole_environment(settings.engines_dir, command.profile, command.own_environment) if command else None
     flags = study.engine_flags | arm.flags
     return Circumstances(
@@ -50,7 +56,7 @@ def describe_environment(
         drafthouse_revision=_revision(),
         engine=arm.engine,
         engine_version=running.version if running else None,
-        command=command.words if command else (),
+        command=command.argv if command else (),
         environment=command.shown_environment if command else {},
         effective_config=running.effective_config if running else {},
         target_path=model_path(settings.models_dir, study.target),
@@ -58,9 +64,7 @@ def describe_environment(
         target_revision=hub_revision(settings.models_dir, study.target, variables, flags.get("revision")),
         draft_path=None if draft is None else model_path(settings.models_dir, draft),
         draft_digest=None if draft is None else contents.models.get(draft),
-        draft_revision=None
-        if draft is None
-        else hub_revision(settings.models_dir, draft, variables, _draft_revision(arm)),
+        draft_revision=None if draft is None else hub_revision(settings.models_dir, draft, variables, draft_revision),
         driver_version=driver_version(),
         gpus=tuple(map(str, gpus.gpus)),
         gpus_found_by=gpus.found_by,
@@ -68,10 +72,6 @@ def describe_environment(
         slot=settings.slot if settings.slots > 1 else None,
         start_s=running.start_s if running else None,
     )
-
-
-def _draft_revision(arm: Arm) -> object:
-    return arm.speculation.options.get("revision") if arm.speculation else None
 
 
 @functools.cache
@@ -126,3 +126,49 @@ def _hub_cache(environment: Mapping[str, str]) -> Path:
         return Path(home).expanduser() / "hub"
     caches = environment.get("XDG_CACHE_HOME")
     return (Path(caches) if caches else Path("~/.cache")).expanduser() / "huggingface" / "hub"
+
+
+def study_contents(settings: Settings, study: Study, check: Callable[[], None]) -> Contents:
+    """Return the digests of the study's target, draft models and datasets; None for what has no file.
+
+    `check` is called often, to raise if the job must stop. Raises UserError for a dataset that cannot be read.
+    """
+    drafts = [arm.speculation.model for arm in study.arms if arm.speculation is not None]
+    models = {name for name in (study.target, *drafts) if name is not None}
+    cache = settings.home / "engines" / "digests"
+    return Contents(
+        models={name: weights_digest(settings.models_dir, cache, name, check) for name in sorted(models)},
+        datasets={workload.name: dataset_digest(settings, workload) for workload in study.workloads},
+    )
+
+
+def weights_digest(models_dir: Path, cache: Path, model: str, check: Callable[[], None]) -> str | None:
+    """SHA-256 over the names and contents of a folder's weights; None for a hub name or a folder without weights.
+
+    Cached in the folder `cache` by path, size and modification time. `check` is called often, to raise if the job must
+    stop.
+    """
+    folder = local_folder(models_dir, model)
+    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS) if folder and folder.is_dir() else []
+    if not files:
+        return None
+    total = hashlib.sha256()
+    for path in files:
+        total.update(f"{path.name}\0{_file_digest(cache, path, check)}\n".encode())
+    return total.hexdigest()
+
+
+def _file_digest(cache: Path, path: Path, check: Callable[[], None]) -> str:
+    stat = path.stat()
+    key = hashlib.sha256(json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns]).encode()).hexdigest()
+    cached = cache / key
+    if cached.exists() and len(text := cached.read_text(encoding="utf-8")) == hashlib.sha256().digest_size * 2:
+        return text
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            check()
+            digest.update(chunk)
+    cache.mkdir(parents=True, exist_ok=True)
+    cached.write_text(digest.hexdigest(), encoding="utf-8")
+    return digest.hexdigest()

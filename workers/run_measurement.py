@@ -9,14 +9,12 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 
 from jobs.datasets.prompt import Prompt, warm_up_prompts
-from lab.errors import EngineError
-from lab.metrics.records import ClientHealth, IdleEngine, RequestRecord, ServerCounters, TelemetrySample
+from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.storable import MOST_CHARS, storable
 from lab.study import Study
 from lab.study.plan import PlannedRun
@@ -24,11 +22,9 @@ from workers.engine_runtime.launch import Process, RunningEngine
 from workers.engine_runtime.readiness import is_healthy
 from workers.load.client import RequestParams, open_session, read_page
 from workers.load.connections import Connections
-from workers.load.driver import OnProgress, drive, warm_up
-from workers.probes.engine_metrics import read_counters
-from workers.probes.idle_engines import IdleEngines
-from workers.probes.nvml import NO_GPUS, EngineGpus
-from workers.probes.telemetry import probes_of
+from workers.load.driver import LoadResult, OnProgress, drive, warm_up
+from workers.probes.telemetry import merged
+from workers.probes.window_probes import Probes, probing
 
 logger = logging.getLogger(__name__)
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
@@ -39,7 +35,7 @@ _MIN_REWARMING_REQUESTS = 1
 _MAX_WARMUP_TOKENS = 10
 #: A broken connection is seen at once, the death of the engine behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 5.0
-_LOOK_EVERY_S = 0.1
+_POLL_EVERY_S = 0.1
 #: How vLLM says that blocks of its cache are held; those of the warm-up's last answers are free in a moment.
 _REFUSED = re.compile(rb'\s*\{\s*"success"\s*:\s*false\s*\}\s*')
 _HELD = "the engine answered that parts of it were still in use"
@@ -48,29 +44,20 @@ _RESET_WITHIN_S = 2.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of one run; `error` is the reason why it failed."""
+    """The result of one run; `error` is the reason why it failed. One that could not start has nothing else."""
 
-    started_at: str  # UTC, ISO 8601
-    warmup_began_s: float  # time.monotonic
-    began_s: float | None = None  # time.monotonic, when the window began
-    ended_s: float | None = None  # time.monotonic, when the window ended
     error: str | None = None
-    ended_early: str | None = None  # of a trial; no failure
     engine_died: bool = False
-    duration_s: float | None = None
+    warmup_began_s: float = 0.0  # time.monotonic
     warmup_requests: int = 0  # answered ones: a refused request warms nothing up
     warmup_s: float | None = None
-    counters_before: ServerCounters | None = None
-    counters_after: ServerCounters | None = None
-    counters_problem: str | None = None  # why the server's counters are unknown
-    reset_problem: str | None = None  # why its prefix cache may be warm
-    log_begin_bytes: int | None = None
-    log_end_bytes: int | None = None
+    reset_problem: str | None = None  # why the prefix cache may be warm
+    duration_s: float | None = None
+    ended_early: str | None = None  # of a trial; no failure
     requests: tuple[RequestRecord, ...] = ()
     telemetry: tuple[TelemetrySample, ...] = ()
     client: ClientHealth | None = None
-    idle_engines: tuple[IdleEngine, ...] = ()
-    gpus: EngineGpus = NO_GPUS
+    probes: Probes = field(default_factory=Probes)
 
 
 async def measure(
@@ -91,79 +78,67 @@ async def measure(
     `warmed`: it has measured since its start.
     `window` keeps this machine quiet; it is entered between warm-up and window.
     """
-    endpoint, load, workload = engine.command.endpoint, run.load, run.workload
+    endpoint, load, workload, trial = engine.command.endpoint, run.load, run.workload, run.trial
     params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
-    measured = Measured(started_at=_now(), warmup_began_s=time.monotonic())
+    warm_params = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
+    least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
+    warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
+    warmup_began_s = time.monotonic()
     async with (
         open_session(endpoint) as session,
         Connections(checked=endpoint.checked) as connections,
         _watching(engine) as gone,
     ):
-        warm_ask = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
-        least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
-        warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
-        warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_ask)
-        measured = replace(measured, warmup_requests=warm.answered, warmup_s=warm.duration_s)
+        warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_params)
         async with window():
-            measured = replace(measured, reset_problem=await _reset_prefix_cache(session, engine))
-            probes, idlers = await probes_of(engine, session, idle.values()), IdleEngines(idle)
-            await asyncio.to_thread(idlers.begin)
-            before, problem = await _counters(session, engine)
-            measured = replace(measured, counters_before=before, counters_problem=problem, gpus=probes.of_engine)
-            measured = replace(measured, log_begin_bytes=_log_bytes(engine))
-            async with probes.watching():
-                measured = replace(measured, started_at=_now(), began_s=time.monotonic())
+            reset_problem = await _reset_prefix_cache(session, engine)
+            async with probing(engine, session, idle) as probes:
                 done = await drive(
                     connections,
                     endpoint,
                     prompts,
                     load=load,
                     params=params,
-                    seed=study.seed if run.trial is None else run.trial.arrivals_seed,
+                    seed=study.seed if trial is None else trial.arrivals_seed,
                     on_progress=on_progress,
                     end=gone,
-                    trial=None if run.trial is None else (study.slo, run.trial.search.slo_share),
+                    trial=None if trial is None else (study.slo, trial.search.slo_share),
                 )
-                log_end_bytes = _log_bytes(engine)
-                measured = replace(measured, idle_engines=await asyncio.to_thread(idlers.end))
-            measured = replace(
-                measured,
-                ended_s=time.monotonic(),
-                log_end_bytes=log_end_bytes,
-                duration_s=done.duration_s,
-                ended_early=done.ended_early,
-                requests=done.requests,
-            )
-            measured = replace(
-                measured, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem
-            )
-            if problem is None:
-                after, problem = await _counters(session, engine)
-                measured = replace(measured, counters_after=after, counters_problem=problem)
-    return await _judged(engine, measured)
+    why_died = await _why_died(engine, done)
+    return Measured(
+        error=why_died or done.problem or _why_all_failed(done.requests),
+        engine_died=why_died is not None,
+        warmup_began_s=warmup_began_s,
+        warmup_requests=warm.answered,
+        warmup_s=warm.duration_s,
+        reset_problem=reset_problem,
+        duration_s=done.duration_s,
+        ended_early=done.ended_early,
+        requests=done.requests,
+        telemetry=merged(done.telemetry, probes.readings),
+        client=done.client,
+        probes=probes,
+    )
 
 
-async def _judged(engine: RunningEngine, measured: Measured) -> Measured:
-    """Add why the run failed, if it did: the engine's death first, because everything else follows from it."""
-    measured = replace(measured, ended_s=measured.ended_s or time.monotonic())
-    errors = [record.error for record in measured.requests if record.error]
-    if measured.error or errors:
-        if (why := await _why_dead(engine)) is not None:
-            return replace(measured, error=why, engine_died=True)
-        if measured.error is None and len(errors) == len(measured.requests):
-            return replace(measured, error=f"all {len(errors)} requests failed, the first: {errors[0]}")
-    return measured
+def _why_all_failed(requests: Sequence[RequestRecord]) -> str | None:
+    errors = [request.error for request in requests if request.error]
+    return (
+        f"all {len(errors)} requests failed, the first: {errors[0]}"
+        if errors and len(errors) == len(requests)
+        else None
+    )
 
 
-async def _why_dead(engine: RunningEngine) -> str | None:
-    """Return why the engine ended, or None if it lives. Call it after a failure, when the engine may be about to
-    die.
-    """
+async def _why_died(engine: RunningEngine, done: LoadResult) -> str | None:
+    """Return why the engine ended, or None if it lives: after a failure it may be about to die."""
+    if done.problem is None and not any(request.error for request in done.requests):
+        return None
     give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
     while (why := engine.why_dead()) is None and time.monotonic() < give_up_s:
         if await is_healthy(engine.command.endpoint):
             return None
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_EVERY_S)
     return why
 
 
@@ -174,7 +149,7 @@ async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
 
     async def watch() -> None:
         while engine.process.exit_status is None:  # noqa: ASYNC110 - another process sets no event of ours
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_EVERY_S)
         gone.set()
 
     watcher = asyncio.create_task(watch())
@@ -182,19 +157,6 @@ async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
         yield gone
     finally:
         watcher.cancel()
-
-
-async def _counters(session: aiohttp.ClientSession, engine: RunningEngine) -> tuple[ServerCounters | None, str | None]:
-    """Return the counters, or None and why they cannot be read. The answers of the run are whole without them."""
-    command = engine.command
-    try:
-        counters = await read_counters(
-            session, command.endpoint.base_url, command.kind.metrics, required=not command.endpoint.foreign
-        )
-    except EngineError as error:
-        logger.warning("the counters of a run are unknown: %s", error)
-        return None, str(error)
-    return counters, None
 
 
 async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEngine) -> str | None:
@@ -211,7 +173,7 @@ async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEng
     while problem == _HELD and time.monotonic() < until_s:
         problem = await _reset(session, url, foreign=command.endpoint.foreign)
         if problem == _HELD:
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_EVERY_S)
     if problem is not None:
         logger.warning("%s: the prefix cache was not reset: %s", url, problem)
     return problem
@@ -233,15 +195,3 @@ async def _reset(session: aiohttp.ClientSession, url: str, *, foreign: bool) -> 
     if not 200 <= status < 300:
         return f"HTTP {status}"
     return _HELD if _REFUSED.fullmatch(page) else None
-
-
-def _log_bytes(engine: RunningEngine) -> int | None:
-    """Return the length of the engine's log; None for a foreign server, whose log is elsewhere."""
-    try:
-        return engine.command.log.stat().st_size if engine.command.words else None
-    except FileNotFoundError:
-        return None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()

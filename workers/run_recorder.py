@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import functools
@@ -10,10 +9,9 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -22,14 +20,14 @@ from host.disk_space import refuse_full_disk
 from host.settings import Settings
 from jobs.table import Job
 from lab.errors import BundleError, DrafthouseError, UserError
-from lab.metrics.records import RunRecord, WorkBeside
+from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample, WorkBeside
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
 from warehouse.bundles.run_bundle import bundle_folder, is_whole, read_run, write_bundle
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
 from workers.os_errors import named_os_errors, what_failed
-from workers.probes.nvml import NO_GPUS
+from workers.probes.window_probes import Probes
 from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
 
@@ -50,7 +48,7 @@ _OF_THE_HOST = frozenset(
 )
 _WRITE_AGAIN_AFTER_S = 0.5
 #: A network's file system may show a folder before its files.
-_FILES_COME_WITHIN_S, _LOOK_EVERY_S = 5.0, 0.1
+_FILES_COME_WITHIN_S, _POLL_EVERY_S = 5.0, 0.1
 
 
 class CannotStore(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
@@ -107,10 +105,16 @@ class BundleWriter:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
-    def write(self, run: RunRecord, measured: Measured | None, log: Path | None, written: Callable[[], None]) -> None:
+    def write(
+        self,
+        run: RunRecord,
+        requests: Sequence[RequestRecord],
+        telemetry: Sequence[TelemetrySample],
+        log: Path | None,
+        written: Callable[[], None],
+    ) -> None:
         """Start writing; the log is copied as it is by then. `written` is called once the bundle is on disk."""
         self.wait()
-        requests, telemetry = (measured.requests, measured.telemetry) if measured else ((), ())
         existing_log = log if log is not None and log.exists() else None
 
         def write() -> None:
@@ -153,22 +157,20 @@ class BundleWriter:
         """Return whether an ingester of this machine is alive that has not yet published the last bundle."""
         return self._asked is not None and self._asked.exists() and bool(quiet.under_way(self._home, "ingester"))
 
-    async def wait_async(self) -> None:
-        """`wait` for the event loop."""
-        await asyncio.to_thread(self.wait)
+
+def announced_as(slot: int, job: Job) -> str:
+    """Name this worker's job for others of the machine; a job that several slots share is named with the slot."""
+    return f"{job.job_id} on slot {slot}" if job.study.spread else job.job_id
 
 
-def announced_as(settings: Settings, job: Job) -> str:
-    """What other workers of the machine see of this one's work: a job that several share is told by its slot."""
-    return f"{job.job_id} on slot {settings.slot}" if job.study.spread else job.job_id
-
-
-def bundle_of(settings: Settings, job: Job, run: PlannedRun) -> Path | None:
+def bundle_of(bundles: Path, job: Job, run: PlannedRun) -> Path | None:
     """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None."""
     for number in range(job.attempt, job.reuse_from_attempt - 1, -1):
-        folder = bundle_folder(settings.bundles, job.job_id, _run_id(job, run, number))
+        folder = bundle_folder(bundles, job.job_id, _run_id(job, run, number))
         if folder.exists():
-            _await_files(folder)
+            give_up_s = time.monotonic() + _FILES_COME_WITHIN_S
+            while not is_whole(folder) and time.monotonic() < give_up_s:  # another host may be writing it
+                time.sleep(_POLL_EVERY_S)
             if number == job.attempt or not _has_failed(folder):
                 return folder
     return None
@@ -191,57 +193,25 @@ class Recorder:
 
     def is_done(self, run: PlannedRun) -> bool:
         """Return whether the run has a bundle that counts; count it in the job's status if so."""
-        folder = bundle_of(self.settings, self.job, run)
+        folder = bundle_of(self.settings.bundles, self.job, run)
         if folder is not None:
             self.status.finished(run, failed=_has_failed(folder))
         return folder is not None
 
-    def measured(
-        self, launch: Launch, run: PlannedRun, engine: RunningEngine, measured: Measured, idle_before_s: float | None
-    ) -> None:
-        """Record a run that was measured, perhaps not to its end. Raises UserError if the last write failed."""
-        began_s, ended_s, home = measured.began_s, measured.ended_s, self.settings.home
-        me = announced_as(self.settings, self.job)
-        record = self._record(launch, run, engine, measured.error, measured).model_copy(
-            update={
-                "beside": None if began_s is None or ended_s is None else _beside(home, began_s, ended_s, me),
-                "duration_s": measured.duration_s,
-                "ended_early": measured.ended_early,
-                "warmup_requests": measured.warmup_requests,
-                "warmup_s": measured.warmup_s,
-                "idle_before_s": idle_before_s,
-                "counters_before": measured.counters_before,
-                "counters_after": measured.counters_after,
-                "counters_problem": measured.counters_problem,
-                "reset_problem": measured.reset_problem,
-                "client": measured.client,
-                "idle_engines": measured.idle_engines,
-                "log_begin_bytes": measured.log_begin_bytes,
-                "log_end_bytes": measured.log_end_bytes,
-            }
-        )
-        self._write(record, run, measured, _log(engine))
-
-    def unmeasured(self, launch: Launch, run: PlannedRun, engine: Command | RunningEngine | None, error: str) -> None:
-        """Record a run that could not start. Raises UserError if the last write failed."""
-        log = None if engine is None else _log(engine)
-        self._write(self._record(launch, run, engine, error, None), run, None, log)
-
-    def _write(self, record: RunRecord, run: PlannedRun, measured: Measured | None, log: Path | None) -> None:
-        count = functools.partial(self.status.finished, run, failed=record.status == "failed")
-        self.bundles.write(record, measured, log, count)
-        self.first_error = self.first_error or record.error
-
-    def _record(
+    def record(
         self,
         launch: Launch,
         run: PlannedRun,
         engine: Command | RunningEngine | None,
-        error: str | None,
-        measured: Measured | None,
-    ) -> RunRecord:
-        job, study = self.job, self.job.study
-        return RunRecord(
+        measured: Measured,
+        idle_before_s: float | None = None,
+    ) -> None:
+        """Record a run, perhaps not measured to its end or not at all. Raises UserError if the last write failed.
+
+        `engine`: its command if it did not start, None if not even that could be built.
+        """
+        job, study, probes = self.job, self.job.study, measured.probes
+        record = RunRecord(
             run_id=_run_id(job, run, job.attempt),
             cell_key=run.key(job.job_id),
             job_id=job.job_id,
@@ -261,39 +231,44 @@ class Recorder:
             until_decided=study.until_decided,
             launch_index=launch.index,
             attempt=job.attempt,
-            status="completed" if error is None else "failed",
-            error=error,
-            started_at=measured.started_at if measured else datetime.now(UTC).isoformat(),
+            status="completed" if measured.error is None else "failed",
+            error=measured.error,
+            ended_early=measured.ended_early,
+            started_at=probes.started_at,
+            duration_s=measured.duration_s,
+            warmup_requests=measured.warmup_requests,
+            warmup_s=measured.warmup_s,
+            idle_before_s=idle_before_s,
+            counters_before=probes.counters_before,
+            counters_after=probes.counters_after,
+            counters_problem=probes.counters_problem,
+            reset_problem=measured.reset_problem,
+            client=measured.client,
+            idle_engines=probes.idle_engines,
+            beside=self._beside(probes),
+            log_begin_bytes=probes.log_begin_bytes,
+            log_end_bytes=probes.log_end_bytes,
             prompts_seed=study.seed,
             identity=identity(study, run.arm, run.workload, run.load, self.contents),
             circumstances=describe_environment(
-                self.settings,
-                study,
-                run.arm,
-                contents=self.contents,
-                engine=engine,
-                gpus=measured.gpus if measured else NO_GPUS,
+                self.settings, study, run.arm, contents=self.contents, engine=engine, gpus=probes.gpus
             ),
         )
+        count = functools.partial(self.status.finished, run, failed=measured.error is not None)
+        log = engine.command.log if isinstance(engine, RunningEngine) else engine.log if engine else None
+        self.bundles.write(record, measured.requests, measured.telemetry, log, count)
+        self.first_error = self.first_error or measured.error
 
-
-def _log(engine: Command | RunningEngine) -> Path:
-    return engine.command.log if isinstance(engine, RunningEngine) else engine.log
-
-
-def _await_files(folder: Path) -> None:
-    """Wait for the files of a bundle that another host wrote; one that stays incomplete is damaged."""
-    give_up_s = time.monotonic() + _FILES_COME_WITHIN_S
-    while not is_whole(folder) and time.monotonic() < give_up_s:
-        time.sleep(_LOOK_EVERY_S)
-
-
-def _beside(home: Path, began_s: float, ended_s: float, job: str) -> tuple[WorkBeside, ...]:
-    return tuple(WorkBeside.model_validate(ran._asdict()) for ran in quiet.beside(home, began_s, ended_s, job))
+    def _beside(self, probes: Probes) -> tuple[WorkBeside, ...] | None:
+        if probes.began_s is None or probes.ended_s is None:
+            return None
+        subject = announced_as(self.settings.slot, self.job)
+        ran_beside = quiet.beside(self.settings.home, probes.began_s, probes.ended_s, subject)
+        return tuple(WorkBeside.model_validate(ran._asdict()) for ran in ran_beside)
 
 
 def _has_failed(folder: Path) -> bool:
-    """A damaged bundle counts as failed: its name is taken, so only another attempt can replace it."""
+    """Return whether the run failed. A damaged bundle did: its name is taken, and only another attempt replaces it."""
     try:
         return read_run(folder).status == "failed"
     except BundleError:

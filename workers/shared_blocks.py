@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
 
-from host.settings import Settings
 from jobs.blocks import IsDead, claim_block, handed_out, release_blocks
 from jobs.table import Job
 from lab.schedule import Content, End, Outcome, Share, Step, shared_schedule
@@ -19,11 +19,11 @@ from workers.run_recorder import bundle_of
 
 @dataclass(frozen=True)
 class View:
-    """What was handed out by now. `following`: what the next free slot measures; None if it has to wait."""
+    """The blocks that were handed out by now, and what the next free slot measures; None if it has to wait."""
 
     contents: Sequence[Content]
     done: Collection[int]
-    following: Share | End | None
+    next_block: Share | End | None
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,18 @@ class Claimed:
 
 
 class SharedBlocks:
-    """Looks at the blocks of one attempt of a job, and claims them."""
+    """Views the blocks of one attempt of a job, and claims them."""
 
-    def __init__(self, settings: Settings, database: sa.Engine, job: Job, worker: str, is_dead: IsDead) -> None:
-        self._settings, self._database, self.job, self._worker, self._is_dead = settings, database, job, worker, is_dead
+    def __init__(
+        self, bundles: Path, database: sa.Engine, job: Job, worker: str, *, lease_s: float, is_dead: IsDead
+    ) -> None:
+        self._bundles, self._database, self.job = bundles, database, job
+        self._worker, self._lease_s, self._is_dead = worker, lease_s, is_dead
         self._schedule = shared_schedule(job.study)
         self._outcomes: dict[int, Sequence[Outcome]] = {}  # of blocks that are done
-        self._answer_lost = False  # of the last claim
+        self._claim_unknown = False  # the last claim may have got a block
 
-    def look(self) -> View:
+    def view(self) -> View:
         """Return what was handed out, and what comes next by the outcomes of what is done."""
         blocks = handed_out(self._database, self.job)
         contents = [block.content for block in blocks]
@@ -53,35 +56,35 @@ class SharedBlocks:
 
     def claim(self, view: View) -> Claimed | None:
         """Take a block that was handed out and that nobody has, or else the next one; None if there is none now."""
-        following = view.following
-        contents = [*view.contents, *([following.content] if isinstance(following, Share) else [])]
-        lease_s = self._settings.lease_s
-        if self._answer_lost:  # the database may have given a block, of which nobody knows
+        next_block = view.next_block
+        contents = [*view.contents, *([next_block.content] if isinstance(next_block, Share) else [])]
+        lease_s = self._lease_s
+        if self._claim_unknown:
             release_blocks(self._database, self.job, self._worker)
-        self._answer_lost = True
+        self._claim_unknown = True
         number = claim_block(self._database, self.job, self._worker, lease_s, contents=contents, is_dead=self._is_dead)
-        self._answer_lost = False
+        self._claim_unknown = False
         if number is None:
             return None
-        is_new = number == len(view.contents)
-        every = self._schedule.launches(contents if is_new else view.contents)
-        others = set(range(len(every))) - {number, *view.done}
-        mine, later = every[number], [launch for other in sorted(others) for launch in every[other]]
-        later += self._schedule.later(contents if is_new else view.contents)
-        return Claimed(number, tuple(self._steps(mine, later, following, shared_by=1 + len(others))))
+        taken = contents if number == len(view.contents) else view.contents
+        launches = self._schedule.launches(taken)
+        others = set(range(len(launches))) - {number, *view.done}
+        later = [launch for other in sorted(others) for launch in launches[other]]
+        later += self._schedule.later(taken)
+        return Claimed(number, tuple(self._steps(launches[number], later, next_block, shared_by=1 + len(others))))
 
     def launches(self, view: View) -> list[tuple[Launch, ...]]:
         """Return the launches of each block that was handed out."""
         return self._schedule.launches(view.contents)
 
     def _steps(
-        self, mine: Sequence[Launch], later: Sequence[Launch], following: Share | End | None, shared_by: int
+        self, own: Sequence[Launch], later: Sequence[Launch], next_block: Share | End | None, shared_by: int
     ) -> Iterator[Step]:
-        known = following if isinstance(following, Share) else Share(None)
-        for place, launch in enumerate(mine):
+        known = next_block if isinstance(next_block, Share) else Share(None)
+        for number, launch in enumerate(own, start=1):
             yield Step(
                 launch,
-                (*mine[place + 1 :], *later),
+                (*own[number:], *later),
                 later_is_certain=self.job.study.runs_are_planned,
                 standing=known.standing,
                 most_s=None if known.left_s is None else known.left_s / shared_by,
@@ -89,9 +92,9 @@ class SharedBlocks:
             )
 
     def _outcomes_of(self, contents: Sequence[Content], block: int) -> Sequence[Outcome]:
-        """The outcomes of a block that is done, read once."""
+        """Return the outcomes of a block that is done, read once."""
         if block not in self._outcomes:
-            outcomes = Outcomes(functools.partial(bundle_of, self._settings, self.job))
+            outcomes = Outcomes(functools.partial(bundle_of, self._bundles, self.job))
             for launch in self._schedule.launches(contents)[block]:
                 outcomes.add(launch.runs, launch.index)
             self._outcomes[block] = outcomes

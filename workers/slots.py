@@ -18,8 +18,7 @@ from jobs.engines import hardware
 from jobs.engines.hardware import HostGpu
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Study
-from workers.division import Slot, divide
-from workers.probes.topology import topology
+from workers.division import Slot, divide, topology_of
 
 _DEVICES, _ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
 #: Flags of vLLM and SGLang; an engine takes a GPU for each rank of their product.
@@ -42,7 +41,7 @@ def slots_here(settings: Settings) -> list[Slot]:
     """
     listed = settings.gpus.strip() or (os.environ.get(_DEVICES, "") if settings.slots > 1 else "")
     gpus, processors = chosen(listed, hardware.all_gpus()), hardware.processors()
-    slots = divide(settings.slots, [gpu.device for gpu in gpus], processors, topology(gpus, processors))
+    slots = divide(settings.slots, [gpu.device for gpu in gpus], processors, topology_of(gpus, processors))
     if (settings.slots > 1 or listed) and any(isinstance(gpu, str) for slot in slots for gpu in slot.gpus[1:]):
         raise SettingsError(
             f"slots = {settings.slots}: a slot would have {len(slots[0].gpus)} GPUs, slices (MIG) among them, and an "
@@ -146,8 +145,8 @@ def refuse_outside_slot(slot: Slot | None, study: Study, arm: Arm, environment: 
 def _refuse_foreign_gpus(slot: Slot, arm: Arm, environment: Mapping[str, str]) -> None:
     """Only numbers in the order of the bus can be compared: a name of a GPU or another order is refused, too."""
     wanted = [word.strip() for word in environment.get(_DEVICES, "").split(",") if word.strip()]
-    mine = [str(gpu) for gpu in slot.gpus]
-    if foreign := [word for word in wanted if word not in mine]:
+    own = [str(gpu) for gpu in slot.gpus]
+    if foreign := [word for word in wanted if word not in own]:
         raise UserError(
             f"the engine of arm {arm.name!r} would use GPU {foreign[0]} by {_DEVICES}, and this worker has slot "
             f"{slot}: leave the variable out of the arm and of engines.toml, or set slots to 1"

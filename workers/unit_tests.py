@@ -17,7 +17,7 @@ from host import quiet
 from lab.metrics.records import RequestRecord
 from warehouse.sandbox.code_runner import scores_by_tests
 
-_PATIENCE_S, _LOOK_EVERY_S = 60.0, 0.1
+_PATIENCE_S, _POLL_EVERY_S = 60.0, 0.1
 #: The most time for the answers of one run; what is left then has no score. A thousand usual ones take seconds, but one
 #: that never ends takes five.
 _MOST_S = 900.0
@@ -25,24 +25,14 @@ _MOST_S = 900.0
 
 async def with_unit_tests(requests: Sequence[RequestRecord], home: Path, subject: str) -> tuple[RequestRecord, ...]:
     """Return the requests of a run with `tests_passed`. `subject` says whose work it is."""
-    places = [place for place, request in enumerate(requests) if _is_testable(request)]
-    await _others_windows(home)
-    programs = [(_answer(requests[place]), requests[place].expected or "") for place in places]
-    with quiet.announced_if_possible(home, "command", f"unit tests of {subject}"):
-        scores = await scores_by_tests(programs, _MOST_S)
-    found = dict(zip(places, scores, strict=True))
-    return tuple(replace(request, tests_passed=found.get(place)) for place, request in enumerate(requests))
-
-
-def _is_testable(request: RequestRecord) -> bool:
-    return request.error is None and request.end_s is not None and request.expected is not None
-
-
-def _answer(request: RequestRecord) -> str:
-    return request.output_text[request.reasoning_chars or 0 :]
-
-
-async def _others_windows(home: Path) -> None:
+    programs = {
+        index: (request.output_text[request.reasoning_chars or 0 :], request.expected)
+        for index, request in enumerate(requests)
+        if request.error is None and request.end_s is not None and request.expected is not None
+    }
     until_s = time.monotonic() + _PATIENCE_S
     while quiet.under_way(home, "window") and time.monotonic() < until_s:  # noqa: ASYNC110 - of another process
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_EVERY_S)
+    with quiet.announced_if_possible(home, "command", f"unit tests of {subject}"):
+        scores = dict(zip(programs, await scores_by_tests(list(programs.values()), _MOST_S), strict=True))
+    return tuple(replace(request, tests_passed=scores.get(index)) for index, request in enumerate(requests))

@@ -13,6 +13,7 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -31,16 +32,15 @@ from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
 from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
-from workers.heartbeat import Heartbeat, WorkerStops
+from workers.heartbeat import Heartbeat, WorkerStops, vital_thread
 from workers.job_runner import give_back, help_job, run_job
 from workers.probes.occupied import used_by_others
 from workers.run_recorder import CannotStore, announced_as, refuse_to_store
-from workers.shared_blocks import Claimed, SharedBlocks
+from workers.shared_blocks import SharedBlocks
 from workers.slots import taken_slot
-from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
-_LOOK_EVERY_S = 2.0
+_POLL_EVERY_S = 2.0
 #: A host that could not store a run takes no job for so long, and then only once a file can be written there.
 _REST_S = 60.0
 
@@ -100,7 +100,9 @@ class Worker:
         """Run every queued job, one after the other. May be called from several threads: one of them works."""
         while not self._stopping.is_set():
             with self._busy:
-                if not self._may_take_jobs():
+                why_none = self._why_no_jobs()
+                self._record_waiting(self._why_no_engines() if why_none is None else why_none)
+                if why_none is not None:
                     return
                 job = self._claim()
                 if job is not None:
@@ -108,18 +110,15 @@ class Worker:
                 elif not self._help():
                     return
 
-    def _may_take_jobs(self) -> bool:
-        """Learn and record what keeps this worker from jobs, or from those for which engines are started."""
-        why_none = self._why_no_jobs()
-        self._record_waiting(self._why_no_engines() if why_none is None else why_none)
-        return why_none is None
-
     def _why_no_jobs(self) -> str | None:
+        """Learn which engines can be started here by now. Return what keeps this worker from any job."""
         try:
             refuse_newer_database(self._database)
-            self._look_at_engines()
+            profiles = installed_profiles(self._settings)
         except UserError as error:  # of another revision, or engines.toml cannot be read
             return str(error)
+        if profiles != self._profiles:
+            self._profiles, self._engines.names, self._knows_engines = profiles, profiles.keys(), False
         if self._cannot_store is not None and time.monotonic() > self._rests_until_s:
             try:
                 refuse_to_store(self._settings)
@@ -127,12 +126,6 @@ class Worker:
             except CannotStore as why:
                 self._cannot_store = str(why)
         return self._cannot_store
-
-    def _look_at_engines(self) -> None:
-        """Learn which engines can be started here by now. Raises SettingsError."""
-        profiles = installed_profiles(self._settings)
-        if profiles != self._profiles:
-            self._profiles, self._engines.names, self._knows_engines = profiles, profiles.keys(), False
 
     def _why_no_engines(self) -> str | None:
         """Say whether another program computes on this worker's GPUs."""
@@ -189,35 +182,39 @@ class Worker:
                 raise
             except Exception:
                 logger.exception("job %s cannot be helped", job.job_id)
-                self._heartbeat = self._job_id = None
                 self._not_helped.add((job.job_id, job.attempt))
         return False
 
     def _help_with(self, job: Job) -> bool:
-        shared = self._shared(job)
-        block = shared.claim(shared.look())
-        if block is not None:
-            self._measure_block(job, block)
-        return block is not None
-
-    def _shared(self, job: Job) -> SharedBlocks:
-        """The blocks of a job that others share; those of the last one are remembered, with what was read of it."""
-        last = self._last_shared
-        if last is None or (last.job.job_id, last.job.attempt) != (job.job_id, job.attempt):
-            last = self._last_shared = SharedBlocks(self._settings, self._database, job, self._name, is_dead)
-        return last
-
-    def _measure_block(self, job: Job, block: Claimed) -> None:
+        """Measure a block if one is free. What was read of the last job that this worker helped with is remembered."""
+        shared = self._last_shared
+        if shared is None or (shared.job.job_id, shared.job.attempt) != (job.job_id, job.attempt):
+            bundles, lease_s = self._settings.bundles, self._settings.lease_s
+            shared = SharedBlocks(bundles, self._database, job, self._name, lease_s=lease_s, is_dead=is_dead)
+            self._last_shared = shared
+        block = shared.claim(shared.view())
+        if block is None:
+            return False
         logger.info("job %s: helping with block %d", job.job_id, block.number + 1)
-        with (
-            quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings, job)),
-            Heartbeat(self._database, job, self._name, self._settings.lease_s, helps=True) as heartbeat,
-        ):
-            self._heartbeat, self._job_id = heartbeat, job.job_id
-            if self._stopping.is_set():
-                self.stop()
+        with self._holding(job, helps=True) as heartbeat:
             if not help_job(self._settings, self._database, job, self._name, heartbeat, block=block):
                 self._not_helped.add((job.job_id, job.attempt))
+        return True
+
+    @contextlib.contextmanager
+    def _holding(self, job: Job, *, helps: bool = False) -> Iterator[Heartbeat]:
+        """Announce the job on this machine and renew its lease. `stop` ends it."""
+        self._job_id = job.job_id
+        try:
+            with (
+                quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings.slot, job)),
+                Heartbeat(self._database, job, self._name, self._settings.lease_s, helps=helps) as heartbeat,
+            ):
+                self._heartbeat = heartbeat
+                if self._stopping.is_set():
+                    self.stop()
+                yield heartbeat
+        finally:
             self._heartbeat = self._job_id = None
 
     def _measure_or_fail(self, job: Job) -> None:
@@ -228,44 +225,37 @@ class Worker:
             raise
         except OSError as lacking:  # of this host, and no fault of the study
             logger.exception("job %s is given back", job.job_id)
-            self._heartbeat = self._job_id = None
             self._cannot_store, self._rests_until_s = str(lacking), time.monotonic() + _REST_S
             with contextlib.suppress(LeaseLost):
                 give_back(self._database, job, self._name, str(lacking))
         except Exception as bug:
             logger.exception("job %s failed", job.job_id)
-            self._heartbeat = self._job_id = None
             error = f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
             with contextlib.suppress(LeaseLost):
                 finish(self._database, job.job_id, self._name, "failed", error=error)
 
     def _measure(self, job: Job) -> None:
         logger.info("job %s (%s) claimed", job.job_id, job.name)
-        self._job_id = job.job_id
-        end_leftovers(self._settings.home / "engines")
-        with (
-            quiet.announced_if_possible(self._settings.home, "job", announced_as(self._settings, job)),
-            Heartbeat(self._database, job, self._name, self._settings.lease_s) as heartbeat,
-        ):
-            self._heartbeat = heartbeat
-            if self._stopping.is_set():
-                self.stop()
+        with self._holding(job) as heartbeat:
+            end_leftovers(self._settings.home / "engines")
             self._cannot_store = run_job(
                 self._settings, self._database, job, self._name, heartbeat, is_dead=is_dead, needed_for=self._needed_for
             )
             self._rests_until_s = time.monotonic() + _REST_S
-            self._heartbeat = self._job_id = None
         logger.info("no longer working on job %s", job.job_id)
 
     def _work_until_stopped(self) -> None:
-        while not self._stopping.wait(_LOOK_EVERY_S):
+        while not self._stopping.wait(_POLL_EVERY_S):
             with contextlib.suppress(*DATABASE_ERRORS):  # the other thread logs that
                 self.work()
 
     def _poll(self) -> None:
-        while not self._stopping.wait(_LOOK_EVERY_S):
+        while not self._stopping.wait(_POLL_EVERY_S):
             try:
-                self._record_presence()
+                now_s = time.monotonic()
+                if now_s - self._present_s >= PRESENCE_EVERY_S:
+                    record_presence(self._database, self._name, self._job_id)
+                    self._present_s = now_s
                 refuse_newer_database(self._database)
                 for job_id in requeue_expired(self._database, is_dead):
                     logger.warning("job %s: its worker died; it was queued again", job_id)
@@ -274,12 +264,6 @@ class Worker:
                 continue
             except DATABASE_ERRORS as error:
                 logger.warning("the job table does not answer, trying again: %s", database_words(error))
-
-    def _record_presence(self) -> None:
-        now_s = time.monotonic()
-        if now_s - self._present_s >= PRESENCE_EVERY_S:
-            record_presence(self._database, self._name, self._job_id)
-            self._present_s = now_s
 
     def _store_engines_when_idle(self) -> None:
         """Examine the engines, which takes seconds of a processor the first time: never beside a job."""
@@ -297,19 +281,19 @@ class Worker:
 
 
 def worker_name() -> str:
-    """Return `host/pid/place/start` of this process: unique, and recognisable as dead by other workers of the host."""
-    return f"{platform.node()}/{os.getpid()}/{_place()}/{psutil.Process().create_time():.2f}"
+    """Return `host/pid/namespace/start` of this process: unique, and other workers of the host see when it is dead."""
+    return f"{platform.node()}/{os.getpid()}/{_pid_namespace()}/{psutil.Process().create_time():.2f}"
 
 
 def is_dead(worker: str) -> bool:
     """Return whether this worker is known to be dead; one that lives elsewhere (in another container, say) never is."""
     parts = worker.split("/")
-    if len(parts) != 4 or parts[0] != platform.node() or parts[2] != _place():
+    if len(parts) != 4 or parts[0] != platform.node() or parts[2] != _pid_namespace():
         return False
     return not is_alive(int(parts[1]), float(parts[3]))
 
 
-def _place() -> str:
+def _pid_namespace() -> str:
     """Identify where process numbers mean the same: this boot of this machine, and this container on it."""
     texts = [platform.node()]
     if (boot := Path("/proc/sys/kernel/random/boot_id")).exists():

@@ -15,12 +15,10 @@ import itertools
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
-import psutil
 import sqlalchemy as sa
 
 from access import accounts, sessions, tokens
@@ -68,14 +66,6 @@ class Attacker:
         bearer = {"Authorization": f"Bearer {self.token}"}
         async with self.session.post(f"{self.url}/api/v1{path}", json=body, headers=bearer) as answer:
             await answer.read()
-
-
-async def _ask(attacker: Attacker, sql: str) -> None:
-    await attacker.api("/sql", {"sql": sql})
-
-
-async def _plan_a_huge_study(attacker: Attacker) -> None:
-    await attacker.api("/studies/plan", {"toml": _HUGE})
 
 
 async def _try_passwords(attacker: Attacker) -> None:
@@ -132,8 +122,8 @@ async def _never_finish(attacker: Attacker) -> None:
 
 
 ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
-    **{name: functools.partial(_ask, sql=sql) for name, sql in _SQL.items()},
-    "a study of millions of runs": _plan_a_huge_study,
+    **{name: functools.partial(Attacker.api, path="/sql", body={"sql": sql}) for name, sql in _SQL.items()},
+    "a study of millions of runs": functools.partial(Attacker.api, path="/studies/plan", body={"toml": _HUGE}),
     "passwords": _try_passwords,
     "links": _try_links,
     "reloads": _reload,
@@ -173,9 +163,14 @@ def measure(settings: Settings, visitors: int, hostile: int, lasts_s: float) -> 
     database = app_engine(settings.app_database_url)
     people = [_cookie(database, f"visitor{number}") for number in range(visitors)]
     others = [f"hostile{number}" for number in range(hostile)]
-    attackers = [(_cookie(database, name), _token(database, name)) for name in others]
+    attackers = [
+        (_cookie(database, name), tokens.add_token(database, name, "hostile", Role.VIEWER, actor=_BENCH)[1])
+        for name in others
+    ]
+    home, login = f"{ENVIRONMENT_PREFIX}HOME", f"{ENVIRONMENT_PREFIX}WEB_LOGIN"
+    variables = {home: str(settings.home.absolute()), login: "accounts"}
     try:
-        with _served(settings) as (url, server):
+        with serving(("-m", "webapp"), variables, f"{ENVIRONMENT_PREFIX}WEB_PORT") as (url, server):
             before = _rows(database)
             alone = asyncio.run(_visited(url, people, [], lasts_s))
             beside = asyncio.run(_visited(url, people, attackers, lasts_s))
@@ -186,21 +181,9 @@ def measure(settings: Settings, visitors: int, hostile: int, lasts_s: float) -> 
     return alone, beside
 
 
-@contextmanager
-def _served(settings: Settings) -> Iterator[tuple[str, psutil.Process]]:
-    name, home = f"{ENVIRONMENT_PREFIX}WEB_LOGIN", f"{ENVIRONMENT_PREFIX}HOME"
-    variables = {home: str(settings.home.absolute()), name: "accounts"}
-    with serving(("-m", "webapp"), variables, f"{ENVIRONMENT_PREFIX}WEB_PORT") as (url, server):
-        yield url, server
-
-
 def _cookie(database: sa.Engine, name: str) -> str:
     accounts.add_user(database, name, Role.VIEWER, actor=_BENCH)
     return sessions.begin(database, name, "here")
-
-
-def _token(database: sa.Engine, name: str) -> str:
-    return tokens.add_token(database, name, "hostile", Role.VIEWER, actor=_BENCH)[1]
 
 
 def _rows(database: sa.Engine) -> list[str]:
@@ -221,18 +204,13 @@ async def _visited(url: str, people: Sequence[str], attackers: Sequence[tuple[st
 
         visits = [group.create_task(_visit(session, url, cookie, goes_on, seen)) for cookie in named]
         attacks = []
-        for (secret, token), attack in zip(attackers, _in_turns(len(attackers)), strict=True):
+        for (secret, token), attack in zip(attackers, itertools.cycle(ATTACKS.values()), strict=False):
             attacker = Attacker(session, url, f"drafthouse-{port}={secret}", token)
             attacks.append(group.create_task(_attack(attacker, attack, seen)))
         await asyncio.wait(visits)
         for task in attacks:
             task.cancel()
     return seen
-
-
-def _in_turns(many: int) -> list[Callable[[Attacker], Awaitable[None]]]:
-    every = list(ATTACKS.values())
-    return [every[number % len(every)] for number in range(many)]
 
 
 async def _visit(

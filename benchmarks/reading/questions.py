@@ -1,8 +1,8 @@
 """Part questions: how long the queries of pages take on a warehouse of ten million requests in five thousand runs.
 
 Each query runs as on its page, opening the published file included. Aim: 200 ms (median, warm). In addition one slice
-over all requests, from our aggregates against pandas (all rows in memory) and SQLite (with an index for it); their
-results must be within 1 % of ours.
+over all requests, from our aggregates against pandas (all rows in memory); its results must be within 1 %
+of ours.
 """
 
 from __future__ import annotations

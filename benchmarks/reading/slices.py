@@ -1,17 +1,14 @@
-"""One slice over all requests by Drafthouse's aggregates, pandas and SQLite: equal results, and the time of each.
+"""One slice over all requests by Drafthouse's aggregates and by pandas in memory: equal results, and the time of each.
 
 The slice: p50 and p95 of TTFT by arm and concurrency, and output throughput (mean over runs) by arm.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from functools import partial
 
-import duckdb
 import numpy as np
 import pandas as pd
 
@@ -28,22 +25,16 @@ _QUANTILES = (0.5, 0.95)
 #: The accuracy of the histograms, with some room for percentiles between two neighbours.
 _APART = 0.01
 _ROWS = "SELECT run_id, arm, concurrency, ttft_ms, completion_tokens, end_s FROM requests"
-_BATCH = 1 << 16
 
 
 def run(settings: Settings, repeats: int, about: str) -> None:
-    """Print both slices beside pandas and SQLite. Raises DrafthouseError if their results differ."""
+    """Print both slices beside pandas. Raises DrafthouseError if their results differ."""
     ours = {"TTFT p50, p95 ms": partial(_our_ttft, settings), "output tok/s ms": partial(_our_throughput, settings)}
     with open_warehouse(settings.warehouse_file) as connection:
         table = frame(connection, _ROWS)
     table["arm"], table["run_id"] = table["arm"].astype("category"), table["run_id"].astype("category")
     theirs = {"TTFT p50, p95 ms": partial(_pandas_ttft, table), "output tok/s ms": partial(_pandas_throughput, table)}
     show(f"Slices: {about}", "pandas, in memory", [_row(name, ours[name], theirs[name], repeats) for name in ours])
-    del table, theirs
-    with closing(sqlite3.connect(settings.home / "rival.sqlite")) as rival:
-        _fill_sqlite(settings, rival)
-        lite = {"TTFT p50, p95 ms": partial(_sqlite_ttft, rival), "output tok/s ms": partial(_sqlite_throughput, rival)}
-        show(f"Slices: {about}", "SQLite, indexed", [_row(name, ours[name], lite[name], 1) for name in ours])
 
 
 def _row(name: str, ours: Callable[[], Answer], theirs: Callable[[], Answer], repeats: int) -> Row:
@@ -95,42 +86,8 @@ def _pandas_throughput(table: pd.DataFrame) -> Answer:
     return _by_arm(list(means.items()))
 
 
-def _sqlite_ttft(rival: sqlite3.Connection) -> Answer:
-    groups = rival.execute("SELECT arm, concurrency, count(*) FROM requests GROUP BY arm, concurrency").fetchall()
-    return {
-        (arm, streams): tuple(_sqlite_quantile(rival, arm, streams, q * (count - 1)) for q in _QUANTILES)
-        for arm, streams, count in groups
-    }
-
-
-def _sqlite_quantile(rival: sqlite3.Connection, arm: str, streams: int, rank: float) -> float:
-    """Interpolate between the two neighbours of the rank, which the index finds without sorting."""
-    around = [float(ms) for (ms,) in rival.execute(_SQLITE_RANK, (arm, streams, int(rank)))]
-    return around[0] + (around[-1] - around[0]) * (rank - int(rank))
-
-
-def _sqlite_throughput(rival: sqlite3.Connection) -> Answer:
-    return _by_arm(rival.execute(_SQLITE_THROUGHPUT).fetchall())
-
-
 def _by_arm(rows: list[tuple[object, float]]) -> Answer:
     return {(arm,): (float(number),) for arm, number in rows}
-
-
-def _fill_sqlite(settings: Settings, rival: sqlite3.Connection) -> None:
-    rival.execute("PRAGMA synchronous = OFF")
-    rival.execute("CREATE TABLE requests (run_id, arm, concurrency, ttft_ms, completion_tokens, end_s)")
-    with open_warehouse(settings.warehouse_file) as connection:
-        rival.executemany("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)", _fetched(connection))
-    rival.execute("CREATE INDEX by_ttft ON requests (arm, concurrency, ttft_ms)")
-    rival.execute("CREATE INDEX by_run ON requests (arm, run_id, completion_tokens, end_s)")
-    rival.commit()
-
-
-def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[object, ...]]:
-    answer = connection.execute(_ROWS)
-    while batch := answer.fetchmany(_BATCH):
-        yield from batch
 
 
 _OUR_THROUGHPUT = "SELECT arm, avg(output_tok_per_s) FROM results WHERE origin = 'measured' GROUP BY arm"
@@ -139,10 +96,4 @@ _OUR_TTFT = """
         SELECT arm, concurrency, bucket, sum(count)::BIGINT AS number
         FROM histograms JOIN runs USING (run_id) WHERE metric = 'ttft' GROUP BY ALL
     ) GROUP BY ALL
-"""
-_SQLITE_RANK = "SELECT ttft_ms FROM requests WHERE arm = ? AND concurrency = ? ORDER BY ttft_ms LIMIT 2 OFFSET ?"
-_SQLITE_THROUGHPUT = """
-    SELECT arm, avg(speed) FROM (
-        SELECT arm, run_id, sum(completion_tokens) / max(end_s) AS speed FROM requests GROUP BY arm, run_id
-    ) GROUP BY arm
 """

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.reading.filling import made_requests, made_run
-from benchmarks.storing.least import least_processor_s
-from benchmarks.table import Row, show
+from benchmarks.table import Row, least_processor_s, show
 from host.settings import Settings
 from lab.metrics.records import RequestRecord
 from lab.metrics.request_table import RequestTable
@@ -47,15 +46,11 @@ def run(_settings: Settings, repeats: int) -> None:
 
 def show_both(ours: list[Written], theirs: list[Written]) -> None:
     rows = [
-        Row("first of a process, processor ms", *_columns("first_ms", ours, theirs), "no aim"),
-        Row("processor ms", *_columns("later_ms", ours, theirs), _AIM),
-        Row("bytes a request", *_columns("bytes_a_request", ours, theirs), "no aim"),
+        Row.of("first of a process, processor ms", "first_ms", ours, theirs, "no aim"),
+        Row.of("processor ms", "later_ms", ours, theirs, _AIM),
+        Row.of("bytes a request", "bytes_a_request", ours, theirs, "no aim"),
     ]
     show(f"Bundles: {REQUESTS:,} requests x 128 chunks with text and token ids", "pyarrow, from_pylist", rows)
-
-
-def _columns(name: str, ours: list[Written], theirs: list[Written]) -> tuple[list[float], list[float]]:
-    return [getattr(each, name) for each in ours], [getattr(each, name) for each in theirs]
 
 
 def _in_new_process(side: str) -> Written:
@@ -73,17 +68,14 @@ def written(side: str, folder: Path, count: int = REQUESTS) -> Written:
 
     def by_pyarrow(repeat: int) -> Path:
         path = folder / f"{repeat}.parquet"
-        pq.write_table(pa.Table.from_pylist(list(map(_row, requests)), schema=RequestTable.schema), path)
+        rows = [{field.name: getattr(request, field.name) for field in fields(RequestRecord)} for request in requests]
+        pq.write_table(pa.Table.from_pylist(rows, schema=RequestTable.schema), path)
         return path
 
     write = by_us if side == "ours" else by_pyarrow
     first_s = least_processor_s(write, 1)
     later_s = least_processor_s(lambda repeat: write(repeat + 1), _REPEATS)
     return Written(first_s * 1000, later_s * 1000, write(_REPEATS).stat().st_size / count)
-
-
-def _row(request: RequestRecord) -> dict[str, object]:
-    return {field.name: getattr(request, field.name) for field in fields(RequestRecord)}
 
 
 def main() -> int:

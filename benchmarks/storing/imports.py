@@ -66,15 +66,11 @@ def measure(settings: Settings, file: Path, repeats: int) -> None:
             idle.append(_in_new_process(_IMPORT, home, "import", "--help"))
         theirs.append(_in_new_process(_LOAD, settings, str(file)))
     rows = [
-        Row("start of the command, processor s", *_columns("processor_s", idle, theirs), "no aim"),
-        Row("processor s", *_columns("processor_s", ours, theirs), f"{AIM_S} s at most"),
-        Row("peak memory MiB", *_columns("peak_mib", ours, theirs), f"{AIM_MIB} MiB at most"),
+        Row.of("start of the command, processor s", "processor_s", idle, theirs, "no aim"),
+        Row.of("processor s", "processor_s", ours, theirs, f"{AIM_S} s at most"),
+        Row.of("peak memory MiB", "peak_mib", ours, theirs, f"{AIM_MIB} MiB at most"),
     ]
     show(f"Import: a detailed result of {file.stat().st_size / 2**20:.1f} MiB", "json.load", rows)
-
-
-def _columns(name: str, ours: list[Used], theirs: list[Used]) -> tuple[list[float], list[float]]:
-    return [getattr(each, name) for each in ours], [getattr(each, name) for each in theirs]
 
 
 def _in_new_process(code: str, settings: Settings, *arguments: str) -> Used:

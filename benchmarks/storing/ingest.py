@@ -14,8 +14,7 @@ import duckdb
 
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import made_requests, made_run
-from benchmarks.storing.least import least_processor_s
-from benchmarks.table import Row, show
+from benchmarks.table import Row, least_processor_s, show
 from host.settings import Settings
 from lab.errors import EngineError
 from warehouse.bundles.run_bundle import REQUESTS_FILE, write_bundle

@@ -17,9 +17,8 @@ from jobs.engines.capabilities import Capabilities
 from jobs.engines.profiles import fill_in, installed_profile
 from jobs.host_report import Finding
 from lab.errors import UserError
-from workers.division import Slot, Topology
+from workers.division import Slot, Topology, topology_of
 from workers.probes.nvml import Gpu, gpus, known
-from workers.probes.topology import topology
 from workers.slots import slots_here
 
 #: What torch prints goes to the standard error.
@@ -121,7 +120,7 @@ def numa(settings: Settings, nodes: Sequence[frozenset[int]] | None = None) -> F
         return Finding("NUMA", ok=True, found="not known: this system lists no nodes")
     if len(nodes) == 1:
         return Finding("NUMA", ok=True, found="one node")
-    return across(slots_here(settings), nodes, topology(hardware.all_gpus(), hardware.processors()))
+    return across(slots_here(settings), nodes, topology_of(hardware.all_gpus(), hardware.processors()))
 
 
 def across(slots: Sequence[Slot], nodes: Sequence[frozenset[int]], near: Topology) -> Finding:

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, idle, progress, publish, rate, sweep
+from benchmarks import beside, idle, progress, publish, rate, slots, sweep
 from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home
 from benchmarks.reading.filling import Size, fill
-from benchmarks.sharing import slots
 from host.settings import Settings
 from lab.study import Load, Workload
 from services.verifying.processes import vllm_environment
@@ -63,9 +62,7 @@ def test_parts_client_and_rate_measure_one_server_with_both_clients(vllm: Settin
     assert min(ours_ms, theirs_ms, server_ms) > 15
 
 
-def test_part_rate_has_the_lag_of_our_loop_and_the_servers_own_gaps(
-    dataset: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_part_rate_has_our_loops_lag_and_the_servers_gaps(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ours = rate.by_us(dataset, streams=2, tokens=8)
     assert ours.lag_p99_ms is not None
     rate.show_rate(2, [ours], [ours])
@@ -123,7 +120,7 @@ def test_part_publish_counts_the_seconds_and_bytes_of_one_more_run(
     assert float(lines[-1].split(": ")[1].split(",")[0]) > 1  # each run is written at least once
 
 
-def test_part_idle_counts_what_the_ingester_costs_at_rest_and_for_a_changed_job(
+def test_part_idle_counts_the_ingesters_cost_at_rest_and_after_a_change(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(publish, "RESTS_FOR_S", 1.5)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from benchmarks.presets import measure
+from benchmarks.processes import measured_study
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.presets import load_preset
@@ -152,7 +152,7 @@ def _link_unpadded_models(folder: Path) -> None:
 def _assisted(home: homes.Home) -> list[Bundle]:
     study = load_preset("assisted-generation", reference=True)
     workloads = (study.workloads[0], Workload(category="code", output_tokens=24))
-    seconds = measure(home.settings, study.model_copy(update={"workloads": workloads}))
+    _, seconds = measured_study(home.settings, study.model_copy(update={"workloads": workloads}))
     print(f"{study.name}: {seconds:.1f} s")
     return list(map(read_bundle, find_bundles(home.settings.bundles)))
 

@@ -16,7 +16,7 @@ from warehouse.bundles.run_bundle import Bundle
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 
-def test_every_kind_of_dataset_is_served_with_the_lengths_that_were_asked_for(
+def test_every_kind_of_dataset_is_served_with_the_lengths_it_asks_for(
     real_home: Home, datasets_study: list[Bundle]
 ) -> None:
     assert len(datasets_study) == len(WORKLOADS) + 1

@@ -309,7 +309,7 @@ def test_no_engine_is_left_behind(home: Home, measured: Measured) -> None:
     assert engine_processes(home.folder) == []
 
 
-def test_a_link_opened_afresh_shows_the_study_and_the_numbers_of_the_warehouse(
+def test_a_link_opened_afresh_shows_the_study_and_the_warehouses_numbers(
     home: Home, page: Page, measured: Measured
 ) -> None:
     job_id = measured.job_id

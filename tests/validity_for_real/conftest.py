@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from lab.validity import StudyRun, Verdict, judge
 from tests.validity_for_real.expected import is_as_meant
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import worked
-from tests.workers.homes import REPOSITORY, Home, new_home
+from tests.workers.homes import REPOSITORY, Home, new_home, program
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
 
 TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 3
@@ -90,14 +89,8 @@ def arms(port: int) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def serving(*names: str) -> Iterator[int]:
     """Everybody else's servers, named after what they do; gives their port."""
-    command = (sys.executable, "-m", "tests.validity_for_real.servers", *names)
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.communicate()
+    with program("tests.validity_for_real.servers", *names) as port:
+        yield int(port)
 
 
 def _measured(home: Home) -> list[dict[str, Judged]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -17,7 +15,7 @@ from lab.metrics.request_table import RequestTable
 from lab.study import Load
 from lab.validity import Severity, Verdict, judge
 from tests.warehouse.runs import run_record
-from tests.workers.homes import REPOSITORY
+from tests.workers.homes import program
 from tests.workers.load.builders import params, prompts
 from workers.load.client import Endpoint
 from workers.load.connections import Connections
@@ -35,19 +33,6 @@ BUSY = "client_busy"
 #: From this share on it is surely said. On a machine that gives its processors to others nobody can be so busy.
 BUSY_SHARE = 0.75
 BUSY_S, FREE_S, TRIES = 0.2, 0.01, 12
-
-
-@contextlib.contextmanager
-def serving() -> Iterator[str]:
-    """The server of the client's own tests, as a process of its own; gives its address."""
-    command = (sys.executable, "-m", "tests.workers.load.mortal_server")
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @contextlib.contextmanager
@@ -73,7 +58,7 @@ async def compute() -> None:
 
 async def judged() -> tuple[Verdict, float]:
     """With the share of a processor that the client really had."""
-    with serving() as url:
+    with program("tests.workers.load.behaviours") as url:
         async with Connections() as connections:
             computing, cpu_s, wall_s = asyncio.create_task(compute()), time.thread_time(), time.perf_counter()
             done = await drive(

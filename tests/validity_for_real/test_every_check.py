@@ -29,7 +29,7 @@ PROVOKED = (
 )
 
 
-def test_every_check_is_provoked_by_real_processes_and_files_or_needs_a_gpu() -> None:
+def test_every_check_is_provoked_for_real_or_needs_a_gpu() -> None:
     assert {*PROVOKED, *NEEDS_A_GPU} == {check.name for check in ALL}
 
 

@@ -74,7 +74,7 @@ def test_the_file_as_it_is_is_told_nothing_of_it(of_runs: Found) -> None:
     assert not set(of_runs["as it is"]) & {check for _, check, *_ in OF_A_RUN}
 
 
-def test_a_copy_under_another_date_is_told_so_and_files_that_are_alone_are_not(imported: Settings) -> None:
+def test_a_copy_under_another_date_is_told_so_lone_files_not(imported: Settings) -> None:
     (check, severity, words) = OF_A_STUDY
     jobs = "(select distinct job_id, study_name from runs)"
     rows = ask(

@@ -68,7 +68,7 @@ def judged(home: Home, port: int, rows: list[dict[str, str]], names: list[str], 
     return found
 
 
-def test_a_draft_that_loses_words_is_worse_and_an_honest_one_is_not(home: Home, port: int) -> None:
+def test_a_draft_that_loses_words_is_worse_an_honest_one_not(home: Home, port: int) -> None:
     texts = [f"Prompt {number}: go on." for number in range(PROMPTS)]
     rows = [{"prompt": text, "category": "count", "expected": word(text, TOKENS - 2).strip()} for text in texts]
     found = judged(home, port, rows, ["none", "drafting", "drops_words"], loads=LOADS)
@@ -85,7 +85,7 @@ def test_a_draft_that_loses_words_is_worse_and_an_honest_one_is_not(home: Home, 
     assert ": worse: score " in printed
 
 
-def test_completions_of_one_prompt_show_a_sampler_that_never_draws_the_rare_words(home: Home, port: int) -> None:
+def test_completions_of_one_prompt_show_a_sampler_without_rare_words(home: Home, port: int) -> None:
     rows = [{"prompt": "Draw a word.", "category": "draw"}] * COMPLETIONS
     study = {
         "loads": [{"max_concurrency": 8, "num_prompts": COMPLETIONS}],

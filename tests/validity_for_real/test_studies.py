@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,8 @@ def test_its_runs_are_told_none_of_what_is_provoked_here(healthy: list[Judged]) 
 
 
 def test_an_engine_that_works_beside_the_measured_one_is_told_of(home: Home) -> None:
-    """Side by side with one that uses what it gets of a processor without a request."""
+    """Side by side with one that uses what it gets of a processor without a request, where it is not suspended."""
+    home = replace(home, settings=home.settings.model_copy(update={"suspend_idle_engines": False}))
     dataset = str(home.folder / "long.jsonl")
     arms = [{"name": "plain", "baseline": True}, {"name": "busy", "flags": {"never_idle": True}}]
     workloads = [{"dataset": dataset, "output_tokens": 400}]
@@ -225,7 +227,7 @@ def test_questions_that_are_asked_beside_a_window_are_told_of(home: Home) -> Non
     assert "the page's question 'sql'" in fired.sentence
 
 
-def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_check_could_look(home: Home) -> None:
+def test_a_long_healthy_run_with_a_draft_is_told_nothing(home: Home) -> None:
     """As many requests as the percentiles need; once more, and no oftener, where the machine held it up."""
     file = home.folder / "many.jsonl"
     write(file, [{"prompt": f"{n}: {'prompt of many ' * 5}", "category": "prose"} for n in range(LONG)])

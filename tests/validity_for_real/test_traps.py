@@ -49,14 +49,14 @@ def test_the_healthy_engine_is_told_nothing(study: dict[str, Judged]) -> None:
     assert skipped <= {"drift_within_run", "server_shared"}  # the window was too short for these
 
 
-def test_a_healthy_server_of_somebody_else_is_told_only_that_its_settings_are_unknown(study: dict[str, Judged]) -> None:
+def test_a_healthy_foreign_server_is_told_only_that_its_settings_are_unknown(study: dict[str, Judged]) -> None:
     verdict = study["none"].verdict
     assert {finding.check for finding in verdict.findings} <= OF_SHORT_RUNS | OF_THEIRS, verdict.findings
     assert {finding.check for finding in verdict.findings} >= OF_THEIRS
     assert {"compilation_in_window", "sampling_overridden"} <= {skip.check for skip in verdict.skipped}
 
 
-def test_the_healthy_engine_with_a_draft_is_told_that_a_chunk_is_no_token(study: dict[str, Judged]) -> None:
+def test_the_healthy_drafted_engine_is_told_that_a_chunk_is_no_token(study: dict[str, Judged]) -> None:
     verdict = study["healthy draft"].verdict
     assert {finding.check for finding in verdict.findings} <= OF_SHORT_RUNS | {"several_tokens_a_chunk"}
     assert is_believed(verdict)
@@ -67,7 +67,7 @@ def test_a_trap_makes_no_noise_elsewhere(study: dict[str, Judged]) -> None:
     assert {arm: noise(arm, judged.verdict) for arm, judged in study.items()} == {arm: set() for arm in study}
 
 
-def test_the_study_as_a_whole_says_what_its_arms_have_not_in_common(tries: list[dict[str, Judged]]) -> None:
+def test_the_study_says_what_its_arms_have_not_in_common(tries: list[dict[str, Judged]]) -> None:
     verdict = judge_study([judged.in_study for judged in tries[0].values()])
     by_check = {finding.check: finding for finding in verdict.findings if finding.check != OTHER_TEXT}
     assert set(by_check) == OF_THE_STUDY
@@ -75,7 +75,7 @@ def test_the_study_as_a_whole_says_what_its_arms_have_not_in_common(tries: list[
     assert "'small_graphs'" in by_check["settings_differ"].sentence
 
 
-def test_an_arm_that_writes_another_text_than_the_baseline_is_told_so_and_no_other(
+def test_an_arm_that_writes_another_text_than_the_baseline_is_told_so(
     tries: list[dict[str, Judged]],
 ) -> None:
     verdict = judge_study([judged.in_study for judged in tries[0].values()])

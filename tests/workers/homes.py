@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -35,15 +36,18 @@ from workers.outcomes import read_outcome
 from workers.worker import Worker
 
 REPOSITORY = Path(__file__).parents[2]
-STAND_IN = Path(__file__).with_name("stand_in_engine.py")
+STAND_IN = "tests.workers.stand_in_engine"
 PATIENCE_S = 180.0  # far above what anything here takes: a shared machine may stand still for a minute
 ENGINES_TOML = f"""
-[vllm]
-kind = "vllm"
-command = ["{sys.executable}", "{STAND_IN}"]
 [absent]
 kind = "vllm"
-command = ["{{engines}}/absent/bin/vllm", "serve"]
+command = ["{{{{engines}}}}/absent/bin/vllm", "serve"]
+[vllm]
+kind = "vllm"
+command = ["{sys.executable}", "-m", "{STAND_IN}"]
+[vllm.environment]
+PYTHONPATH = "{REPOSITORY}"
+HOME_OF_TEST = "{{folder}}"
 """
 
 
@@ -123,7 +127,7 @@ def new_home(folder: Path, migrated: Path, **settings: Any) -> Iterator[Home]:
     (folder / "model" / "model.safetensors").write_bytes(b"weights")
     rows = ({"prompt": f"Prompt number {number}: count on.", "category": "count"} for number in range(64))
     (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "engines.toml").write_text(ENGINES_TOML + f'[vllm.environment]\nHOME_OF_TEST = "{folder}"\n')
+    (folder / "engines.toml").write_text(ENGINES_TOML.format(folder=folder))
     # A worker stops measuring with its lease, and a shared machine may hold a beat up for a second or two.
     ours = {"engines_file": folder / "engines.toml", "lease_s": 5.0}
     made = Settings(home=folder / "home", **{**ours, **settings})
@@ -160,6 +164,26 @@ def link_reference_models(home: Home) -> None:
     prepared = Settings().models_dir.absolute()
     assert (prepared / "prepared").exists(), "run `make models`"
     home.settings.models_dir.symlink_to(prepared)
+
+
+def worked(home: Home, **study: Any) -> Job:
+    """Submit a study and let a worker in this process work until nothing is queued."""
+    job_id = home.submit(**study)
+    Worker(home.settings).work()
+    return home.job(job_id)
+
+
+@contextlib.contextmanager
+def program(module: str, *arguments: str) -> Iterator[str]:
+    """Run a server of the tests as a process of its own; gives the line that it prints first."""
+    command = (sys.executable, "-m", module, *arguments)
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def until(condition: Callable[[], object], description: str, within_s: float = PATIENCE_S) -> float:

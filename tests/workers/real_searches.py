@@ -22,7 +22,7 @@ from lab.study.plan import PlannedRun
 from lab.validity.checks.client import LAG_INVALID_MS
 from tests.lab.capacity.queues import Queue
 from tests.lab.capacity.searches import capacity_of, searching
-from tests.workers.homes import STAND_IN
+from tests.workers.homes import REPOSITORY, STAND_IN
 from tests.workers.load.builders import params, prompts
 from workers.load.client import Endpoint, RequestParams
 from workers.load.connections import Connections
@@ -86,9 +86,9 @@ async def _measured(base_url: str, study: Study, run: PlannedRun) -> Outcome:
 @contextlib.contextmanager
 def _server(queue: Queue) -> Iterator[str]:
     """A server that listens when this returns, on a port that the system chose for it."""
-    command = [sys.executable, str(STAND_IN), "model", "--host", "127.0.0.1", "--port", "0"]
+    command = [sys.executable, "-m", STAND_IN, "model", "--host", "127.0.0.1", "--port", "0"]
     command += ["--slots", str(queue.slots), "--token-s", str(queue.service_s / TOKENS)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stdout or ():
                 if line.startswith(LISTENING):

@@ -1,25 +1,24 @@
 """An engine for tests: a real process with vLLM's command line, its HTTP interface and children of its own.
 
-It starts in a fraction of a second and misbehaves on demand: each `--flag` below is a flag of an arm. Standard library
-only, because it runs as an engine's process.
+It starts in a fraction of a second and misbehaves on demand: each `--flag` below is a flag of an arm. `stand_in_server`
+is what it has in common with other stand-ins.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-PROMPT_TOKENS = 5
-KEY = os.environ.get("ENGINE_KEY_OF_DRAFTHOUSE")
+from tests.workers import stand_in_server
+from tests.workers.stand_in_server import Json, Server, Talk
+
 #: Another process group, and deaf to TERM: what an engine's own worker processes can be like.
 STUBBORN_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
@@ -54,93 +53,60 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-class Engine(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = False
-    requests = generated = running = 0
-    free_s: list[float]  # when each slot is free again
-    choosing = threading.Lock()
-    options: argparse.Namespace
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(stand_in_server.Handler):
     disable_nagle_algorithm = True  # else an answer's second piece waits 40 ms for an acknowledgement
     server: Engine
 
-    def parse_request(self) -> bool:
-        if not super().parse_request():
-            return False
-        if KEY is None or self.headers.get("Authorization") == f"Bearer {KEY}":
-            return True
-        self.close_connection = True
-        self._answer(401, "")
-        return False
-
-    def do_GET(self) -> None:
-        counters = f"vllm:generation_tokens_total {self.server.generated}\nvllm:prompt_tokens_total 1\n"
-        counters += f"vllm:num_requests_running {self.server.running}\nvllm:num_requests_waiting 0\n"
-        counters += "vllm:kv_cache_usage_perc 0.25\n"
-        bodies = {"/health": "", "/version": '{"version": "1.2.3-test"}', "/metrics": counters}
-        self._answer(200 if self.path in bodies else 404, bodies.get(self.path, ""))
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path == "/reset_prefix_cache":
-            self._answer(200, "{}")
-            return
+    def _stream(self, body: Json) -> None:
         self.server.requests += 1
         _maybe_die(self.server)
         self.server.running += 1
-        asked = json.loads(body)
-        self._stream(asked["max_tokens"], _last_line(asked["prompt"]) if self.server.options.answer_last_line else None)
+        super()._stream(body)
         self.server.running -= 1
 
-    def _stream(self, tokens: int, answer: str | None) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        begins_s = self._begins_s(tokens)
+    def _events(self, body: Json) -> Iterator[Json]:
+        engine, tokens = self.server, body["max_tokens"]
+        token_s, begins_s = engine.options.token_s, engine.begins_s(tokens)
+        answer = body["prompt"].rpartition("\n")[2].replace("\\n", "\n") if engine.options.answer_last_line else None
         for count in range(1, tokens + 1):
-            time.sleep(max(0.0, begins_s + count * self.server.options.token_s - time.monotonic()))
-            self.server.generated += 1
+            time.sleep(max(0.0, begins_s + count * token_s - time.monotonic()))
+            engine.talk.generated += 1
             text = " word" if answer is None else _piece(answer, count, tokens)
-            self._event(count, text, "length" if count == tokens else None)
-        self._chunk(b"data: [DONE]\n\n")
-        self._chunk(b"")
+            choice = {"index": 0, "text": text, "finish_reason": "length" if count == tokens else None}
+            yield {"choices": [choice], "usage": self._usage(count)}
 
-    def _begins_s(self, tokens: int) -> float:
-        """When the answer has a slot. By the clock, so that a busy machine makes no answer after it late."""
-        now_s, free_s = time.monotonic(), self.server.free_s
-        if not free_s:
+
+class Engine(Server):
+    requests = running = 0
+    choosing = threading.Lock()
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        pages = {
+            "/health": lambda: "",
+            "/version": lambda: '{"version": "1.2.3-test"}',
+            "/metrics": self._metrics,
+            "/reset_prefix_cache": lambda: "{}",
+        }
+        super().__init__(options.host, options.port, Talk(pages), Handler)
+        self.options = options
+        self.free_s = [0.0] * options.slots  # when each slot is free again
+
+    def _metrics(self) -> str:
+        return (
+            f"vllm:generation_tokens_total {self.talk.generated}\nvllm:prompt_tokens_total 1\n"
+            f"vllm:num_requests_running {self.running}\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.25\n"
+        )
+
+    def begins_s(self, tokens: int) -> float:
+        """When an answer has a slot. By the clock, so that a busy machine makes no answer after it late."""
+        now_s = time.monotonic()
+        if not self.free_s:
             return now_s
-        with self.server.choosing:
-            slot = free_s.index(min(free_s))
-            begins_s = max(now_s, free_s[slot])
-            free_s[slot] = begins_s + tokens * self.server.options.token_s
+        with self.choosing:
+            slot = self.free_s.index(min(self.free_s))
+            begins_s = max(now_s, self.free_s[slot])
+            self.free_s[slot] = begins_s + tokens * self.options.token_s
         return begins_s
-
-    def _event(self, count: int, text: str, finish: str | None) -> None:
-        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": count}
-        event = {"choices": [{"index": 0, "text": text, "finish_reason": finish}], "usage": usage}
-        self._chunk(f"data: {json.dumps(event)}\n\n".encode())
-
-    def _chunk(self, data: bytes) -> None:
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-
-    def _answer(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-def _last_line(prompt: str) -> str:
-    return prompt.rpartition("\n")[2].replace("\\n", "\n")
 
 
 def _piece(answer: str, count: int, tokens: int) -> str:
@@ -194,9 +160,8 @@ def main() -> None:
         raise ValueError("User-specified max_model_len is greater than the derived max_model_len")
     if starts <= options.port_taken_times:
         raise OSError(98, "Address already in use")
-    engine = Engine((options.host, options.port), Handler)
+    engine = Engine(options)
     print(f"listening on port {engine.server_port}", flush=True)
-    engine.options, engine.free_s = options, [0.0] * options.slots
     engine.serve_forever()
 
 

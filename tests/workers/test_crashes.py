@@ -59,7 +59,7 @@ def test_a_worker_over_its_memory_limit_ends(woken_home: Home) -> None:
     assert "and its limit is 64: it ends" in worker_log(woken_home)
 
 
-def test_a_worker_killed_in_a_run_is_followed_by_one_that_runs_what_is_missing_and_nothing_twice(
+def test_a_killed_worker_is_followed_by_one_that_runs_only_the_rest(
     woken_home: Home,
 ) -> None:
     home = woken_home
@@ -80,7 +80,7 @@ def test_a_worker_killed_in_a_run_is_followed_by_one_that_runs_what_is_missing_a
     assert done.items() <= {run.run_id: run.started_at for run in home.runs()}.items()
 
 
-def test_the_job_of_a_worker_on_another_host_is_picked_up_when_its_lease_runs_out_and_not_before(
+def test_the_job_of_another_hosts_worker_is_taken_when_its_lease_ends(
     woken_home: Home,
 ) -> None:
     home, lease_s = woken_home, 6.0
@@ -93,7 +93,7 @@ def test_the_job_of_a_worker_on_another_host_is_picked_up_when_its_lease_runs_ou
     assert (events[2].at - events[1].at).total_seconds() >= lease_s
 
 
-def test_engine_and_guard_killed_with_the_worker_leave_nothing_that_the_next_worker_does_not_end(
+def test_leftovers_of_a_killed_worker_and_guard_are_ended_by_the_next(
     woken_home: Home,
 ) -> None:
     home = woken_home
@@ -114,7 +114,7 @@ def test_engine_and_guard_killed_with_the_worker_leave_nothing_that_the_next_wor
     queue.cancel(home.database, job_id, actor=ADMIN)
 
 
-def test_a_terminated_worker_gives_its_job_back_at_once_and_leaves_no_engine(woken_home: Home) -> None:
+def test_a_terminated_worker_gives_its_job_back_and_leaves_no_engine(woken_home: Home) -> None:
     home = woken_home
     job_id = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
     with celery_worker(home) as worker:
@@ -129,7 +129,7 @@ def test_a_terminated_worker_gives_its_job_back_at_once_and_leaves_no_engine(wok
 
 
 @pytest.mark.parametrize("phase", ["starting engine", "measuring"])
-def test_a_cancelled_job_is_gone_though_its_engine_starts_or_answers_for_minutes(woken_home: Home, phase: str) -> None:
+def test_a_cancelled_job_is_gone_though_its_engine_takes_minutes(woken_home: Home, phase: str) -> None:
     home = woken_home
     flags = {"stubborn_child": True, "token_s": 0.02, "start_s": 300.0 if phase == "starting engine" else 0.0}
     with celery_worker(home):
@@ -151,9 +151,7 @@ def test_two_workers_share_a_queue_and_run_no_job_twice(woken_home: Home) -> Non
     assert_every_run_once(home, 8)
 
 
-def test_a_broker_that_goes_away_disturbs_no_job_and_later_jobs_start_without_it(
-    woken_home: Home, broker: Broker
-) -> None:
+def test_a_broker_that_goes_away_disturbs_no_job_present_or_later(woken_home: Home, broker: Broker) -> None:
     home = woken_home
     first = home.submit(engine_flags=SLOW, arms=PLAIN, loads=MANY_LOADS)
     with celery_worker(home) as worker:
@@ -230,9 +228,7 @@ SEARCH = {
 
 
 @pytest.mark.parametrize("study", [TUNING, SEARCH], ids=["tuning", "search"])
-def test_what_is_measured_next_follows_from_the_bundles_so_a_killed_worker_loses_and_doubles_nothing(
-    home: Home, study: dict[str, Any]
-) -> None:
+def test_a_killed_worker_of_an_adaptive_study_loses_and_doubles_nothing(home: Home, study: dict[str, Any]) -> None:
     job_id = home.submit(**study)
     first = processes.start(
         *("tests.workers.unattended", "once"),

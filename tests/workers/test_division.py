@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from jobs.engines.hardware import Device, HostGpu
 from lab.errors import SettingsError
 from tests.workers.probes.stand_in_nvml import EightGpus, Install, SlicedGpus
-from workers.division import Slot, Topology, divide
-from workers.probes.topology import topology
+from workers.division import Slot, Topology, divide, topology_of
 
 NEAR, LINKED, FAR = 40, 0, 150
 
@@ -74,14 +73,14 @@ def test_gpus_on_one_node_leave_the_processors_of_the_other_free() -> None:
     assert [str(slot) for slot in divided] == ["1: GPU 0; processors 4-5", "2: GPU 1; processors 6-7"]
 
 
-def test_where_processors_near_the_gpus_are_too_few_they_are_divided_in_order() -> None:
+def test_too_few_processors_near_the_gpus_are_divided_in_order() -> None:
     away = host([1, 1], 4)
     assert [slot.processors for slot in divide(2, (0, 1), range(4), away)] == [(0, 1), (2, 3)]
 
 
 def divided_by_nvml(slots: int, gpus: tuple[int, ...] = tuple(range(8))) -> list[Slot]:
     listed = [HostGpu(gpu, "NVIDIA H200", f"GPU-{gpu}", gpu) for gpu in gpus]
-    return divide(slots, gpus, range(8), topology(listed, range(8)))
+    return divide(slots, gpus, range(8), topology_of(listed, range(8)))
 
 
 def test_nvml_says_which_gpus_and_processors_belong_together(library: Install) -> None:
@@ -98,12 +97,12 @@ def test_nvml_says_which_gpus_and_processors_belong_together(library: Install) -
 def test_slices_are_where_their_gpu_is(library: Install) -> None:
     library(SlicedGpus())
     slices = [HostGpu(uuid, "NVIDIA H200", uuid, 1) for uuid in ("MIG-1", "MIG-2")]
-    known = topology([*slices, HostGpu(0, "NVIDIA H200", "GPU-aaaa", 0)], range(8))
+    known = topology_of([*slices, HostGpu(0, "NVIDIA H200", "GPU-aaaa", 0)], range(8))
     assert known.near == {"MIG-1": set(range(4)), "MIG-2": set(range(4)), 0: set(range(4, 8))}
     assert [slot.gpus for slot in divide(3, ("MIG-1", "MIG-2", 0), range(8), known)] == [("MIG-1",), ("MIG-2",), (0,)]
 
 
-def test_a_host_that_says_nothing_of_it_is_divided_in_the_order_of_numbers(library: Install) -> None:
+def test_a_host_of_unknown_topology_is_divided_in_the_order_of_numbers(library: Install) -> None:
     library(EightGpus(without_topology=True))
     assert [slot.gpus for slot in divided_by_nvml(4)] == [(0, 1), (2, 3), (4, 5), (6, 7)]
 

@@ -23,10 +23,9 @@ from lab.study import Load
 from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import circumstances, records, run_record
-from tests.workers.homes import Home
+from tests.workers.homes import Home, worked
 from tests.workers.hostile_server import Says, serving
 from tests.workers.load.builders import params
-from tests.workers.working import worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle, write_bundle
 from warehouse.ingest.service import ingest_all
 from workers.engine_runtime.readiness import Ready, reach
@@ -188,7 +187,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_page_that_hangs_or_breaks_costs_no_answer_and_the_run_says_so(home: Home) -> None:
+def test_a_page_that_hangs_or_breaks_costs_no_answer_and_is_recorded(home: Home) -> None:
     reset, metrics = "/reset_prefix_cache", "/metrics"
     sayings = {
         "good": Says(),
@@ -268,7 +267,7 @@ def test_a_stream_without_an_end_names_what_came_instead() -> None:
     assert "no part of an answer: {'detail': 'the backend is gone'}" in (requests[0].error or "")
 
 
-def test_a_bug_that_an_answer_reveals_costs_its_request_and_keeps_its_traceback(
+def test_a_bug_that_an_answer_reveals_costs_only_its_request(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What nobody has thought of: here, a column of the record that cannot be computed."""
@@ -286,7 +285,7 @@ def test_a_bug_that_an_answer_reveals_costs_its_request_and_keeps_its_traceback(
     assert "in broken" in caplog.text
 
 
-def test_a_page_without_gauges_is_asked_a_few_times_and_each_path_once() -> None:
+def test_a_page_without_gauges_is_read_a_few_times_each_path_once() -> None:
     async def read(url: str) -> None:
         async with open_session() as session:
             gauges = Gauges(session, url, (VLLM, SGLANG))

@@ -16,8 +16,7 @@ from lab.metrics.records import RunRecord
 from lab.roles import Role
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
-from tests.workers.homes import NGRAM, Home
-from tests.workers.working import worked
+from tests.workers.homes import NGRAM, Home, worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from workers.worker import Worker
 
@@ -56,7 +55,7 @@ def test_every_cell_is_measured_and_its_bundle_is_whole(home: Home) -> None:
         assert "Initializing" in (bundle.folder / "engine.log").read_text()
 
 
-def test_every_arm_gets_the_same_prompts_in_the_same_order_and_the_warm_up_gets_others(home: Home) -> None:
+def test_every_arm_gets_the_same_prompts_in_order_and_warm_up_others(home: Home) -> None:
     worked(home)
     bundles = [read_bundle(folder) for folder in find_bundles(home.settings.bundles)]
     assert len({tuple(request.prompt for request in records(bundle.requests)) for bundle in bundles}) == 1
@@ -77,9 +76,7 @@ def test_the_circumstances_are_those_of_the_engine_that_ran(home: Home) -> None:
     assert "--speculative-config" not in by_arm(home.runs(), "plain")[0].circumstances.command
 
 
-def test_one_start_serves_all_cells_of_an_arm_and_it_idles_less_than_a_second_between_them(
-    home: Home, tmp_path: Path
-) -> None:
+def test_one_start_serves_all_cells_of_an_arm_without_long_idling(home: Home, tmp_path: Path) -> None:
     loads = [{"max_concurrency": streams, "num_prompts": 4} for streams in (1, 2, 3, 4)]
     job = worked(home, loads=loads, engine_flags={"counter_file": str(tmp_path / "starts")})
     assert job.state == "done"
@@ -89,7 +86,7 @@ def test_one_start_serves_all_cells_of_an_arm_and_it_idles_less_than_a_second_be
     assert max(idle) < 1.0
 
 
-def test_an_engine_that_does_not_start_is_a_result_and_the_study_goes_on(home: Home) -> None:
+def test_an_engine_that_does_not_start_is_a_result_of_the_study(home: Home) -> None:
     job = worked(home, arms=[{"name": "odd", "flags": {"fail_to_start": True}}, BASELINE])
     assert job.state == "done"
     assert "2 of 4 runs failed" in (job.error or "")
@@ -134,9 +131,7 @@ def test_a_crash_under_one_load_fails_that_run_alone(home: Home, tmp_path: Path)
     assert all(request.error for request in others)
 
 
-def test_an_engine_that_keeps_dying_fails_the_rest_of_its_launch_and_is_started_twice_at_most(
-    home: Home, tmp_path: Path
-) -> None:
+def test_an_engine_that_keeps_dying_is_started_twice_at_most(home: Home, tmp_path: Path) -> None:
     loads = [{"max_concurrency": streams, "num_prompts": 4} for streams in (1, 2, 3)]
     job = worked(home, loads=loads, arms=second_arm(die_at_request=7, counter_file=str(tmp_path / "starts")))
     assert job.state == "done"
@@ -161,7 +156,7 @@ def test_a_port_that_is_taken_meanwhile_costs_another_start_and_no_run(home: Hom
     assert len(set(ports)) > 1
 
 
-def test_a_first_engine_that_shows_that_none_will_start_ends_the_job_with_its_words(home: Home) -> None:
+def test_a_first_engine_that_shows_that_none_will_start_ends_the_job(home: Home) -> None:
     job = worked(home, engine_flags={"fail_to_start": True}, repeats=3)
     assert job.state == "failed"
     words = "ValueError: User-specified max_model_len is greater than the derived max_model_len"
@@ -199,7 +194,7 @@ def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -
     assert starts(counter) == 1
 
 
-def test_a_retry_of_everything_measures_every_run_anew_and_a_later_one_reuses_those(home: Home, tmp_path: Path) -> None:
+def test_a_retry_of_everything_measures_anew_and_a_later_one_reuses(home: Home, tmp_path: Path) -> None:
     job = worked(home)
     with pytest.raises(UserError, match="every run"):
         queue.retry(home.database, job.job_id, actor=ADMIN)
@@ -213,7 +208,7 @@ def test_a_retry_of_everything_measures_every_run_anew_and_a_later_one_reuses_th
     assert home.event_kinds(job.job_id).count("retried") == 1
 
 
-def test_a_job_whose_engine_is_gone_waits_until_engines_toml_has_it_again(home: Home) -> None:
+def test_a_job_whose_engine_is_gone_waits_until_engines_toml_has_it(home: Home) -> None:
     job_id, text = home.submit(), home.settings.engines_file.read_text()
     home.settings.engines_file.write_text("")
     worker = Worker(home.settings)
@@ -224,7 +219,7 @@ def test_a_job_whose_engine_is_gone_waits_until_engines_toml_has_it_again(home: 
     assert home.job(job_id).state == "done"
 
 
-def test_no_process_of_an_engine_outlives_its_launch_even_one_that_is_deaf_to_term(home: Home) -> None:
+def test_no_process_of_an_engine_outlives_its_launch_even_deaf_to_term(home: Home) -> None:
     arms = [{"name": "plain", "baseline": True, "flags": {"stubborn_child": True}}]
     assert worked(home, arms=arms, loads=[{"max_concurrency": 1, "num_prompts": 2}]).state == "done"
     assert home.engine_processes() == []
@@ -241,7 +236,7 @@ def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
     assert "--per-request-spec-decode-metrics detailed" in command
 
 
-def test_without_room_on_the_disk_no_run_begins_and_the_job_goes_back(home: Home) -> None:
+def test_without_disk_space_no_run_begins_and_the_job_goes_back(home: Home) -> None:
     full = dataclasses.replace(home, settings=home.settings.model_copy(update={"least_free_mib": 2**40}))
     job = worked(full)
     assert (job.state, job.error) == ("queued", None)
@@ -251,7 +246,7 @@ def test_without_room_on_the_disk_no_run_begins_and_the_job_goes_back(home: Home
     assert home.runs() == []
 
 
-def test_code_of_a_model_does_not_run_for_who_may_not_have_it_any_more(home: Home) -> None:
+def test_a_models_code_runs_for_no_owner_who_lost_the_right(home: Home) -> None:
     """The study was submitted by an administrator, who is disabled before a worker takes it."""
     (home.settings.home / "policy.toml").write_text('remote_code = ["administrator"]\n')
     accounts.add_user(home.database, ADMIN.name, Role.ADMINISTRATOR, actor=ADMIN)

@@ -34,7 +34,7 @@ def test_a_duration_ends_a_run_that_is_whole(home: Home) -> None:
     assert all(request.completion_tokens == 8 and request.error is None for request in requests)
 
 
-def test_a_duration_in_which_nothing_was_due_fails_the_run_with_a_sentence(home: Home) -> None:
+def test_a_duration_in_which_nothing_was_due_fails_the_run(home: Home) -> None:
     load = {"max_concurrency": 1, "num_prompts": 2, "duration_s": 0.2, "request_rate_rps": 1, "arrivals": "constant"}
     run, requests = measured(home, load)
     assert (run.status, requests) == ("failed", [])

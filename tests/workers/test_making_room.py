@@ -17,7 +17,7 @@ def order_of_runs(home: Home) -> list[str]:
     return [run.job_id for run in sorted(home.runs(), key=lambda run: run.started_at)]
 
 
-def test_a_short_study_waits_for_one_block_of_a_long_one_and_not_for_its_end(home: Home) -> None:
+def test_a_short_study_waits_for_one_block_of_a_long_one(home: Home) -> None:
     long, short = home.submit(**PLAIN, repeats=3, spread=True), home.submit(**PLAIN)
     Worker(home.settings).work()
     assert order_of_runs(home) == [long, short, long, long]
@@ -36,7 +36,7 @@ def test_two_long_studies_are_measured_block_by_block_in_turn(home: Home) -> Non
     assert order_of_runs(home) == [first, second, first, second]
 
 
-def test_a_study_of_lower_priority_waits_for_the_end_of_a_spread_one(home: Home) -> None:
+def test_a_study_of_lower_priority_waits_for_a_spread_ones_end(home: Home) -> None:
     long, lower = home.submit(**PLAIN, repeats=2, spread=True), home.submit(**PLAIN)
     order.reprioritise(home.database, lower, -1, actor=ADMIN)
     Worker(home.settings).work()

@@ -87,7 +87,7 @@ def test_a_load_of_too_many_files_is_refused_at_submission(home: Home) -> None:
     assert SENTENCE in done.stderr
 
 
-def test_a_worker_with_fewer_files_than_where_the_study_was_submitted_says_so(home: Home) -> None:
+def test_a_worker_with_fewer_files_than_the_submitter_says_so(home: Home) -> None:
     job_id = home.submit(**study(home))
     done = limited("ulimit -n 400", WORKS, environment=worker_environment(home))
     assert (done.returncode, home.job(job_id).state, home.job(job_id).error) == (0, "failed", SENTENCE), done.stderr

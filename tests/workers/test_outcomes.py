@@ -77,7 +77,7 @@ def test_a_damaged_bundle_is_a_failed_run(home: Home) -> None:
     assert "cannot be read" in (outcomes[0].error or "")
 
 
-def test_a_run_without_a_bundle_is_an_error_of_the_worker_and_no_outcome(home: Home) -> None:
+def test_a_run_without_a_bundle_is_an_error_and_no_outcome(home: Home) -> None:
     outcomes = Outcomes(lambda _run: None)
     outcomes.add(plan(home.study())[0].runs, 0)
     assert len(outcomes) == 2

@@ -35,7 +35,7 @@ def beside(work: Callable[[threading.Event], object]) -> Iterator[None]:
         assert not thread.is_alive()
 
 
-def test_every_run_is_published_before_the_next_window_and_nothing_is_ingested_in_one(
+def test_every_run_is_published_before_the_next_window_and_none_during_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, at_begins = home.settings, list[tuple[int, int]]()

@@ -14,8 +14,7 @@ from lab.study.cell_ids import Contents
 from lab.study.plan import plan
 from tests.actors import ADMIN
 from tests.warehouse.runs import write_run
-from tests.workers.homes import Home, new_home
-from tests.workers.working import worked
+from tests.workers.homes import Home, new_home, worked
 from warehouse.bundles.run_bundle import LOG_FILE, Bundle, find_bundles, read_bundle
 from workers import run_recorder
 from workers.engine_runtime import engine_key, launch
@@ -36,7 +35,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterato
         yield read_bundle(folder)
 
 
-def test_every_second_of_a_window_has_figures_of_the_host_and_null_without_a_gpu(watched: Bundle) -> None:
+def test_every_second_has_figures_of_the_host_and_null_without_a_gpu(watched: Bundle) -> None:
     assert len(watched.telemetry) >= 2
     for sample in watched.telemetry:
         assert sample.host_cpu_percent is not None
@@ -59,7 +58,7 @@ def test_the_engines_own_queue_is_asked_for_each_second(watched: Bundle) -> None
     assert watched.telemetry[0].kv_cache_usage == 0.25
 
 
-def test_runs_of_one_cell_have_the_same_identity_in_another_study_and_other_cells_another(home: Home) -> None:
+def test_a_cell_has_one_identity_in_every_study_and_other_cells_others(home: Home) -> None:
     worked(home)
     worked(home, name="another", repeats=2, arms=[{"name": "renamed", "baseline": True}])
     by_cell: dict[str, set[str]] = {}
@@ -71,7 +70,7 @@ def test_runs_of_one_cell_have_the_same_identity_in_another_study_and_other_cell
     assert {run.prompts_seed for run in home.runs()} == {0}
 
 
-def test_the_settings_are_stored_with_each_run_and_addresses_with_passwords_are_not(home: Home) -> None:
+def test_the_settings_are_stored_with_each_run_without_addresses_with_passwords(home: Home) -> None:
     secret = "redis://:hunter2@127.0.0.1:1/0"
     settings = home.settings.model_copy(update={"broker_url": secret})
     queue.submit(settings, home.study(), actor=ADMIN)
@@ -99,7 +98,7 @@ def test_an_engines_key_is_its_own_and_stands_in_no_file(home: Home, monkeypatch
 
 
 @pytest.mark.parametrize(("late", "failed"), [(True, 0), (False, 1)])
-def test_a_bundle_of_another_host_may_appear_before_its_files_and_one_that_stays_incomplete_has_failed(
+def test_a_bundle_before_its_files_is_awaited_and_fails_without_them(
     home: Home, monkeypatch: pytest.MonkeyPatch, *, late: bool, failed: int
 ) -> None:
     """As on a network's file system."""

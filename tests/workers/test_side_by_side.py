@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from lab.metrics.records import RunRecord
 from tests.actors import ADMIN
 from tests.workers.homes import Home
 from workers.engine_runtime import process
+from workers.engine_runtime.memory_check import memory_bytes, refuse_without_memory, while_memory_lasts
 from workers.engine_runtime.process import EngineProcess
-from workers.engine_runtime.room import memory_bytes, refuse_without_room, while_there_is_room
 from workers.worker import Worker
 
 LOAD = [{"max_concurrency": 1, "num_prompts": 3}]
@@ -41,7 +42,7 @@ def starts(file: Path) -> int:
     return len(file.read_text().splitlines())
 
 
-def test_all_engines_start_once_for_two_repeats_that_run_a_b_b_a(home: Home, tmp_path: Path) -> None:
+def test_all_engines_start_once_for_two_repeats_of_a_b_b_a(home: Home, tmp_path: Path) -> None:
     counters = {name: {"counter_file": str(tmp_path / name)} for name in ("plain", "second", "third")}
     job, runs = measured(home, arms=arms(**counters), repeats=3)
     assert (job.state, job.error) == ("done", None)
@@ -66,7 +67,15 @@ def test_engines_start_together(home: Home, tmp_path: Path) -> None:
     assert all((run.circumstances.start_s or 0) > 0 for run in runs)
 
 
+def test_idle_engines_stand_still_while_another_is_measured(home: Home) -> None:
+    job, runs = measured(home, arms=arms(third={"never_idle": True}), repeats=2)
+    assert (job.state, {run.status for run in runs}) == ("done", {"completed"})
+    took = [engine.cpu_percent for run in runs for engine in run.idle_engines]
+    assert took == [0.0] * 2 * len(runs)
+
+
 def test_a_run_records_its_order_and_what_the_idle_engines_took(home: Home) -> None:
+    home = replace(home, settings=home.settings.model_copy(update={"suspend_idle_engines": False}))
     _, runs = measured(home, arms=arms(third={"never_idle": True}), workloads=[{"output_tokens": 400} | home.prompts])
     assert {run.order for run in runs} == {"side_by_side"}
     plain = next(run for run in runs if run.arm.name == "plain")
@@ -126,7 +135,7 @@ def test_a_retry_starts_all_engines_for_what_is_missing(home: Home, tmp_path: Pa
 async def test_engines_that_start_together_are_given_up_before_they_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert await while_there_is_room(asyncio.sleep(0, "ready")) == "ready"
+    assert await while_memory_lasts(asyncio.sleep(0, "ready")) == "ready"
     memory = psutil.virtual_memory()
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=memory.total // 11))
     was_cancelled = asyncio.Event()
@@ -138,23 +147,23 @@ async def test_engines_that_start_together_are_given_up_before_they_fill_the_mem
             was_cancelled.set()
 
     with pytest.raises(UserError, match='memory left while the engines of this study start together: use order = "int'):
-        await while_there_is_room(never_ready())
+        await while_memory_lasts(never_ready())
     await asyncio.wait_for(was_cancelled.wait(), 120)
 
 
-def test_an_engine_that_the_memory_does_not_hold_is_refused_before_it_starts(
+def test_an_engine_that_the_memory_cannot_hold_is_refused_unstarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: EngineProcess = process.start(("sleep", "60"), {}, tmp_path / "log", tmp_path / "marks")
     try:
         takes = memory_bytes(engine)  # now: pages that it shares with other processes count by their number
         assert takes > 0
-        refuse_without_room([engine])
+        refuse_without_memory([engine])
         left = psutil.virtual_memory()._replace(available=takes // 8)
         monkeypatch.setattr(psutil, "virtual_memory", lambda: left)
         with pytest.raises(UserError, match='use order = "interleaved"'):
-            refuse_without_room([engine])
+            refuse_without_memory([engine])
         with pytest.raises(UserError, match="memory left for 2 more engines of this study, and each takes"):
-            refuse_without_room([], more=2, least_bytes=takes)
+            refuse_without_memory([], more=2, least_bytes=takes)
     finally:
         engine.stop(0.1)

@@ -166,7 +166,7 @@ def test_an_arm_needs_no_more_gpus_than_its_slot_has() -> None:
             refuse_outside_slot(SECOND, large, large.arms[0], {})
 
 
-def test_a_worker_of_a_slot_and_its_engines_have_the_gpus_of_the_slot_alone(tmp_path: Path) -> None:
+def test_a_slots_worker_and_its_engines_have_its_gpus_alone(tmp_path: Path) -> None:
     half = len(processors()) // 2
     second = processors()[half : 2 * half]
     assert confined(tmp_path, SLOTS="2", SLOT="2") == ["4 x NVIDIA H200", second, "4,5,6,7"]

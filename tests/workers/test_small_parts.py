@@ -24,11 +24,10 @@ from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
 from workers import worker as worker_module
 from workers.engine_runtime.process import end_leftovers
-from workers.file_digests import weights_digest
-from workers.heartbeat import Heartbeat, WorkerStops
+from workers.heartbeat import EXIT_STATUS, Heartbeat, WorkerStops
 from workers.job_runner import run_job
 from workers.os_errors import named_os_errors
-from workers.vital_thread import EXIT_STATUS
+from workers.run_environment import weights_digest
 from workers.worker import Worker, is_dead, worker_name
 
 
@@ -46,14 +45,14 @@ from workers.worker import Worker, is_dead, worker_name
         (TimeoutError(), "writing a bundle failed: TimeoutError. Fix that, then retry the job"),
     ],
 )
-def test_an_error_of_the_system_names_the_operation_the_file_and_the_reason(error: OSError, words: str) -> None:
+def test_a_system_error_names_the_operation_the_file_and_the_reason(error: OSError, words: str) -> None:
     with pytest.raises(UserError) as caught, named_os_errors("writing a bundle"):
         raise error
     assert str(caught.value) == words
     assert caught.value.__cause__ is error
 
 
-def test_weights_that_cannot_be_read_fail_the_job_by_their_name_and_leave_a_traceback(
+def test_unreadable_weights_fail_the_job_by_name_and_leave_a_traceback(
     home: Home, caplog: pytest.LogCaptureFixture
 ) -> None:
     job_id, weights = home.submit(), home.folder / "model" / "model.safetensors"
@@ -67,7 +66,7 @@ def test_weights_that_cannot_be_read_fail_the_job_by_their_name_and_leave_a_trac
     assert "_file_digest" in caplog.text
 
 
-def test_an_error_before_the_first_run_fails_the_job_and_the_worker_goes_on(home: Home) -> None:
+def test_an_error_before_the_first_run_fails_only_its_job(home: Home) -> None:
     home.submit()
     claimed = leases.claim(home.database, "me", 30.0)
     assert claimed is not None
@@ -79,7 +78,7 @@ def test_an_error_before_the_first_run_fails_the_job_and_the_worker_goes_on(home
     assert (job.error or "").startswith("an error inside Drafthouse (AttributeError: ")
 
 
-def test_a_job_that_cannot_be_read_stays_queued_while_the_worker_does_the_others(home: Home) -> None:
+def test_an_unreadable_job_stays_queued_while_the_others_are_done(home: Home) -> None:
     unreadable, other = home.submit(), home.submit(engine_flags={"fail_to_start": True})
     with home.database.begin() as connection:
         connection.execute(jobs_table.update().where(jobs_table.c.job_id == unreadable).values(study_json="{}"))
@@ -91,7 +90,7 @@ def test_a_job_that_cannot_be_read_stays_queued_while_the_worker_does_the_others
     queue.cancel(home.database, unreadable, actor=ADMIN)
 
 
-def test_a_worker_that_cannot_start_ends_with_a_traceback_and_is_no_ghost(home: Home) -> None:
+def test_a_worker_that_cannot_start_leaves_a_traceback_and_no_ghost(home: Home) -> None:
     with home.database.begin() as connection:
         connection.exec_driver_sql("DROP TABLE workers")
     environment = os.environ | {
@@ -122,7 +121,7 @@ def test_a_thread_that_fails_takes_its_process_down_and_leaves_a_traceback(
     assert "ZeroDivisionError" in printed
 
 
-def test_an_engine_that_prints_nothing_when_asked_what_it_can_do_is_no_reason_to_take_no_job(
+def test_capabilities_that_cannot_be_read_keep_no_worker_from_its_jobs(
     home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(settings: Settings) -> list[Capabilities]:
@@ -138,7 +137,7 @@ def test_an_engine_that_prints_nothing_when_asked_what_it_can_do_is_no_reason_to
     assert home.job(job_id).state == "failed"
 
 
-def test_a_damaged_mark_of_an_engine_does_not_stop_the_worker_from_starting(home: Home) -> None:
+def test_a_damaged_mark_of_an_engine_stops_no_worker_from_starting(home: Home) -> None:
     marks = home.settings.home / "engines"
     marks.mkdir(exist_ok=True)
     for name, text in (("empty", ""), ("other", "{}"), ("list", "[]")):
@@ -147,7 +146,7 @@ def test_a_damaged_mark_of_an_engine_does_not_stop_the_worker_from_starting(home
     assert list(marks.glob("*.json")) == []
 
 
-def test_bundles_that_cannot_be_written_fail_the_job_with_a_sentence_and_a_retry_goes_on(home: Home) -> None:
+def test_bundles_that_cannot_be_written_fail_the_job_and_a_retry_works(home: Home) -> None:
     home.settings.bundles.rmdir()
     home.settings.bundles.write_text("in the way")
     job_id = home.submit()
@@ -225,7 +224,7 @@ def test_a_lost_lease_interrupts_whatever_runs(home: Home, job: Job) -> None:
             beating.run(for_ever())
 
 
-def test_a_job_table_that_stays_away_for_a_whole_lease_is_a_lost_lease(home: Home, job: Job) -> None:
+def test_a_job_table_away_for_a_whole_lease_is_a_lost_lease(home: Home, job: Job) -> None:
     # While this transaction is open nobody else can write.
     with heartbeat(home, job, lease_s=1.0) as beating, home.database.begin(), pytest.raises(LeaseLost):
         beating.run(for_ever())

@@ -92,7 +92,7 @@ def judged_as_disturbed(home: Home) -> set[str]:
     return found
 
 
-def test_nothing_starts_beside_a_study_that_is_alone_though_its_worker_is_killed(home: Home) -> None:
+def test_nothing_starts_beside_a_lone_study_though_its_worker_is_killed(home: Home) -> None:
     """Without GPUs, as here, it need not ask for that; with them it would say `alone = true`, which it says anyway."""
     alone = home.submit(arms=PLAIN, loads=LOADS, engine_flags=SLOW, alone=True)
     later = home.submit(arms=PLAIN, loads=LOADS[:1], alone=False)
@@ -188,7 +188,7 @@ def test_a_killed_worker_of_a_shared_study_loses_and_doubles_nothing(home: Home,
 
 
 @pytest.mark.parametrize("killed", ["nobody", "the job's own worker"])
-def test_the_slots_share_a_study_until_it_is_decided_though_a_worker_dies(home: Home, killed: str) -> None:
+def test_the_slots_share_a_study_until_decided_though_a_worker_dies(home: Home, killed: str) -> None:
     """The arms are the same to the engine: a look says so, or that it takes more than the budget."""
     job_id = home.submit(**SPREAD | {"repeats": "until decided", "budget": "2 min", "engine_flags": {"token_s": 0.01}})
     with workers_of_two_slots(home) as workers:

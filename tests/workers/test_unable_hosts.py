@@ -27,8 +27,8 @@ UNWRITABLE = Path("/sys")
 
 def engines_toml(*names: str) -> str:
     """The stand-in engine by these names."""
-    table = ENGINES_TOML.partition("[absent]")[0]
-    return "".join(table.replace("[vllm]", f"[{name}]") for name in names)
+    table = ENGINES_TOML[ENGINES_TOML.index("[vllm]") :].format(folder="")
+    return "".join(table.replace("[vllm", f"[{name}") for name in names)
 
 
 def submitted_for(home: Home, engine: str) -> str:
@@ -62,7 +62,7 @@ def test_a_host_claims_only_studies_whose_engines_it_has_in_turn(two_engines: Ho
     assert home.job(both).state == "queued"
 
 
-def test_a_spread_study_makes_no_room_for_one_that_its_host_cannot_run(two_engines: Home) -> None:
+def test_a_spread_study_makes_no_room_for_an_impossible_one(two_engines: Home) -> None:
     home, here = two_engines, EnginesHere(["vllm"])
     home.submit(spread=True, alone=False)
     job = leases.claim(home.database, "me/1", 30.0, engines=here)

@@ -14,8 +14,7 @@ from host import quiet
 from lab.metrics.records import RequestRecord
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import failed_request, records, request
-from tests.workers.homes import Home, new_home
-from tests.workers.working import worked
+from tests.workers.homes import Home, new_home, worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.ingest.service import ingest_all
 from workers import unit_tests
@@ -39,7 +38,7 @@ def home(tmp_path: Path, migrated: Path) -> Iterator[Home]:
         yield made
 
 
-def test_a_run_is_scored_by_tests_before_its_bundle_is_written_and_ingest_reads_it(home: Home) -> None:
+def test_a_run_is_scored_by_tests_before_its_bundle_is_written(home: Home) -> None:
     workload = {"dataset": str(home.folder / "tested.jsonl"), "output_tokens": 8, "score": "unit_tests"}
     job = worked(
         home,
@@ -72,7 +71,7 @@ def passed(home: Home, *requests: RequestRecord) -> list[float | None]:
     return [each.tests_passed for each in done]
 
 
-def test_reasoning_is_no_code_and_a_failed_request_or_one_without_tests_has_no_score(home: Home) -> None:
+def test_reasoning_is_no_code_and_failed_requests_have_no_score(home: Home) -> None:
     code = "def double(x): return 2 * x"
     thought = request(output_text=f"def def{code}", reasoning_chars=7, expected=TESTS)
     others = request(index=1, output_text=code, expected=None), failed_request(index=2, expected=TESTS)

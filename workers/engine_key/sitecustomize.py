@@ -39,7 +39,7 @@ class OnlyWithKey:
 
 
 class _WaitsForTheServer:
-    """A finder of modules that finds uvicorn's configuration as the others do, and changes it once it is loaded."""
+    """A module finder that adds the guard to uvicorn's configuration when that is imported."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -70,7 +70,7 @@ def _guard(config: Any, key: str) -> None:
 
 
 def _run_the_other() -> None:
-    """The environment's own file of this name, which this one hides."""
+    """Run the environment's own sitecustomize, which this file hides."""
     here = os.path.realpath(os.path.dirname(__file__))
     others = [folder for folder in sys.path if os.path.realpath(folder or ".") != here]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)

@@ -15,7 +15,7 @@ from jobs.engines.profiles import KEY
 from workers.load.client import Endpoint, open_session
 
 FILE = Path(__file__).parents[1] / "engine_key" / "sitecustomize.py"
-_LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
+_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 
 def new_key() -> str:
@@ -23,34 +23,32 @@ def new_key() -> str:
 
 
 def key_folder(home: Path) -> Path:
-    """The folder under the home, where a container and the engines' user find it, that Python looks into first."""
+    """Return the folder that Python searches first; under the home a container and the engines' user can read it."""
     return home.absolute() / "engines" / "key"
 
 
 def with_key(home: Path, key: str, own: Mapping[str, str]) -> dict[str, str]:
-    """The variables that an engine needs for its key, beside its `own`; the file that looks for it is put into its
-    folder.
-    """
-    place = key_folder(home) / FILE.name
-    place.parent.mkdir(parents=True, exist_ok=True)
+    """Return the variables that an engine needs for its key, beside its `own`. Copies the file that checks the key."""
+    copy = key_folder(home) / FILE.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
     content = FILE.read_bytes()
-    if not place.exists() or place.read_bytes() != content:
-        writing = place.with_suffix(f".{os.getpid()}.writing")
+    if not copy.exists() or copy.read_bytes() != content:
+        writing = copy.with_suffix(f".{os.getpid()}.writing")
         try:
             writing.write_bytes(content)
-            writing.rename(place)
+            writing.rename(copy)
         finally:
             writing.unlink(missing_ok=True)
-    paths = [str(place.parent), *([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])]
+    paths = [str(copy.parent), *([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])]
     return {KEY: key, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 async def answers_anybody(endpoint: Endpoint) -> bool:
-    """Whether the engine answers a request without its key."""
+    """Return whether the engine answers a request without its key."""
     try:
         async with (
             open_session() as session,
-            session.get(f"{endpoint.base_url}/v1/models", timeout=_LOOK_TIMEOUT, allow_redirects=False) as answer,
+            session.get(f"{endpoint.base_url}/v1/models", timeout=_PAGE_TIMEOUT, allow_redirects=False) as answer,
         ):
             return answer.status not in (401, 403)
     except (aiohttp.ClientError, OSError, TimeoutError):

@@ -33,7 +33,7 @@ class EngineUser:
 
 
 def engine_user(settings: Settings) -> EngineUser | None:
-    """The user of the setting `engine_user`; None: the worker's own. Raises SettingsError if it cannot be used."""
+    """Return the user that the settings name, None for the worker's own. Raises SettingsError if it cannot be used."""
     name = settings.engine_user
     if name is None:
         return None
@@ -59,7 +59,7 @@ def engine_user(settings: Settings) -> EngineUser | None:
 
 
 def environment_for(user: EngineUser, home: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an engine, with a home of the user's own, in which `user_caches` are."""
+    """Return the environment of an engine with the user's own home, which holds `user_caches`."""
     rest = {name: value for name, value in environment.items() if name == _CACHES or not name.startswith("XDG_")}
     return rest | {"HOME": str(home.absolute() / CACHE_FOLDER), "USER": user.name, "LOGNAME": user.name}
 

@@ -24,7 +24,7 @@ from typing import Any
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ORPHAN_GRACE_S = 2.0
 _GIVE_UP_S = 10.0  # after KILL; some processes cannot be ended even by the kernel
-_LOOK_EVERY_S = 0.02
+_POLL_EVERY_S = 0.02
 _LOG_EVERY_S = 5.0
 _SIGNALS = {b"still": signal.SIGSTOP, b"go": signal.SIGCONT}
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -120,7 +120,7 @@ def _end_all(engine: int, grace_s: float) -> None:
             return
         if time.monotonic() >= kill_at_s:
             _signal_all(signal.SIGKILL)
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
 
 
 def _signal_all(number: signal.Signals) -> None:

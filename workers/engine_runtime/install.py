@@ -39,7 +39,7 @@ _CUDA_ONLY = ("torchvision", "torchaudio", "torchcodec")
 _SERVES = ("vllm.entrypoints.cli.serve", "vllm.v1.engine.core", "vllm.v1.worker.cpu_worker")
 _STAMP = "installed-by-drafthouse"
 _MAX_LINES = 15
-_FIND_LINKS = re.compile(r"(?:^|\.)find-links='(?P<places>.*)'$", re.MULTILINE)
+_FIND_LINKS = re.compile(r"(?:^|\.)find-links='(?P<links>.*)'$", re.MULTILINE)
 
 
 def main(arguments: list[str]) -> int:
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
 
 
 def folder_name(version: str) -> str:
-    """The environment's folder: ours has no version in its name, so that engines.toml survives an upgrade."""
+    """Return the environment's folder; ours has no version in its name, so that engines.toml survives upgrades."""
     return "vllm" if version == VLLM_VERSION else f"vllm-{version}"
 
 
@@ -148,9 +148,7 @@ def _recipe(lock: Path | None, version: str = VLLM_VERSION) -> str:
 
 
 def _install_cpu(python: Path, lock: Path, version: str) -> None:
-    """The lock is complete, so nothing is resolved. To compile all modules takes longer than to install them, and most
-    are never imported.
-    """
+    """Install what the complete lock lists, without bytecode: compiling takes longer, and most is never imported."""
     common = ("pip", "install", "--python", str(python), "--no-deps")
     with tempfile.TemporaryDirectory() as folder:
         wheel = metadata_wheel(Path(folder), version)
@@ -175,12 +173,12 @@ def _torch_for_cpus() -> tuple[str, ...]:
 
 
 def _links() -> dict[str, str]:
-    places = find_links(os.environ)
-    return {"UV_FIND_LINKS": ",".join(places)} if places else {}
+    links = find_links(os.environ)
+    return {"UV_FIND_LINKS": ",".join(links)} if links else {}
 
 
 def find_links(environment: Mapping[str, str]) -> list[str]:
-    """Return the places where pip is configured to look for wheels (a mirror's torch, say): uv ignores pip's
+    """Return where pip is configured to find wheels (a mirror's torch, say): uv ignores pip's
     configuration.
     """
     if own := environment.get("UV_FIND_LINKS"):
@@ -188,9 +186,7 @@ def find_links(environment: Mapping[str, str]) -> list[str]:
     with contextlib.suppress(OSError, subprocess.CalledProcessError):  # without pip there is no configuration of it
         command = (sys.executable, "-m", "pip", "config", "list")
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        links = [
-            place for match in _FIND_LINKS.finditer(listed) for place in match["places"].replace("\\n", " ").split()
-        ]
+        links = [link for match in _FIND_LINKS.finditer(listed) for link in match["links"].replace("\\n", " ").split()]
         return list(dict.fromkeys(links))
     return []
 

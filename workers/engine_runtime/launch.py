@@ -47,12 +47,12 @@ Process = EngineProcess | NoProcess
 
 @dataclass(frozen=True)
 class Command:
-    """How an engine is started and where it will listen. Without words it is a server that is already running.
+    """How an engine is started and where it will listen. Without `argv` it is a server that is already running.
 
     `secret_environment` has its key, and is neither stored nor shown.
     """
 
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     profile: Profile
     own_environment: dict[str, str]
     endpoint: Endpoint
@@ -65,7 +65,7 @@ class Command:
 
     @property
     def shown_environment(self) -> dict[str, str]:
-        """The part of its environment that may be stored and shown."""
+        """Return the part of the environment that may be stored and shown."""
         return without_secrets(self.own_environment)
 
 
@@ -106,9 +106,9 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     own = slot_environment(slot) | profile_environment(settings, profile, study, arm)
     refuse_outside_slot(slot, study, arm, whole_environment(settings.engines_dir, profile, own))
     takes = capabilities(settings, arm.engine).takes
-    port, words, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
+    port, argv, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
     return Command(
-        words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix(""), takes=takes),
+        argv=argv + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix(""), takes=takes),
         profile=profile,
         own_environment=own,
         endpoint=Endpoint(
@@ -152,7 +152,7 @@ async def start_engine(
             environment = environment_for(user, settings.home, environment)
             let_through(user, settings.home, settings.models_dir, log.with_suffix(""), key_folder(settings.home))
         began_s = time.monotonic()
-        running = process.start(command.words, environment, command.log, settings.home / "engines", user=user)
+        running = process.start(command.argv, environment, command.log, settings.home / "engines", user=user)
         started(command, running)
         try:
             async with asyncio.timeout(settings.engine_start_timeout_s):
@@ -163,9 +163,13 @@ async def start_engine(
                 )
         except (EngineError, TimeoutError) as error:
             running.stop(grace_s=0.5)
-            if attempt == _PORT_ATTEMPTS or not _port_was_taken(command.log):
-                raise _did_not_start(command, error, settings.engine_start_timeout_s) from None
-            continue
+            logged = command.log.read_text(encoding="utf-8", errors="replace").lower()
+            if attempt < _PORT_ATTEMPTS and any(text in logged for text in _PORT_TAKEN):
+                continue
+            if isinstance(error, EngineError):
+                raise
+            late = f"the engine was not ready within {settings.engine_start_timeout_s:g} s"
+            raise EngineError(explained(late, command.log)) from None
         return await _running(settings, command, running, ready, time.monotonic() - began_s)
     raise AssertionError  # the last attempt returned or raised
 
@@ -182,7 +186,7 @@ async def _running(
 
 
 async def _connect(command: Command, started: Callable[[Command, Process], None]) -> RunningEngine:
-    """A server that is not ours, and keeps no log for us."""
+    """Connect to a server that Drafthouse did not start, whose log it cannot read."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
     command.log.write_text(f"{command.endpoint.base_url} was not started by Drafthouse\n", encoding="utf-8")
     nothing = NoProcess()
@@ -198,17 +202,6 @@ def died(running: Process, log: Path) -> str | None:
         return None
     how = f"was killed by signal {status - 128}" if status > 128 else f"ended with exit status {status}"
     return explained(f"the engine {how}", log, status=status)
-
-
-def _did_not_start(command: Command, error: Exception, waited_s: float) -> EngineError:
-    if isinstance(error, EngineError):
-        return error
-    return EngineError(explained(f"the engine was not ready within {waited_s:g} s", command.log))
-
-
-def _port_was_taken(log: Path) -> bool:
-    text = log.read_text(encoding="utf-8", errors="replace").lower()
-    return any(words in text for words in _PORT_TAKEN)
 
 
 def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> Endpoint:

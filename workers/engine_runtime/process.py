@@ -119,13 +119,17 @@ def start(
     Its temporary files and sockets are in a folder that is its user's alone, which goes when the engine is stopped.
     """
     mark_file, temporary = _write_mark(marks)
-    _make_temporary(temporary, user)
+    temporary.mkdir(mode=0o700)  # an error if it is there: the name is a random one
+    ids = ""
+    if user is not None:
+        os.chown(temporary, user.uid, user.gid)
+        ids = f"{user.uid}:{user.gid}:{','.join(map(str, user.groups))}"
     log.parent.mkdir(parents=True, exist_ok=True)
     orders, guards = socket.socketpair()
     orders.settimeout(_INSIST_S)
     with log.open("wb") as output, guards:
         process = subprocess.Popen(
-            (sys.executable, "-I", "-S", guard.__file__, str(most_log_bytes), _ids(user), str(temporary), *command),
+            (sys.executable, "-I", "-S", guard.__file__, str(most_log_bytes), ids, str(temporary), *command),
             stdin=guards,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -136,21 +140,9 @@ def start(
     return EngineProcess(process, orders, mark_file, temporary)
 
 
-def _make_temporary(folder: Path, user: EngineUser | None) -> None:
-    """Nobody can have been there before: the name is a random one, and a folder of that name is an error."""
-    folder.mkdir(mode=0o700)
-    if user is not None:
-        os.chown(folder, user.uid, user.gid)
-
-
 def _forget(mark_file: Path, temporary: Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     mark_file.unlink(missing_ok=True)
-
-
-def _ids(user: EngineUser | None) -> str:
-    """The user's numbers, as the guard reads them."""
-    return "" if user is None else f"{user.uid}:{user.gid}:{','.join(map(str, user.groups))}"
 
 
 def end_leftovers(marks: Path) -> None:
@@ -184,19 +176,15 @@ def _write_mark(marks: Path) -> tuple[Path, Path]:
     """Return the mark's file, and the temporary folder that it names."""
     marks.mkdir(parents=True, exist_ok=True)
     mark_file = marks / f"{uuid.uuid4().hex}.json"
-    temporary = _short(marks.parent.absolute()) / f"drafthouse-{mark_file.stem[:16]}"
+    # not in the home if sockets in it had too long paths for the kernel
+    folders = (marks.parent.absolute(), Path(tempfile.gettempdir()))
+    short = (folder for folder in folders if len(os.fsencode(folder)) <= _LONGEST_TEMPORARY)
+    temporary = next(short, Path("/tmp")) / f"drafthouse-{mark_file.stem[:16]}"  # noqa: S108 - a random name
     owner = {"host": platform.node(), "pid": os.getpid(), "created_s": psutil.Process().create_time()}
     owner |= {"temporary": str(temporary)}
     writing = mark_file.with_suffix(".writing")
     writing.write_text(json.dumps(owner), encoding="utf-8")
     return writing.rename(mark_file), temporary
-
-
-def _short(home: Path) -> Path:
-    """Return the home; or the system's temporary folder, if sockets in the home had too long paths for the kernel."""
-    folders = (home, Path(tempfile.gettempdir()))
-    short = (folder for folder in folders if len(os.fsencode(folder)) <= _LONGEST_TEMPORARY)
-    return next(short, Path("/tmp"))  # noqa: S108 - what is made there has a random name
 
 
 def _kill_marked(mark: str) -> None:

@@ -21,8 +21,8 @@ from workers.load.client import Endpoint, RequestParams, open_session, read_page
 from workers.load.connections import Connections
 
 logger = logging.getLogger(__name__)
-_LOOK_EVERY_S = 0.1
-_LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
+_POLL_EVERY_S = 0.1
+_PAGE_TIMEOUT = aiohttp.ClientTimeout(total=5)
 #: An engine that failed to answer is often about to die, and only then logs why.
 _DEATH_SHOWS_WITHIN_S = 3.0
 _FIRST_ANSWER_TIMEOUT_S = 600.0
@@ -49,12 +49,14 @@ async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[]
     async with open_session(endpoint) as session, Connections(checked=endpoint.checked) as connections:
         while not await is_healthy(endpoint, session):
             _raise_if_dead(why_dead)
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_EVERY_S)
         if not kind.takes_model_name:
             endpoint = replace(endpoint, model=await _served_model(session, endpoint))
         endpoint, record = await _understood(connections, endpoint)
         if record.error is not None:
-            await _raise_if_dying(why_dead)
+            for _ in range(round(_DEATH_SHOWS_WITHIN_S / _POLL_EVERY_S)):
+                _raise_if_dead(why_dead)
+                await asyncio.sleep(_POLL_EVERY_S)
             raise EngineError(f"the engine started, but did not answer its first request: {record.error}")
         return Ready(endpoint, await _version(session, endpoint, kind))
 
@@ -74,7 +76,7 @@ async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None =
         async with open_session(endpoint) as own:
             return await is_healthy(endpoint, own)
     try:
-        async with session.get(f"{endpoint.base_url}/health", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
+        async with session.get(f"{endpoint.base_url}/health", timeout=_PAGE_TIMEOUT, allow_redirects=False) as response:
             return response.status == 200
     except (aiohttp.ClientError, OSError, TimeoutError):
         return False
@@ -97,18 +99,11 @@ async def _understood(connections: Connections, endpoint: Endpoint) -> tuple[End
 
 
 async def _hello(connections: Connections, endpoint: Endpoint) -> RequestRecord:
-    """A foreign server gets no ignore_eos, which not every server knows: its greeting may end early."""
+    """Send a short request. Without ignore_eos to a foreign server, which may not know it: the answer may end early."""
     params = RequestParams(
         Sampling(), _HELLO_TOKENS, ignore_eos=not endpoint.foreign, timeout_s=_FIRST_ANSWER_TIMEOUT_S
     )
     return await send(connections, endpoint, _HELLO, params, asyncio.get_running_loop().time)
-
-
-async def _raise_if_dying(why_dead: Callable[[], str | None]) -> None:
-    """Raises EngineError if the engine ends within seconds."""
-    for _ in range(round(_DEATH_SHOWS_WITHIN_S / _LOOK_EVERY_S)):
-        _raise_if_dead(why_dead)
-        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def _raise_if_dead(why_dead: Callable[[], str | None]) -> None:
@@ -139,7 +134,7 @@ async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> s
 async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> Any:
     """Return the content of a page; None if there is none."""
     try:
-        async with session.get(f"{endpoint.base_url}{path}", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
+        async with session.get(f"{endpoint.base_url}{path}", timeout=_PAGE_TIMEOUT, allow_redirects=False) as response:
             return json.loads(await read_page(response)) if response.status == 200 else None
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError):
         return None

@@ -193,8 +193,8 @@ def _raised(lines: Sequence[_Line]) -> Iterator[_Line]:
 def _exceptions(lines: Sequence[_Line]) -> Iterator[_Exception]:
     """Yield the last exception of each chain of tracebacks; those of different processes may be mixed."""
     for process in dict.fromkeys(line.process for line in lines):
-        mine = [(position, line) for position, line in enumerate(lines) if line.process == process]
-        yield from _of_process(mine)
+        own = [(position, line) for position, line in enumerate(lines) if line.process == process]
+        yield from _of_process(own)
 
 
 def _of_process(lines: Sequence[tuple[int, _Line]]) -> Iterator[_Exception]:

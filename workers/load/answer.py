@@ -115,7 +115,7 @@ class Answer:
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
 
     def _take_choice(self, t_s: float, choice: dict[str, Any], tokens: int | None) -> None:
-        """An event carries output if it has text, or if the server's running count grew (half a character, say)."""
+        """Take an event's output: text, or a running count that grew without any (half a character, say)."""
         reasoning, answer = _texts(choice)
         text = reasoning + answer
         counted = self._counts[-1] if self._counts else 0
@@ -134,7 +134,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The whole output; halves of a character from two chunks are joined."""
+        """Return the whole output; halves of a character from two chunks are joined."""
         return storable("".join(self._texts))
 
     @property
@@ -148,7 +148,7 @@ class Answer:
 
     @property
     def token_ids(self) -> tuple[int, ...] | None:
-        """The output's tokens, if the server reports them. They are still counted by `usage`."""
+        """Return the output's tokens, if the server reports them. They are still counted by `usage`."""
         return tuple(self._token_ids) or None
 
     @property
@@ -162,18 +162,15 @@ class Answer:
 
     def problem(self) -> str | None:
         """Return why this answer failed; None for a complete one."""
+        instead = "" if self._no_chunk is None else f"; it had an event that is no part of an answer: {self._no_chunk}"
         problems = (
-            (self.finish_reason is None, f"the stream ended without a finish_reason{self._what_came_instead}"),
+            (self.finish_reason is None, f"the stream ended without a finish_reason{instead}"),
             (self.finish_reason in _GAVE_UP, f"the server gave up on the request (finish_reason {self.finish_reason})"),
             (not self.done, "the stream ended without [DONE]"),
             (self.completion_tokens is None, "the stream gave no usage: its tokens cannot be counted"),
             (not self.chunk_s, "the stream carried no output"),
         )
         return self.error or next((text for wrong, text in problems if wrong), None)
-
-    @property
-    def _what_came_instead(self) -> str:
-        return "" if self._no_chunk is None else f"; it had an event that is no part of an answer: {self._no_chunk}"
 
 
 def _without_prompt(event: bytes) -> bytes:
@@ -247,15 +244,11 @@ def _reasoning(chunks: _Chunks, reported: int | None, steps: Steps | None, total
 
 def _thought_chars(chunks: _Chunks) -> int:
     """Characters up to the first that is no reasoning, after the first that is."""
-    begins = next(place for place, thought in enumerate(chunks.thought) if thought)
+    begins = next(index for index, thought in enumerate(chunks.thought) if thought)
     ends = begins
     while ends < len(chunks.texts) and chunks.thought[ends] == len(chunks.texts[ends]):
         ends += 1
     return sum(map(len, chunks.texts[:ends])) + (chunks.thought[ends] if ends < len(chunks.texts) else 0)
-
-
-def _tagged_chars(text: str) -> int:
-    return _tagged(text) if text.lstrip().startswith(_THINK) or _THOUGHT in text else 0
 
 
 def _before(steps: Steps, tokens: int | None, total: int | None) -> tuple[int, int] | None:
@@ -266,30 +259,30 @@ def _before(steps: Steps, tokens: int | None, total: int | None) -> tuple[int, i
     """
     if tokens is None or total is None:
         return None
-    place, rounds, accepted_before, last = 1, 0, 0, 1
+    made, rounds, accepted_before, last = 1, 0, 0, 1
     for _, accepted in steps:
-        if place < tokens:
+        if made < tokens:
             rounds, accepted_before = rounds + 1, accepted_before + accepted
-        place, last = place + accepted + 1, accepted + 1
-    return (rounds, accepted_before) if 0 <= place - total < last else None
+        made, last = made + accepted + 1, accepted + 1
+    return (rounds, accepted_before) if 0 <= made - total < last else None
 
 
-def _tagged(text: str) -> int:
-    """Characters up to the end of the reasoning, its tag included; all of them if it does not end."""
+def _tagged_chars(text: str) -> int:
+    """Return the characters up to the end of the reasoning, its tag included; all of them if it does not end."""
     end = text.find(_THOUGHT)
     if end < 0:
-        return len(text)
+        return len(text) if text.lstrip().startswith(_THINK) else 0
     after = end + len(_THOUGHT)
     return after + len(text[after:]) - len(text[after:].lstrip())
 
 
 def _chunk_of(texts: list[str], chars: int) -> int:
-    """The first chunk that has a character after so many; their number if none has."""
+    """Return the first chunk with a character after so many; the number of chunks if none has one."""
     seen = 0
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         seen += len(text)
         if seen > chars:
-            return place
+            return index
     return len(texts)
 
 

@@ -17,8 +17,7 @@ from lab.metrics.records import RequestRecord
 from lab.storable import MOST_CHARS, storable
 from lab.study import Sampling
 from workers.load.answer import Answer, EventReader
-from workers.load.connections import KEEPALIVE_S, CannotConnectError, Connections
-from workers.load.resolver import CheckedResolver
+from workers.load.connections import KEEPALIVE_S, CannotConnectError, CheckedResolver, Connections
 
 logger = logging.getLogger(__name__)
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -70,7 +69,7 @@ class Endpoint:
         return text.replace(self.api_key, HIDDEN).replace(json.dumps(self.api_key)[1:-1], HIDDEN)
 
     def without_key(self, event: bytes) -> bytes:
-        """The same for an event of a stream, before any of it is truncated and stored."""
+        """Remove the key from an event of a stream, before any of it is truncated and stored."""
         if self.api_key is None or not any(key in event for key in self._forms_of_key):
             return event
         return self.hide_key(event.decode("utf-8", "replace")).encode()
@@ -304,13 +303,13 @@ async def _exchange(
 
 
 def _reason(target: Endpoint, body: bytes) -> str:
-    """The beginning of an answer that is no stream, with which a server of ours says why."""
+    """Return why a server sent no stream: the beginning of what it sent instead."""
     text = target.hide_key(body.decode("utf-8", "replace").strip())
     return _message(text) if target.foreign else text[:_ERROR_CHARS]
 
 
 def _message(refusal: str) -> str:
-    """What a server that is not ours says in an error. A study names its address, so it may be any page of a network:
+    """Return the message of a foreign server's error. A study names the address, so it may be any page of a network:
     only what has the form of an error is stored and shown.
     """
     try:
@@ -327,7 +326,7 @@ class PageTooLongError(aiohttp.ClientPayloadError):
 
 
 async def read_page(response: aiohttp.ClientResponse, most_bytes: int = _PAGE_BYTES) -> bytes:
-    """A page of a server, which may be any. Raises PageTooLongError, or another ClientError."""
+    """Read a page of any server. Raises PageTooLongError, or another ClientError."""
     page = bytearray()
     async for piece in response.content.iter_any():
         page += piece

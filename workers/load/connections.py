@@ -23,17 +23,18 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httptools
+from aiohttp.abc import AbstractResolver, ResolveResult
 
-from workers.load.resolver import CheckedResolver
+from jobs.engines.addresses import check_address, check_name
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
 KEEPALIVE_S = 2.0
 _READ_BYTES = 1 << 16
-#: So much of an answer whose status is not 200 is kept.
+#: Bytes stored of an answer whose status is not 200.
 _REFUSAL_BYTES = 1 << 16
-#: So many bytes may come before a body: a foreign server must not fill this process's memory.
+#: Bytes allowed before a body: a foreign server must not fill this process's memory.
 _MOST_HEAD_BYTES = 1 << 20
 #: Of a header, in an error.
 _SHOWN_BYTES = 100
@@ -64,6 +65,33 @@ class Response:
 
 class CannotConnectError(OSError):
     """No connection to the server could be made."""
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves a name once and returns only checked addresses, so that what was checked is what is connected to."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        check_name(host)
+        loop = asyncio.get_running_loop()
+        resolved = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+        for *_, address in resolved:
+            check_address(host, str(address[0]))
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=kind,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for kind, _, protocol, _, address in resolved
+        ]
+
+    async def close(self) -> None:
+        """There is nothing to close."""
 
 
 class _Origin(NamedTuple):
@@ -127,7 +155,7 @@ class Connections:
                 connection.close()
 
     def _idle_connection(self, origin: _Origin) -> _Connection | None:
-        """The connection that was used last: the server closes those that were used long ago."""
+        """Return the connection that was used last: the server closes those that were used long ago."""
         idle = self._idle[origin]
         while idle:
             connection = idle.pop()
@@ -330,7 +358,7 @@ class _Connection:
         self._coding, self._content_type, self._head_bytes = b"identity", "", 0
 
     def _end(self, problem: OSError | None) -> None:
-        """The exchange is over, and so is the connection."""
+        """End the exchange, and the connection with it."""
         self.close()
         self._conclude(problem)
 

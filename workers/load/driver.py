@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from jobs.datasets.prompt import Prompt, next_turn
 from lab.capacity.early_end import MissCount
-from lab.errors import CancelledError, UserError
+from lab.errors import UserError
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load, Slo
 from workers.load.answer import Answer
@@ -139,7 +139,6 @@ async def drive(
     params: RequestParams,
     seed: int,
     on_progress: OnProgress | None = None,
-    cancel: asyncio.Event | None = None,
     end: asyncio.Event | None = None,
     trial: tuple[Slo, float] | None = None,
 ) -> LoadResult:
@@ -154,8 +153,8 @@ async def drive(
     result. Raises UserError for a trace load whose prompts have no arrival times.
 
     `on_progress` is called twice a second and once at the end, in a thread; an exception in it ends the window and is
-    raised here. Raises CancelledError as soon as `cancel` is set. Once `end` is set (the server is gone, say) nothing
-    more is sent: requests that are still waiting are recorded as failed and never sent.
+    raised here. Once `end` is set (by the caller if the server is gone, or here) nothing more is sent: requests that
+    are still waiting are recorded as failed and never sent.
 
     `trial`, the SLO and the share of requests that are to meet it, is for a search for a capacity: once far more have
     missed it, nothing more is sent. What is in flight is read to its end, so that none of it burdens the next trial.
@@ -166,18 +165,19 @@ async def drive(
     requests = sum(prompt.requests for prompt, _ in plan)
     window = Window(load, requests, None if trial is None else MissCount(*trial, requests))
     cpu_before_s = time.thread_time()
-    over = asyncio.Event()
+    over = end or asyncio.Event()
     sending = Sending(connections, target, params, load, _numbered(plan), window, over)
-    tell = _one_at_a_time(on_progress)
-    watchers = (window.lag.watch(), _sample(window), _report(window, tell), _cancelled(cancel), _pass_on(end, over))
+    report = _one_at_a_time(on_progress)
     with _undisturbed():
-        await _until_done(sending.run(), *watchers)
+        await _until_done(sending.run(), window.lag.watch(), _sample(window), _report(window, report))
     cpu_s = time.thread_time() - cpu_before_s
-    await asyncio.to_thread(tell, window.progress())
+    await asyncio.to_thread(report, window.progress())
     records = tuple(sorted(window.records, key=lambda record: record.index))
     last_end_s = max((record.end_s or 0.0 for record in records), default=0.0)
-    telemetry, health = window.telemetry(), window.health(cpu_s)
-    return LoadResult(records, telemetry, health, last_end_s, _problem(window, load), window.ended_early)
+    telemetry, health, problem = window.telemetry(), window.health(cpu_s), window.problem
+    if not requests:
+        problem = f"no request was due within duration_s {load.duration_s:g}: let it last longer, or raise the rate"
+    return LoadResult(records, telemetry, health, last_end_s, problem, window.ended_early)
 
 
 async def warm_up(
@@ -187,12 +187,11 @@ async def warm_up(
     *,
     load: Load,
     params: RequestParams,
-    cancel: asyncio.Event | None = None,
 ) -> WarmUp:
     """Send `prompts` (see `warm_up_prompts`) at the concurrency of `load` as a closed loop; nothing is recorded."""
     streams = min(load.max_concurrency, len(prompts))
     closed = Load(max_concurrency=streams, num_prompts=len(prompts))
-    result = await drive(connections, target, prompts, load=closed, params=params, seed=0, cancel=cancel)
+    result = await drive(connections, target, prompts, load=closed, params=params, seed=0)
     errors = tuple(record.error for record in result.requests if record.error)
     return WarmUp(len(result.requests), result.duration_s, errors)
 
@@ -204,7 +203,7 @@ def _planned(prompts: Sequence[Prompt], load: Load, seed: int) -> list[tuple[Pro
     times_s = [prompt.arrival_s for prompt in prompts if prompt.arrival_s is not None]
     if len(times_s) != len(prompts):
         raise UserError(f"load {load.name} replays a trace, but {NO_TRACE}")
-    in_order = [prompts[place] for place in np.argsort(times_s, kind="stable")]
+    in_order = [prompts[index] for index in np.argsort(times_s, kind="stable")]
     return list(zip(in_order, intended_send_s(load, seed, sorted(times_s)).tolist(), strict=False))
 
 
@@ -214,18 +213,6 @@ def _numbered(plan: Sequence[tuple[Prompt, float]]) -> Iterator[tuple[int, tuple
     for prompt, offset_s in plan:
         yield index, (prompt, offset_s)
         index += prompt.requests
-
-
-def _problem(window: Window, load: Load) -> str | None:
-    if not window.requests_total:
-        return f"no request was due within duration_s {load.duration_s:g}: let it last longer, or raise the rate"
-    return window.problem
-
-
-async def _pass_on(end: asyncio.Event | None, over: asyncio.Event) -> None:
-    await (end or asyncio.Event()).wait()
-    over.set()
-    await asyncio.Event().wait()
 
 
 @contextlib.contextmanager
@@ -262,28 +249,23 @@ async def _sample(window: Window) -> None:
         window.sample()
 
 
-async def _report(window: Window, tell: OnProgress) -> None:
+async def _report(window: Window, report: OnProgress) -> None:
     """In a thread, because the callback may write to a busy database."""
     while True:
         await asyncio.sleep(_REPORT_EVERY_S)
-        await asyncio.to_thread(tell, window.progress())
+        await asyncio.to_thread(report, window.progress())
 
 
 def _one_at_a_time(on_progress: OnProgress | None) -> OnProgress:
     """Serialise the calls: the last one must not overtake one whose thread is still busy when the window ends."""
     lock = threading.Lock()
 
-    def tell(progress: LoadProgress) -> None:
+    def report(progress: LoadProgress) -> None:
         with lock:
             if on_progress:
                 on_progress(progress)
 
-    return tell
-
-
-async def _cancelled(cancel: asyncio.Event | None) -> None:
-    await (cancel or asyncio.Event()).wait()
-    raise CancelledError("the run was cancelled")
+    return report
 
 
 @dataclass(frozen=True)
@@ -331,30 +313,30 @@ class Sending:
                 await self._go_on(index, prompt, record)
 
     async def _go_on(self, index: int, first: Prompt, record: RequestRecord) -> None:
-        """Send the later turns of a session, each after the answer before it and its wait."""
+        """Send a session's later turns, each after the previous answer and its think time."""
         window, until_s, prompt = self.window, self.load.duration_s, first
-        for place, turn in enumerate(first.later, start=1):
+        for number, turn in enumerate(first.later, start=1):
             if window.problem:
                 return
             ended_s = window.clock()
             due_s = ended_s + turn.wait_s
             if record.error is not None:
-                self._leave_out(first, place, index + place, due_s, _NO_ANSWER)
+                self._leave_out(first, number, index + number, due_s, _NO_ANSWER)
                 return
             if until_s is not None and due_s > until_s:
                 return
             if not await _reached(turn.wait_s, self.over):
                 why = _ENOUGH if window.ended_early else _NO_SERVER
-                self._leave_out(first, place, index + place, due_s, why)
+                self._leave_out(first, number, index + number, due_s, why)
                 return
-            prompt = next_turn(prompt, place, turn, record.output_text)
-            record = await self._send(index + place, prompt, due_s, ended_s)
+            prompt = next_turn(prompt, number, turn, record.output_text)
+            record = await self._send(index + number, prompt, due_s, ended_s)
 
-    def _leave_out(self, first: Prompt, place: int, index: int, due_s: float, why: str) -> None:
-        """Record the turns of a session from this place on as failed and never sent."""
-        for number in range(place, first.requests):
+    def _leave_out(self, first: Prompt, from_turn: int, index: int, due_s: float, why: str) -> None:
+        """Record the turns of a session from this one on as failed and never sent."""
+        for number in range(from_turn, first.requests):
             prompt = first if number == 0 else next_turn(first, number, first.later[number - 1], "")
-            blank = unsent(prompt, self.params, index=index + number - place, intended_send_s=due_s)
+            blank = unsent(prompt, self.params, index=index + number - from_turn, intended_send_s=due_s)
             self.window.add(replace(blank, error=why), due_s)
 
     async def _send(self, index: int, prompt: Prompt, due_s: float, free_s: float) -> RequestRecord:

@@ -42,7 +42,7 @@ class LoadProgress:
 
     @property
     def share_done(self) -> float:
-        """From 0 to 1, of the requests, or of the duration if that is nearer to its end."""
+        """Return the fraction done (0 to 1), by requests or elapsed time, whichever is further along."""
         of_requests = self.requests_done / self.requests_total if self.requests_total else 1.0
         return max(of_requests, min(1.0, self.elapsed_s / self.duration_s)) if self.duration_s else of_requests
 
@@ -72,7 +72,7 @@ class Window:
         return time.perf_counter() - self._start_s
 
     def add(self, record: RequestRecord, due_s: float) -> None:
-        """A request ended. `due_s`: its send time, or when a stream became free for it, whichever is later."""
+        """Record a request that ended. `due_s`: its send time, or when a stream became free, whichever is later."""
         self.records.append(record)
         if self._misses is not None and self.ended_early is None:
             self._misses.add(record)

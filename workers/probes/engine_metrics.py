@@ -165,9 +165,10 @@ def _by_position(samples: _Samples, label: str) -> dict[int, float] | None:
 
 
 def _in_order(by_position: Mapping[int, float] | None) -> tuple[float, ...] | None:
-    """None too if a position between others is missing: those after it would be taken for others."""
-    places = sorted(by_position or ())
-    return tuple((by_position or {})[place] for place in places) if places and places == [*range(len(places))] else None
+    """Return None, too, if a position between others is missing: those after it would be taken for others."""
+    if not by_position or sorted(by_position) != [*range(len(by_position))]:
+        return None
+    return tuple(by_position[position] for position in range(len(by_position)))
 
 
 def _samples(text: str, names: Collection[str], below: float) -> dict[str, _Samples]:

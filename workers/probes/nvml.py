@@ -106,7 +106,12 @@ def processes_on(gpu: Gpu) -> set[int] | None:
 
     None if the driver does not list them. Not every driver can list those that come through the MPS server.
     """
-    alone, through_mps = (_first_known(gpu.handle, *versions) for versions in _PROCESS_LISTS)
+
+    def first_known(functions: Iterable[Callable[[Any], Iterable[Any]]]) -> Iterable[Any] | None:
+        listed = (known(functools.partial(function, gpu.handle)) for function in functions)
+        return next((processes for processes in listed if processes is not None), None)
+
+    alone, through_mps = map(first_known, _PROCESS_LISTS)
     return None if alone is None else {int(process.pid) for process in (*alone, *(through_mps or ()))}
 
 
@@ -149,7 +154,7 @@ def read_gpu(gpu: Gpu) -> GpuReading:
 def reason_names(bits: int) -> frozenset[str]:
     """Return the names of a bit mask of reasons; a bit that is newer than our list appears as a number."""
     ours = {name for bit, name in _REASONS.items() if bits & bit}
-    return frozenset(ours | {f"{1 << place:#x}" for place in range(64) if bits & (1 << place) & ~sum(_REASONS)})
+    return frozenset(ours | {f"{1 << bit:#x}" for bit in range(64) if bits & (1 << bit) & ~sum(_REASONS)})
 
 
 def combine(readings: Collection[GpuReading]) -> dict[str, Any]:
@@ -179,21 +184,15 @@ def _gpus_at(index: int) -> list[Gpu]:
 
 
 def _slices(board: Any) -> list[Any]:
-    """Return the slices of a GPU; none if it is used as a whole. Places without a slice are not found."""
+    """Return the slices of a GPU; none if it is used as a whole. Numbers without a slice are not found."""
     mode = known(lambda: list(pynvml.nvmlDeviceGetMigMode(board)))
     if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
         return []
     slices = []
-    for place in range(known(lambda: int(pynvml.nvmlDeviceGetMaxMigDeviceCount(board))) or 0):
+    for number in range(known(lambda: int(pynvml.nvmlDeviceGetMaxMigDeviceCount(board))) or 0):
         with contextlib.suppress(pynvml.NVMLError_NotFound, pynvml.NVMLError_InvalidArgument):
-            slices.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(board, place))
+            slices.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(board, number))
     return slices
-
-
-def _first_known(handle: Any, *functions: Callable[[Any], Iterable[Any]]) -> Iterable[Any] | None:
-    """Return the first answer that is not None."""
-    answers = (known(functools.partial(function, handle)) for function in functions)
-    return next((answer for answer in answers if answer is not None), None)
 
 
 def _reasons(handle: Any) -> int:
@@ -245,7 +244,9 @@ def engine_gpus(process: EngineProcess | NoProcess) -> EngineGpus:
         return NO_GPUS
     try:
         guard = psutil.Process(process.guard.pid)
-        ours, environment = _pids(process, guard), guard.environ()
+        # its own descendants, and what carries its mark (a container's processes are not our descendants)
+        found = (*guard.children(recursive=True), *marked(process.mark_file.stem))
+        ours, environment = {other.pid for other in found}, guard.environ()
     except psutil.Error:  # it has just ended
         return NO_GPUS
     if used := tuple(gpu for gpu in present if ours & (processes_on(gpu) or set())):
@@ -300,12 +301,6 @@ def visible(present: tuple[Gpu, ...], listed: str) -> tuple[Gpu, ...]:
             break
         visible_gpus += match
     return tuple(visible_gpus)
-
-
-def _pids(process: EngineProcess, guard: psutil.Process) -> set[int]:
-    """Return its own descendants, and what carries its mark (a container's processes are not our descendants)."""
-    marks = marked(process.mark_file.stem)
-    return {other.pid for others in (guard.children(recursive=True), marks) for other in others}
 
 
 def pids_are_the_drivers() -> bool:

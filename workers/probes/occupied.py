@@ -23,19 +23,16 @@ def used_by_others(slot: Slot | None, marks: Path) -> str | None:
     processes nothing is known, and it counts as free.
     """
     ours = {mark.stem for mark in marks.glob("*.json")}
-    for gpu in _mine(slot):
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if slot is not None:
+        own: Collection[Gpu] = [gpu for gpu in gpus() if gpu.device in slot.gpus]
+    else:
+        own = gpus() if listed is None else visible(gpus(), listed)
+    for gpu in own:
         for pid in sorted(processes_on(gpu) or ()):
             if (program := _other_program(pid, ours)) is not None:
                 return f"GPU {gpu.device} is used by {program}"
     return None
-
-
-def _mine(slot: Slot | None) -> Collection[Gpu]:
-    present = gpus()
-    if slot is not None:
-        return [gpu for gpu in present if gpu.device in slot.gpus]
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return present if listed is None else visible(present, listed)
 
 
 def _other_program(pid: int, ours: Collection[str]) -> str | None:

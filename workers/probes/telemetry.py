@@ -11,13 +11,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import aiohttp
 import psutil
 
 from lab.metrics.records import TelemetrySample
-from workers.engine_runtime.launch import Process, RunningEngine
+from workers.engine_runtime.launch import Process
 from workers.probes.engine_metrics import GaugeReading, Gauges
-from workers.probes.nvml import EngineGpus, OtherProcesses, combine, engine_gpus, read_gpu
+from workers.probes.nvml import EngineGpus, OtherProcesses, combine, read_gpu
 
 _EVERY_S = 1.0
 #: A reading belongs to the client's sample that was taken within this time of it.
@@ -32,14 +31,13 @@ class Reading:
     fields: dict[str, Any]
 
 
-class Probes:
-    """The probes of one window: `watching` around it, then `beside` for its samples."""
+class Telemetry:
+    """Reads host, GPUs and the engine's gauges each second of one window."""
 
     def __init__(self, gauges: Gauges, of_engine: EngineGpus, idle: Iterable[Process] = ()) -> None:
-        self.of_engine = of_engine
-        self._gauges = gauges
-        self._others = OtherProcesses(of_engine, idle)
-        self._readings: list[Reading] = []
+        """`idle`: engines of other arms that are up beside it."""
+        self.readings: list[Reading] = []
+        self._gauges, self._gpus, self._others = gauges, of_engine.gpus, OtherProcesses(of_engine, idle)
         self._one_at_a_time = threading.Lock()  # a cancelled read goes on in its thread
 
     @contextlib.asynccontextmanager
@@ -53,10 +51,7 @@ class Probes:
             watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watcher
-        self._readings.append(await asyncio.to_thread(self._read_machine, self._clock()))
-
-    def beside(self, telemetry: Sequence[TelemetrySample]) -> tuple[TelemetrySample, ...]:
-        return merged(telemetry, self._readings)
+        self.readings.append(await asyncio.to_thread(self._read_machine, self._clock()))
 
     async def _watch(self) -> None:
         while True:
@@ -64,29 +59,19 @@ class Probes:
             reading, gauges = await asyncio.gather(
                 asyncio.to_thread(self._read_machine, self._clock()), self._gauges.read()
             )
-            self._readings.append(replace(reading, fields=reading.fields | asdict(gauges)))
+            self.readings.append(replace(reading, fields=reading.fields | asdict(gauges)))
 
     def _read_machine(self, t_s: float) -> Reading:
         """Read host and GPUs; the engine's gauges are not read at the end, when it is idle."""
         with self._one_at_a_time:
             host = self._host.read()
-            used = combine([read_gpu(gpu) for gpu in self.of_engine.gpus])
+            used = combine([read_gpu(gpu) for gpu in self._gpus])
             used["gpu_other_processes"] = self._others.count()
         of_host = {"host_cpu_percent": host.cpu_percent, "host_memory_used_bytes": host.memory_used_bytes}
         return Reading(t_s, of_host | used | asdict(GaugeReading()))
 
     def _clock(self) -> float:
         return time.perf_counter() - self._start_s
-
-
-async def probes_of(engine: RunningEngine, session: aiohttp.ClientSession, idle: Iterable[Process] = ()) -> Probes:
-    """Create the probes of an engine that has answered requests; finding its GPUs takes some milliseconds.
-
-    `idle`: engines of other arms that are up beside it.
-    """
-    command = engine.command
-    engines_gpus = await asyncio.to_thread(engine_gpus, engine.process)
-    return Probes(Gauges(session, command.endpoint.base_url, command.kind.metrics), engines_gpus, idle)
 
 
 def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) -> tuple[TelemetrySample, ...]:
@@ -97,8 +82,8 @@ def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) ->
     times_s = [reading.t_s for reading in readings]
 
     def with_nearest(sample: TelemetrySample) -> TelemetrySample:
-        place = bisect.bisect(times_s, sample.t_s)
-        around = readings[max(0, place - 1) : place + 1]
+        after = bisect.bisect(times_s, sample.t_s)
+        around = readings[max(0, after - 1) : after + 1]
         nearest = min(around, key=lambda reading: abs(reading.t_s - sample.t_s), default=None)
         if nearest is None or abs(nearest.t_s - sample.t_s) > _BELONGS_WITHIN_S:
             return sample

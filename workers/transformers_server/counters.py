@@ -34,8 +34,8 @@ class Counters:
             self._speculation["drafts"] += 1
             self._speculation["draft_tokens"] += drafted
             self._speculation["accepted_tokens"] += accepted
-            for place in range(accepted):
-                self._accepted_at[place] += 1
+            for position in range(accepted):
+                self._accepted_at[position] += 1
 
     def success(self, finish_reason: str) -> None:
         with self._lock:
@@ -49,25 +49,22 @@ class Counters:
     def text(self, running: int, waiting: int) -> str:
         """Return them in Prometheus' format. Without speculation its counters are absent, not zero."""
         with self._lock:
-            return "".join([*_gauges(running, waiting), *self._counters()])
+            return "".join(self._metrics(running, waiting))
 
-    def _counters(self) -> Iterator[str]:
+    def _metrics(self, running: int, waiting: int) -> Iterator[str]:
+        yield _metric("num_requests_running", {"": running}, kind="gauge")
+        yield _metric("num_requests_waiting", {"": waiting}, kind="gauge")
         yield _metric("prompt_tokens_total", {"": self._prompt_tokens})
         yield _metric("generation_tokens_total", {"": self._generation_tokens})
         for name, count in self._speculation.items():
             yield _metric(f"spec_decode_num_{name}_total", {"": count})
         if self._speculation:
-            places = {f'{{position="{place}"}}': count for place, count in enumerate(self._accepted_at)}
-            yield _metric("spec_decode_num_accepted_tokens_per_pos_total", places)
+            by_position = {f'{{position="{position}"}}': count for position, count in enumerate(self._accepted_at)}
+            yield _metric("spec_decode_num_accepted_tokens_per_pos_total", by_position)
         reasons = {f'{{finished_reason="{reason}"}}': count for reason, count in self._successes.items()}
         yield _metric("request_success_total", reasons)
         reasons = {f'{{reason="{reason}"}}': count for reason, count in self._failures.items()}
         yield _metric("request_failure_total", reasons, prefix="drafthouse")
-
-
-def _gauges(running: int, waiting: int) -> Iterator[str]:
-    yield _metric("num_requests_running", {"": running}, kind="gauge")
-    yield _metric("num_requests_waiting", {"": waiting}, kind="gauge")
 
 
 def _metric(name: str, values: dict[str, int], kind: str = "counter", prefix: str = "vllm") -> str:

@@ -38,7 +38,7 @@ class Rounds:
         detailed`.
         """
         steps = sum(self.histogram)
-        accepted = sum(place * rounds for place, rounds in enumerate(self.histogram))
+        accepted = sum(number * rounds for number, rounds in enumerate(self.histogram))
         return {
             "mean_acceptance_length": 1.0 + accepted / steps if steps else 1.0,
             "draft_acceptance_rate": accepted / self.drafted if self.drafted else 0.0,
@@ -110,7 +110,10 @@ class Decoder:
         self._rounds = rounds
         streamer = _Streamer(params, self._counters, emit, stop)
         prompt = torch.tensor([params.prompt_ids], device=self._models.target.device)
-        _seed(params.seed)
+        if params.seed is None:
+            torch.seed()
+        else:
+            torch.manual_seed(params.seed)
         try:
             self._models.target.generate(
                 prompt,
@@ -170,10 +173,3 @@ class _Streamer:
 
     def end(self) -> None:
         """`generate` returns right after this call, which is what we wait for."""
-
-
-def _seed(seed: int | None) -> None:
-    if seed is None:
-        torch.seed()
-    else:
-        torch.manual_seed(seed)

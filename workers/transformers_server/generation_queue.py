@@ -27,7 +27,11 @@ class GenerationQueue:
         """Yield the tokens of each round as they come. Raises what generation raised. Closing it stops the
         generation.
         """
-        await self._acquire()
+        self.waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self.waiting -= 1
         self.running += 1
         try:
             async for tokens in self._generated(params, rounds):
@@ -35,13 +39,6 @@ class GenerationQueue:
         finally:
             self.running -= 1
             self._lock.release()
-
-    async def _acquire(self) -> None:
-        self.waiting += 1
-        try:
-            await self._lock.acquire()
-        finally:
-            self.waiting -= 1
 
     async def _generated(self, params: GenerationParams, rounds: Rounds) -> AsyncGenerator[list[int]]:
         loop = asyncio.get_running_loop()

@@ -141,7 +141,9 @@ class Replies:
         rounds = Rounds(self._options.num_speculative_tokens)
         answer = Answer(shape, params, self._options.served_model_name, self._models.eos_ids, rounds)
         async with aclosing(self._texts(params, answer, rounds)) as texts:
-            return await (_stream(request, params, answer, texts) if params.stream else _whole(answer, texts))
+            if params.stream:
+                return await _stream(request, params, answer, texts)
+            return web.json_response(answer.whole("".join([text async for text in texts])))
 
     def _decoded(self, ids: list[int]) -> str:
         """Decode without end tokens and other special ones, and with every blank that the model wrote."""
@@ -168,11 +170,6 @@ class Replies:
             _LOG.exception("generation failed")
             raise Refusal(500, f"generation failed: {type(error).__name__}: {error}") from error
         self._counters.success(answer.finish_reason)
-
-
-async def _whole(answer: Answer, texts: AsyncGenerator[str]) -> web.StreamResponse:
-    parts = [text async for text in texts]
-    return web.json_response(answer.whole("".join(parts)))
 
 
 async def _stream(

@@ -52,10 +52,8 @@ class _Server:
         self._created = int(time.time())
 
     async def started(self, _: web.Application) -> None:
-        _LOG.info("serving %s on http://%s:%s", *self._where())
-
-    def _where(self) -> tuple[str, str, int]:
-        return self._options.served_model_name, self._options.host, self._options.port
+        options = self._options
+        _LOG.info("serving %s on http://%s:%s", options.served_model_name, options.host, options.port)
 
     async def health(self, _: web.Request) -> web.StreamResponse:
         return web.Response()

@@ -29,7 +29,7 @@ def test_intervals_of_arms_are_apart_only_where_they_leave_a_gap() -> None:
     assert list(calls("95 % intervals of arms apart", [base, base, apart], [apart, touching, base])) == [1, 0, -1]
 
 
-def test_a_cell_alone_pays_for_the_whole_table_and_ours_stands_on_its_like() -> None:
+def test_a_cell_alone_pays_for_the_table_and_ours_for_its_like() -> None:
     rng = np.random.default_rng(1)
     base = np.exp(0.02 * rng.standard_normal((12, 3)))
     tried = 1.1 * np.exp(0.02 * rng.standard_normal((12, 3)))
@@ -40,7 +40,7 @@ def test_a_cell_alone_pays_for_the_whole_table_and_ours_stands_on_its_like() -> 
     assert ours >= strict > alone
 
 
-def test_a_rule_that_calls_everything_faster_calls_every_effect_and_is_wrong_in_half_of_its_calls() -> None:
+def test_calling_everything_faster_finds_every_effect_and_errs_in_half() -> None:
     shares = simulate(lambda table: [1] * len(table.truth), PLANS[2], tables=3, seed=0)
     assert (shares.called, shares.false_calls, shares.false_tables) == (1.0, 0.5, 1.0)
 
@@ -50,9 +50,7 @@ def test_no_difference_where_there_is_an_effect_is_a_false_call() -> None:
     assert (shares.called, shares.false_calls, shares.false_tables) == (0.0, 1.0, 0.0)
 
 
-def test_every_study_and_rule_has_a_line_and_a_place_in_the_picture(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_study_and_rule_has_its_line_in_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(Settings(home=tmp_path), 1, tables=1, picture=tmp_path / "power.svg")
     printed, picture = capsys.readouterr().out, (tmp_path / "power.svg").read_text(encoding="utf-8")
     for words in (*(plan.name for plan in PLANS), *RULES):

@@ -146,7 +146,7 @@ def read() -> Iterator[Reader]:
         assert answers is not None
 
         def ask(command: Command) -> dict[str, str] | None:
-            questions.write(json.dumps(command.words[2:]) + "\n")  # what follows the stand-in's own words
+            questions.write(json.dumps(command.argv[2:]) + "\n")  # what follows the stand-in's own words
             questions.flush()
             line = next(line for line in answers if line.startswith("read:"))  # vLLM prints what it likes before
             told: dict[str, str] | None = json.loads(line.removeprefix("read:"))

@@ -10,7 +10,7 @@ import argparse
 import json
 from typing import Any
 
-from tests.workers.engine_runtime.speaking import Handler, Json, Server, Talk
+from tests.workers.stand_in_server import Handler, Json, Server, Talk
 
 NOT_OPENAI = {"ignore_eos"}
 

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from tests.workers.engine_runtime.speaking import Json, Server, Talk
+from tests.workers.stand_in_server import Json, Server, Talk
 
 KERNEL_FAILED = """\
 [2026-02-11 10:00:01] Scheduler hit an exception: Traceback (most recent call last):

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.workers.engine_runtime.speaking import Json, Server, Talk
+from tests.workers.stand_in_server import Json, Server, Talk
 
 #: Its request models forbid every other key.
 KNOWN_KEYS = {"model", "prompt", "messages", "max_tokens", "stream", "stream_options", "ignore_eos"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobs.table import Job
 from lab.metrics.records import RunRecord
-from tests.workers import working
+from tests.workers import homes
 from tests.workers.homes import REPOSITORY, Home
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
 
@@ -40,8 +40,8 @@ def add_draft(home: Home) -> str:
 
 
 def worked(home: Home, **study: Any) -> Job:
-    """As `working.worked`, with one small load unless `study` has others."""
-    return working.worked(home, **({"loads": ONE_LOAD} | study))
+    """As `homes.worked`, with one small load unless `study` has others."""
+    return homes.worked(home, **({"loads": ONE_LOAD} | study))
 
 
 def bundles(home: Home, arm: str) -> list[Bundle]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from lab.errors import StudyError
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import ONE_LOAD, bundles, worked
-from tests.workers.homes import REPOSITORY, Home
+from tests.workers.homes import Home, program
 from workers.worker import Worker
 
 KEY = "sk-never-to-be-seen-0123456789"
@@ -27,14 +25,8 @@ KEY = "sk-never-to-be-seen-0123456789"
 @contextlib.contextmanager
 def running(gossip: str = "none") -> Iterator[str]:
     """Somebody else's server; gives its address."""
-    command = (sys.executable, "-m", "tests.workers.engine_runtime.stand_in_endpoint", "--key", KEY, "--gossip", gossip)
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-    finally:
-        process.kill()
-        process.communicate()
+    with program("tests.workers.engine_runtime.stand_in_endpoint", "--key", KEY, "--gossip", gossip) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def knowing_key(home: Home, url: str) -> Home:
@@ -105,7 +97,7 @@ def test_a_redirect_is_not_followed(home: Home) -> None:
     assert "did not answer a request: HTTP 307" in (job.error or "")
 
 
-def test_a_key_that_is_not_on_the_worker_fails_the_job_with_a_sentence(home: Home) -> None:
+def test_a_key_that_is_missing_on_the_worker_fails_the_job(home: Home) -> None:
     with running() as url:
         job = worked(home, workloads=workload(home), **their_study(url))
     assert job.state == "failed"

@@ -92,7 +92,7 @@ def test_the_engines_own_file_of_that_name_runs_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "an older one"])
-def test_the_file_that_asks_for_the_key_is_where_engines_look_for_it(tmp_path: Path, content: str | None) -> None:
+def test_the_file_that_asks_for_the_key_is_where_engines_look(tmp_path: Path, content: str | None) -> None:
     place = key_folder(tmp_path) / FILE.name
     if content is not None:
         place.parent.mkdir(parents=True)

@@ -54,7 +54,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(above)
 
 
-def test_an_engine_of_another_user_reads_models_and_nothing_else_of_the_home(home: Path) -> None:
+def test_an_engine_of_another_user_reads_only_models_of_the_home(home: Path) -> None:
     """Where these tests are not root's, such a worker is refused instead."""
     if os.geteuid() != 0:
         with pytest.raises(SettingsError, match="only a worker of root"):
@@ -113,7 +113,7 @@ def test_a_user_that_cannot_be_used_is_refused_with_the_reason(
     assert engine_user(Settings(home=home)) is None
 
 
-async def test_a_launch_starts_its_engine_as_that_user_with_a_key_of_its_own(home: Path) -> None:
+async def test_a_launch_starts_its_engine_as_that_user_with_a_key(home: Path) -> None:
     """This engine only says who it is, and ends."""
     says = "id -u; printenv ENGINE_KEY_OF_DRAFTHOUSE | wc -c"
     engines = home / "engines.toml"

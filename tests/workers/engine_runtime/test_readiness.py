@@ -10,7 +10,7 @@ import pytest
 
 from jobs.engines.kinds import KINDS
 from lab.errors import EngineError
-from tests.workers.engine_runtime.speaking import Json, Server, Talk
+from tests.workers.stand_in_server import Json, Server, Talk
 from workers.engine_runtime.readiness import reach, wait_until_ready
 from workers.load.client import Endpoint
 

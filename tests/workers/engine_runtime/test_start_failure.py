@@ -206,9 +206,7 @@ def test_each_row_that_a_failure_names_is_in_the_document() -> None:
         (of(SERVER, PLAIN), GATED, False),
     ],
 )
-def test_a_first_engine_ends_the_job_if_no_arm_that_is_left_can_do_better(
-    of_study: Study, why: str, *, hopeless: bool
-) -> None:
+def test_a_first_engine_ends_the_job_if_no_other_arm_can_start(of_study: Study, why: str, *, hopeless: bool) -> None:
     assert for_every_arm(of_study, of_study.arms[0], why) is hopeless
 
 

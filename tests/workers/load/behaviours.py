@@ -1,10 +1,12 @@
-"""Ways in which a server may answer: one function each, whose name is the model to request."""
+"""Ways in which a server may answer, by the model to request. As a program it is such a server."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+from typing import Any
 
-from tests.workers.load.openai_server import Behaviour, Exchange, sse, usage
+from tests.workers.load.openai_server import Behaviour, Exchange, serve, sse, usage
 
 WORDS = ("Once", " upon", " a", " time", " é", " there", " was", " an", " end")
 SPECULATION = {
@@ -36,61 +38,24 @@ async def several_tokens(x: Exchange) -> None:
     await normal(x, step=4)
 
 
-async def one_write(x: Exchange) -> None:
-    """The whole answer in one segment, with comments and CRLF line ends."""
-    x.head()
-    events = [x.token(word, place + 1, "stop" if place == 8 else None) for place, word in enumerate(WORDS)]
-    stream = b": ping\n\n" + b"".join(map(sse, events)) + b"data: [DONE]\n\n"
-    await x.write(stream.replace(b"\n", b"\r\n"))
-    await x.end(done=False)
+def says(*events: tuple[Any, ...] | dict[str, Any] | bytes, done: bool = True) -> Behaviour:
+    """Tuples are tokens: text, count, finish reason. Bytes are sent as they are."""
 
+    async def behave(x: Exchange) -> None:
+        x.head()
+        for event in events:
+            await x.write(
+                event if isinstance(event, bytes) else sse(x.token(*event) if isinstance(event, tuple) else event)
+            )
+        await x.end(done=done)
 
-async def byte_by_byte(x: Exchange) -> None:
-    x.head()
-    events = [x.token(word, place + 1, "stop" if place == 8 else None) for place, word in enumerate(WORDS)]
-    for byte in b"".join(map(sse, events)) + b"data: [DONE]\n\n":
-        await x.write(bytes([byte]))
-    await x.end(done=False)
-
-
-async def usage_at_the_end(x: Exchange) -> None:
-    """What a server does that knows include_usage but not continuous_usage_stats."""
-    x.head()
-    for word in WORDS:
-        await x.event(x.token(word, None))
-    await x.event(x.token("", None, "stop"))
-    await x.event({"choices": [], "usage": usage(len(WORDS) + 3)})
-    await x.end()
-
-
-async def silent_token(x: Exchange) -> None:
-    """Half a character is a token without text; an empty chunk that counts nothing is no token."""
-    x.head()
-    for text, count in (("", 0), ("", 1), ("é", 2), ("", 2)):
-        await x.event(x.token(text, count))
-    await x.event(x.token("", 2, "stop"))
-    await x.end()
-
-
-async def no_usage(x: Exchange) -> None:
-    x.head()
-    for word in WORDS:
-        await x.event(x.token(word, None))
-    await x.event(x.token("", None, "stop"))
-    await x.end()
+    return behave
 
 
 async def http_error(x: Exchange) -> None:
     x.head("503 Service Unavailable", "application/json")
     await x.write(b'{"error": {"message": "the model is overloaded"}}')
     await x.end(done=False)
-
-
-async def error_event(x: Exchange) -> None:
-    x.head()
-    await x.event(x.token("Once", 1))
-    await x.event({"error": {"message": "EngineCore died", "type": "InternalServerError", "code": 500}})
-    await x.end()
 
 
 async def dies(x: Exchange) -> None:
@@ -106,44 +71,6 @@ async def reset(x: Exchange) -> None:
     await asyncio.sleep(0)
 
 
-async def cut_short(x: Exchange) -> None:
-    """A stream that ends politely, but before its end."""
-    x.head()
-    await x.event(x.token("Once", 1))
-    await x.end(done=False)
-
-
-async def no_done(x: Exchange) -> None:
-    x.head()
-    await x.event(x.token("Once", 1, "stop"))
-    await x.end(done=False)
-
-
-async def aborted(x: Exchange) -> None:
-    x.head()
-    await x.event(x.token("Once", 1, "abort"))
-    await x.end()
-
-
-async def no_output(x: Exchange) -> None:
-    x.head()
-    await x.event(x.token("", 0, "stop"))
-    await x.end()
-
-
-async def not_json(x: Exchange) -> None:
-    x.head()
-    await x.write(b"data: {half\n\n")
-    await x.end()
-
-
-async def wrong_shape(x: Exchange) -> None:
-    x.head()
-    await x.write(b"data: [1, 2]\n\n")
-    await x.event({"choices": "none"})
-    await x.end()
-
-
 async def gated(x: Exchange) -> None:
     """Says nothing until the gate opens."""
     await x.server.gate.wait()
@@ -157,10 +84,37 @@ async def half(x: Exchange) -> None:
     await x.server.gate.wait()
 
 
+UNCOUNTED = [(word, None) for word in WORDS]
 BEHAVIOURS: dict[str, Behaviour] = {
-    behaviour.__name__: behaviour
-    for behaviour in (
-        normal, several_tokens, one_write, byte_by_byte, usage_at_the_end, silent_token, no_usage, http_error,
-        error_event, dies, reset, cut_short, no_done, aborted, no_output, not_json, wrong_shape, gated, half,
-    )
-}  # fmt: skip
+    "normal": normal,
+    "several_tokens": functools.partial(normal, step=4),
+    #: Half a character is a token without text; an empty chunk that counts nothing is no token.
+    "silent_token": says(("", 0), ("", 1), ("é", 2), ("", 2), ("", 2, "stop")),
+    #: A server that knows include_usage but not continuous_usage_stats.
+    "usage_at_the_end": says(*UNCOUNTED, ("", None, "stop"), {"choices": [], "usage": usage(len(WORDS) + 3)}),
+    "no_usage": says(*UNCOUNTED, ("", None, "stop")),
+    "error_event": says(("Once", 1), {"error": {"message": "EngineCore died", "code": 500}}),
+    #: A stream that ends politely, but before its end.
+    "cut_short": says(("Once", 1), done=False),
+    "no_done": says(("Once", 1, "stop"), done=False),
+    "aborted": says(("Once", 1, "abort")),
+    "no_output": says(("", 0, "stop")),
+    "not_json": says(b"data: {half\n\n"),
+    "wrong_shape": says(b"data: [1, 2]\n\n", {"choices": "none"}),
+    "http_error": http_error,
+    "dies": dies,
+    "reset": reset,
+    "gated": gated,
+    "half": half,
+}
+
+
+async def _main() -> None:
+    """Be the server as a process of its own, to be killed: print the address, then serve until the end."""
+    async with serve(BEHAVIOURS) as server:
+        print(server.base_url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

@@ -1,7 +1,7 @@
 """A small server that speaks the OpenAI streaming protocol over real TCP, and misbehaves on demand.
 
 The model's name in a request says what happens to it (behaviours.py). Runs inside a test's event loop (`serve`); to be
-killed it runs as a process of its own (mortal_server.py).
+killed that module runs as a process of its own.
 """
 
 from __future__ import annotations

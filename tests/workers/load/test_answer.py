@@ -74,7 +74,7 @@ def test_counts_that_do_not_reach_the_total_are_unknown_per_chunk() -> None:
     assert (answer.completion_tokens, answer.chunk_tokens) == (9, None)
 
 
-def test_usage_that_comes_only_with_the_finish_reason_is_no_chunk_of_output() -> None:
+def test_usage_that_comes_only_with_the_finish_reason_is_no_chunk() -> None:
     answer = answered(token("a", None), token("b", None), token("", 2, "stop"), DONE)
     assert answer.problem() is None
     assert answer.chunk_s == [0.0, 1.0]
@@ -109,7 +109,7 @@ def test_a_wrong_type_is_an_error_that_shows_it() -> None:
     )
 
 
-def test_tokens_are_kept_as_they_were_told_and_what_is_none_is_an_error() -> None:
+def test_token_ids_are_stored_as_sent_and_invalid_ones_are_an_error() -> None:
     def telling(*token_ids: object) -> dict[str, object]:
         return {"choices": [{"text": "x", "token_ids": list(token_ids)}], "usage": usage(3)}
 
@@ -118,7 +118,7 @@ def test_tokens_are_kept_as_they_were_told_and_what_is_none_is_an_error() -> Non
     assert all(answered(telling(wrong)).error is not None for wrong in ("5", 5.0, None, 2**31))
 
 
-def test_the_tokens_of_the_prompt_are_not_read_and_a_text_that_speaks_of_them_is_kept() -> None:
+def test_the_prompts_tokens_are_not_read_and_a_text_about_them_stays() -> None:
     def event(prompt_token_ids: list[int] | None, text: str) -> bytes:
         choice = {"prompt_token_ids": prompt_token_ids, "text": text, "token_ids": [9]}
         return json.dumps({"choices": [choice], "usage": usage(1)}, separators=(",", ":")).encode()
@@ -149,12 +149,6 @@ def test_the_cuts_between_reads_do_not_matter(data: st.DataObject, events: list[
     assert read(cut(stream, places)) == events
 
 
-@given(payloads)
-def test_byte_by_byte_gives_the_same_events(events: list[bytes]) -> None:
-    stream = b"".join(b"data: " + event + b"\n\n" for event in events)
-    assert read([bytes([byte]) for byte in stream]) == events
-
-
 def test_an_event_is_given_as_soon_as_its_blank_line_is_there() -> None:
     reader = EventReader()
     assert reader.feed(b"data: a\n\ndata: b\n") == [b"a"]
@@ -182,7 +176,7 @@ def test_reasoning_ends_where_the_server_says_so() -> None:
     assert reasoning[:3] == (5, len("Let me think."), 3.0)
 
 
-def test_a_chunk_with_the_end_of_the_reasoning_and_the_beginning_of_the_answer_is_cut_where_the_server_says() -> None:
+def test_a_chunk_of_reasoning_and_answer_is_cut_where_the_server_says() -> None:
     """A round of speculation brings several tokens at once, so vLLM sends both in one delta."""
     both = answered(spoken("Let me", "", 2), spoken(" think.", "Y", 5), spoken("", "es.", 7), DONE)
     assert both.text[both.reasoning.chars :] == "Yes."
@@ -205,7 +199,7 @@ def test_reasoning_ends_at_its_tag_wherever_chunks_are_cut() -> None:
     assert unopened.reasoning[:3] == (4, len("a</think>"), 1.0)
 
 
-def test_an_answer_that_never_comes_is_all_reasoning_and_one_without_thought_has_none() -> None:
+def test_without_an_answer_all_is_reasoning_and_without_thought_none_is() -> None:
     assert answered(token("<think>a", 2), token(" b", 3), DONE).reasoning[:3] == (3, len("<think>a b"), None)
     assert answered(token("42", 1), DONE).reasoning[:3] == (0, 0, 0.0)
     assert answered(token("<think>a</think>4", None), token("2", None), DONE).reasoning[:3] == (None, 16, 0.0)
@@ -216,7 +210,7 @@ def test_the_servers_own_count_of_reasoning_goes_before_that_of_the_chunks() -> 
     assert answered(spoken("Hm.", "", 5), spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 4
 
 
-def test_a_server_that_counts_none_of_the_reasoning_that_it_sent_is_not_believed() -> None:
+def test_a_server_that_counts_none_of_its_sent_reasoning_is_not_believed() -> None:
     """vLLM counts from the opening tag that the model wrote; DeepSeek's template writes it."""
     last = {"choices": [], "usage": usage(7) | {"completion_tokens_details": {"reasoning_tokens": 0}}}
     assert answered(spoken("Hm.", "", 5), spoken("", "Yes.", 7), last, DONE).reasoning.tokens == 5
@@ -250,7 +244,7 @@ def test_rounds_of_the_reasoning_are_unknown_where_tokens_came_from_other_steps(
     assert answered(*said, DONE).reasoning[3:] == (None, None)
 
 
-def test_a_stream_of_vllms_own_parser_is_cut_at_the_token_that_closes_the_reasoning() -> None:
+def test_a_stream_of_vllms_parser_is_cut_at_the_closing_token() -> None:
     """vLLM 0.32 with --reasoning-parser deepseek_r1, the reference pair with two tokens renamed to the tags, and a
     template that writes the first: token 353 closes the reasoning, and vLLM counts none of it.
     """
@@ -272,7 +266,7 @@ def rounds_of(**speculation: object) -> Answer:
     return answered(token("x", 1), {"choices": [], "metrics": {"speculative_decoding": speculation}}, DONE)
 
 
-def test_the_whole_histogram_of_rounds_is_kept_in_each_form_that_servers_send() -> None:
+def test_the_whole_histogram_of_rounds_is_stored_in_each_servers_form() -> None:
     listed = rounds_of(num_spec_steps=4, per_step_drafted=[3, 1, 3, 1], per_step_accepted=[0, 1, 3, 1])
     assert listed.rounds == {(1, 1): 2, (3, 0): 1, (3, 3): 1}
     by_length = [[], [0, 2], [], [1, 0, 0, 1]]
@@ -283,7 +277,7 @@ def test_the_whole_histogram_of_rounds_is_kept_in_each_form_that_servers_send() 
     assert "unreadable" in (rounds_of(per_step_drafted=[3, 1], per_step_accepted=[0]).problem() or "")
 
 
-def test_rounds_that_add_up_to_more_than_their_column_holds_are_an_error() -> None:
+def test_rounds_that_add_up_to_more_than_their_column_are_an_error() -> None:
     twice = {"acceptance_histogram_by_draft_length": {"1": [2**31 - 1], "01": [2**31 - 1]}}
     answer = answered({"choices": [], "metrics": {"speculative_decoding": twice}})
     assert answer.rounds is None
@@ -292,7 +286,7 @@ def test_rounds_that_add_up_to_more_than_their_column_holds_are_an_error() -> No
     assert answered({"choices": [], "metrics": {"speculative_decoding": many}}).steps is None
 
 
-def test_halves_of_characters_before_the_answer_count_as_the_characters_that_are_stored() -> None:
+def test_halves_of_characters_before_the_answer_count_as_they_are_stored() -> None:
     thought = {"choices": [{"delta": {"reasoning": "\ud83d\udca9\ud83d"}}], "usage": usage(1)}
     answer = answered(thought, {"choices": [{"delta": {"content": "Yes"}}], "usage": usage(2)})
     assert (answer.text, answer.reasoning.chars) == ("\U0001f4a9\ufffdYes", 2)

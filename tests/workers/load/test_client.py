@@ -69,13 +69,6 @@ async def test_a_chunk_may_carry_several_tokens(connections: Connections, server
     assert record.completion_tokens == 9
 
 
-@pytest.mark.parametrize("behaviour", ["one_write", "byte_by_byte"])
-async def test_the_packets_do_not_change_the_answer(connections: Connections, server: Server, behaviour: str) -> None:
-    record = await sent(connections, server.base_url, behaviour)
-    assert (record.error, record.output_text) == (None, "".join(WORDS))
-    assert record.chunk_tokens == (1,) * len(WORDS)
-
-
 async def test_tokens_per_chunk_are_unknown_when_only_the_end_counts_them(
     connections: Connections, server: Server
 ) -> None:
@@ -86,7 +79,7 @@ async def test_tokens_per_chunk_are_unknown_when_only_the_end_counts_them(
     assert record.completion_tokens == len(WORDS) + 3
 
 
-async def test_a_counted_token_without_text_is_output_and_an_uncounted_chunk_is_not(
+async def test_a_counted_token_without_text_is_output_an_uncounted_chunk_not(
     connections: Connections, server: Server
 ) -> None:
     record = await sent(connections, server.base_url, "silent_token")
@@ -123,7 +116,7 @@ async def test_a_greedy_output_has_its_tokens_where_the_server_tells_them(
     assert (record.error, record.output_token_ids, record.completion_tokens) == (None, tuple(range(9)), 9)
 
 
-async def test_tokens_are_asked_for_of_nobody_who_may_not_know_how_and_of_no_sampled_output(
+async def test_tokens_are_requested_only_where_they_are_known_and_not_sampled(
     connections: Connections, server: Server
 ) -> None:
     assert (await sent(connections, server.base_url, "normal")).output_token_ids is None
@@ -136,9 +129,7 @@ async def test_tokens_are_asked_for_of_nobody_who_may_not_know_how_and_of_no_sam
     assert (record.error, record.output_token_ids) == (None, None)
 
 
-async def test_ignore_eos_is_not_sent_to_a_server_that_need_not_know_it(
-    connections: Connections, server: Server
-) -> None:
+async def test_ignore_eos_is_not_sent_to_a_server_without_need(connections: Connections, server: Server) -> None:
     await sent(connections, server.base_url, "normal", parameters=params(ignore_eos=False))
     assert "ignore_eos" not in server.bodies[0]
 
@@ -183,7 +174,7 @@ async def test_a_bad_answer_is_an_error_that_says_why(
         ("[" * 50_000, NOT_STORED),
     ],
 )
-async def test_of_a_server_that_is_not_ours_only_what_is_an_error_is_stored(
+async def test_of_a_foreign_servers_answer_only_an_error_is_stored(
     connections: Connections, body: str, said: str
 ) -> None:
     """A study names its address: it may be the page of something else in the network."""
@@ -225,7 +216,7 @@ async def test_nobody_listening_is_an_error(connections: Connections, unused_tcp
 
 async def test_a_server_killed_mid_stream_is_an_error(connections: Connections) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.workers.load.mortal_server", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.workers.load.behaviours", cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     base_url = (await process.stdout.readline()).decode().strip()

@@ -120,7 +120,7 @@ async def test_a_refusal_comes_with_its_text_and_is_not_received(connections: Co
     assert (done, received.body) == (Response(429, b"slow down"), b"")
 
 
-async def test_a_connection_is_used_again_only_after_a_whole_answer_that_permits_it(connections: Connections) -> None:
+async def test_a_connection_is_used_again_only_after_a_whole_permitting_answer(connections: Connections) -> None:
     """Each answer says the number of its connection."""
     opened = 0
 
@@ -236,7 +236,7 @@ async def test_what_has_been_read_of_answers_that_are_given_up_is_received(conne
     assert [it.body for it in receivers] == [b"whole"] * 4
 
 
-async def test_a_connection_is_not_used_again_whose_request_was_answered_before_all_of_it_was_sent(
+async def test_a_connection_answered_before_the_whole_request_is_not_used_again(
     connections: Connections,
 ) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -254,7 +254,7 @@ async def test_a_connection_is_not_used_again_whose_request_was_answered_before_
         assert not connections._selector.get_map()
 
 
-async def test_callers_whose_answers_end_together_go_on_in_turns_and_what_comes_meanwhile_is_read(
+async def test_callers_go_on_in_turns_and_what_comes_meanwhile_is_read(
     connections: Connections,
 ) -> None:
     """Each pass of the loop reads what has come; a caller that goes on makes a record and sends the next request."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from lab.errors import CancelledError, UserError
+from lab.errors import UserError
 from lab.study import Load
 from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import Server
@@ -44,9 +43,7 @@ async def test_a_closed_loop_keeps_exactly_its_concurrency(connections: Connecti
     assert len(result.requests) == 9
 
 
-async def test_in_a_closed_loop_a_request_is_due_when_a_stream_is_free(
-    connections: Connections, server: Server
-) -> None:
+async def test_in_a_closed_loop_a_request_is_due_with_a_free_stream(connections: Connections, server: Server) -> None:
     result = await driven(connections, server, Load(max_concurrency=1, num_prompts=5))
     ends = [0.0, *(record.end_s or 0.0 for record in result.requests)]
     for record, end_before_s in zip(result.requests, ends, strict=False):
@@ -63,7 +60,7 @@ async def test_arrivals_leave_when_they_were_meant_to(connections: Connections, 
     assert result.client.late_send_max_ms == pytest.approx(max(late_s) * 1000)
 
 
-async def test_waiting_for_a_free_stream_shows_in_the_times_but_is_not_the_clients_lateness(
+async def test_waiting_for_a_stream_shows_but_is_not_the_clients_lateness(
     connections: Connections, server: Server
 ) -> None:
     load = Load(max_concurrency=1, num_prompts=3, request_rate_rps=1000)
@@ -143,37 +140,19 @@ async def test_what_the_progress_callback_raises_ends_the_window(connections: Co
         await drive(connections, target, prompts(2), load=load, params=params(), seed=0, on_progress=report)
 
 
-async def cancelled_by_event(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
-    cancel.set()
-    with pytest.raises(CancelledError):
-        await running
-
-
-async def cancelled_by_task(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
+async def test_cancelling_stops_at_once(connections: Connections, server: Server) -> None:
+    load, target = Load(max_concurrency=4, num_prompts=100), Endpoint(server.base_url, "half")
+    running = asyncio.create_task(drive(connections, target, prompts(100), load=load, params=params(), seed=0))
+    await server.requests_arrived(4)
+    start_s = time.perf_counter()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
-
-@pytest.mark.parametrize("how", [cancelled_by_event, cancelled_by_task])
-async def test_cancelling_stops_at_once(
-    connections: Connections,
-    server: Server,
-    how: Callable[[asyncio.Task[LoadResult], asyncio.Event], Awaitable[None]],
-) -> None:
-    cancel = asyncio.Event()
-    load, target = Load(max_concurrency=4, num_prompts=100), Endpoint(server.base_url, "half")
-    running = asyncio.create_task(
-        drive(connections, target, prompts(100), load=load, params=params(), seed=0, cancel=cancel)
-    )
-    await server.requests_arrived(4)
-    start_s = time.perf_counter()
-    await how(running, cancel)
     assert time.perf_counter() - start_s < 60  # the answers would take minutes
     assert len(server.bodies) == 4
 
 
-async def test_after_the_servers_end_nothing_is_sent_and_every_request_is_accounted_for(
+async def test_after_the_servers_end_every_request_is_accounted_for_unsent(
     connections: Connections, server: Server
 ) -> None:
     end = asyncio.Event()
@@ -230,7 +209,7 @@ async def test_the_number_of_prompts_must_be_the_loads(connections: Connections)
         )
 
 
-async def test_a_duration_ends_a_closed_loop_and_what_is_in_flight_is_read_to_its_end(
+async def test_a_duration_ends_the_sending_and_what_is_in_flight_is_read(
     connections: Connections, server: Server
 ) -> None:
     load = Load(max_concurrency=2, num_prompts=100_000, duration_s=0.5)
@@ -249,9 +228,7 @@ async def test_requests_due_after_the_duration_are_no_part_of_the_run(connection
     assert all(record.error is None for record in result.requests)
 
 
-async def test_a_request_that_was_due_but_found_no_free_stream_in_time_is_a_failed_one(
-    connections: Connections, server: Server
-) -> None:
+async def test_a_due_request_without_a_free_stream_in_time_has_failed(connections: Connections, server: Server) -> None:
     load = Load(max_concurrency=1, num_prompts=9, request_rate_rps=100, duration_s=0.2, stop_on_error_share=0.5)
     running = asyncio.create_task(driven(connections, server, load, "gated"))
     await server.requests_arrived(1)
@@ -273,9 +250,7 @@ async def test_a_duration_in_which_nothing_is_due_is_said_to_be_so(connections: 
     assert result.problem == "no request was due within duration_s 1.5: let it last longer, or raise the rate"
 
 
-async def test_a_trace_is_sent_at_its_own_times_each_prompt_at_its_own(
-    connections: Connections, server: Server
-) -> None:
+async def test_a_trace_is_sent_at_its_own_times_prompt_by_prompt(connections: Connections, server: Server) -> None:
     at_s = [0.3, 0.0, 0.1]
     traced = [replace(prompt, arrival_s=at) for prompt, at in zip(prompts(3), at_s, strict=True)]
     load, target = Load(max_concurrency=3, num_prompts=3, arrivals="trace"), Endpoint(server.base_url, "normal")
@@ -298,7 +273,7 @@ async def test_too_many_failed_requests_stop_the_load(connections: Connections, 
     assert result.problem.startswith("stopped early: 10 of 10 requests had failed, and stop_on_error_share allows 0.3")
 
 
-async def test_too_many_failed_requests_stop_a_load_that_waits_for_its_next_arrival(
+async def test_too_many_failed_requests_stop_a_load_between_two_arrivals(
     connections: Connections, server: Server
 ) -> None:
     at_s = 10 * [0.0] + [3600.0]

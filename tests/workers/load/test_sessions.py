@@ -57,7 +57,7 @@ async def test_a_recorded_answer_is_replayed_in_place_of_the_models(connections:
     assert sent(server)[1][2:] == [("assistant", "It ended."), ("user", "And then?")]
 
 
-async def test_on_the_completions_endpoint_a_turn_begins_with_the_whole_conversation_before_it(
+async def test_on_completions_a_turn_begins_with_the_conversation_before_it(
     connections: Connections, server: Server
 ) -> None:
     await driven(connections, Endpoint(server.base_url, "normal"), [session("a", asks("Why?"))])
@@ -91,9 +91,7 @@ async def test_the_concurrency_is_that_of_sessions_and_each_waits_for_its_answer
             assert (after.sent_s or 0.0) >= (before.end_s or 0.0)
 
 
-async def test_a_turn_waits_as_long_as_the_user_thinks_and_is_not_late_for_it(
-    connections: Connections, server: Server
-) -> None:
+async def test_a_turn_waits_for_the_users_think_time_and_is_not_late(connections: Connections, server: Server) -> None:
     sessions = [session("a", asks("Why?", wait_s=0.2))]
     result = await driven(connections, Endpoint(server.base_url, "normal", kind="chat"), sessions)
     first, second = result.requests
@@ -103,7 +101,7 @@ async def test_a_turn_waits_as_long_as_the_user_thinks_and_is_not_late_for_it(
     assert result.client.late_send_max_ms == pytest.approx(max(late_ms))
 
 
-async def test_after_a_failed_turn_the_rest_of_the_session_is_recorded_as_failed_and_not_sent(
+async def test_after_a_failed_turn_the_session_is_recorded_as_failed_unsent(
     connections: Connections, server: Server
 ) -> None:
     sessions = [session("a", asks("Why?"), asks("And?")), session("b")]

@@ -126,7 +126,7 @@ def test_a_gauge_that_cannot_be_stored_is_unknown(value: str) -> None:
 
 
 @pytest.mark.parametrize("metrics", [(VLLM,), (SGLANG, VLLM)])
-async def test_the_gauges_are_read_from_a_running_server_by_the_names_it_uses(
+async def test_the_gauges_of_a_running_server_are_read_by_its_names(
     metrics: tuple[Metrics, ...],
 ) -> None:
     async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:

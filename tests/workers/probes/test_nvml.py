@@ -69,7 +69,7 @@ def test_a_gpu_tells_its_figures_in_our_units(library: Install) -> None:
     )
 
 
-def test_a_figure_that_a_gpu_does_not_support_is_unknown_and_the_others_are_there(library: Install) -> None:
+def test_a_figure_that_a_gpu_does_not_support_is_unknown_alone(library: Install) -> None:
     library(StandInNvml())
     reading = read_gpu(gpus()[1])
     assert (reading.power_w, reading.throttle_reasons) == (None, None)
@@ -81,7 +81,7 @@ def test_an_older_driver_is_asked_by_the_older_name(library: Install) -> None:
     assert read_gpu(gpus()[0]).throttle_reasons == frozenset({"gpu_idle"})
 
 
-def test_several_gpus_are_one_row_and_what_one_does_not_tell_is_unknown(library: Install) -> None:
+def test_several_gpus_are_one_row_and_what_one_lacks_is_unknown(library: Install) -> None:
     library(StandInNvml())
     assert combine([read_gpu(gpu) for gpu in gpus()]) == {
         "gpu_utilisation_percent": 80.0,
@@ -94,7 +94,7 @@ def test_several_gpus_are_one_row_and_what_one_does_not_tell_is_unknown(library:
     }
 
 
-def test_a_slice_of_a_gpu_has_its_own_memory_and_what_of_its_board_is_also_its_own(library: Install) -> None:
+def test_a_slice_of_a_gpu_has_own_memory_and_its_boards_clocks(library: Install) -> None:
     library(SlicedGpus())
     assert [(gpu.uuid, gpu.index) for gpu in gpus()] == [("GPU-aaaa", 0), ("MIG-1", 1), ("MIG-2", 1)]
     assert read_gpu(gpus()[1]) == GpuReading(
@@ -128,9 +128,7 @@ def test_the_gpus_of_an_engine_are_those_its_processes_compute_on(library: Insta
     assert ([gpu.uuid for gpu in of_engine.gpus], of_engine.found_by) == ([UUIDS[1]], "the processes of the engine")
 
 
-def test_what_computes_beside_the_engine_on_its_gpus_is_counted_and_the_engine_is_not(
-    library: Install, engine: EngineProcess
-) -> None:
+def test_others_that_compute_on_the_engines_gpus_are_counted(library: Install, engine: EngineProcess) -> None:
     ours = child_of(engine).pid
     stand_in = library(StandInNvml(pids={0: (1,), 1: (1, ours)}))
     others = OtherProcesses(engine_gpus(engine))
@@ -159,7 +157,7 @@ def test_without_a_gpu_or_whose_processes_they_are_nobody_counts_others(
     assert OtherProcesses(NO_GPUS).count() is None
 
 
-def test_an_idle_engine_is_no_other_and_its_share_of_the_gpu_is_read(
+def test_an_idle_engine_is_no_other_and_its_gpu_share_is_read(
     library: Install, engine: EngineProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nvml, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)

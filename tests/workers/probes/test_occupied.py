@@ -44,7 +44,7 @@ def words(program: subprocess.Popen[bytes], gpu: object) -> str:
     return f"GPU {gpu} is used by {name} (process {program.pid} of {getpass.getuser()})"
 
 
-def test_a_gpu_on_which_another_program_computes_is_in_use_for_its_slot_alone(
+def test_a_gpu_with_another_program_is_in_use_for_its_slot_alone(
     library: Install, program: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library(StandInNvml(pids={1: (program.pid,)}))
@@ -74,7 +74,7 @@ def test_an_engine_of_this_home_is_no_other_program(library: Install, tmp_path: 
         engine.stop(0.1)
 
 
-def test_a_program_that_has_just_ended_uses_nothing_and_one_that_a_container_hides_does(
+def test_a_program_that_ended_uses_nothing_and_a_hidden_one_does(
     library: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = subprocess.Popen(("true",))

@@ -19,7 +19,7 @@ from tests.workers.probes.gauges_page import EXPECTED, PAGE
 from workers.load.client import open_session
 from workers.probes.engine_metrics import Gauges
 from workers.probes.nvml import NO_GPUS
-from workers.probes.telemetry import Host, Probes, Reading, busy_and_all_s, merged
+from workers.probes.telemetry import Host, Reading, Telemetry, busy_and_all_s, merged
 
 
 def sample(t_s: float) -> TelemetrySample:
@@ -50,13 +50,13 @@ def test_each_sample_has_the_nearest_reading_within_half_a_second_or_none(
 
 async def test_a_window_is_read_each_second_and_at_its_end() -> None:
     async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
-        probes = Probes(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
-        async with probes.watching(), asyncio.timeout(120):
-            while not probes._readings:  # noqa: ASYNC110 - no event of ours
+        telemetry = Telemetry(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
+        async with telemetry.watching(), asyncio.timeout(120):
+            while not telemetry.readings:  # noqa: ASYNC110 - no event of ours
                 await asyncio.sleep(0.05)  # between two looks
             await asyncio.sleep(0.6)  # the next reading is the one at the end
-    (at_s, *_, end_s) = (reading.t_s for reading in probes._readings)
-    first, last = probes.beside([sample(at_s), sample(end_s)])
+    (at_s, *_, end_s) = (reading.t_s for reading in telemetry.readings)
+    first, last = merged([sample(at_s), sample(end_s)], telemetry.readings)
     assert at_s > 0.9
     assert (first.engine_running, first.engine_waiting, first.kv_cache_usage) == (
         EXPECTED.engine_running,
@@ -72,20 +72,20 @@ async def test_a_window_is_read_each_second_and_at_its_end() -> None:
 
 async def test_a_window_that_is_given_up_leaves_no_probe_behind() -> None:
     async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
-        probes = Probes(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
+        telemetry = Telemetry(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
         with pytest.raises(RuntimeError, match="given up"):
-            async with probes.watching():
+            async with telemetry.watching():
                 raise RuntimeError("given up")
         assert asyncio.all_tasks() == {asyncio.current_task()} | server_tasks()
 
 
 async def test_what_a_probe_raises_is_a_bug_and_not_swallowed() -> None:
     async with open_session() as session:
-        probes = Probes(Gauges(session, "http://127.0.0.1:1", (VLLM,)), NO_GPUS)
-        probes._read_machine = None  # type: ignore[method-assign,assignment] # a bug made on purpose
+        telemetry = Telemetry(Gauges(session, "http://127.0.0.1:1", (VLLM,)), NO_GPUS)
+        telemetry._read_machine = None  # type: ignore[method-assign,assignment] # a bug made on purpose
         began_s = time.monotonic()
         with pytest.raises(TypeError):
-            async with probes.watching():
+            async with telemetry.watching():
                 await asyncio.sleep(1.2)
         assert time.monotonic() - began_s < 60
 
@@ -115,7 +115,7 @@ class LinuxTimes(NamedTuple):
     guest_nice: float
 
 
-def test_a_guests_time_counts_once_and_waiting_for_a_disk_is_no_work() -> None:
+def test_a_guests_time_counts_once_and_waiting_for_a_disk_never() -> None:
     assert busy_and_all_s(LinuxTimes(10, 1, 5, 100, 20, 1, 1, 2, 3, 1)) == (20.0, 140.0)
     assert busy_and_all_s(MacTimes(10, 1, 5, 100)) == (16.0, 116.0)
 
@@ -130,7 +130,7 @@ def test_a_busy_processor_is_seen() -> None:
     assert 0 < reading.memory_used_bytes < psutil.virtual_memory().total
 
 
-def test_without_any_idle_time_the_use_is_100_percent_and_not_a_little_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_without_any_idle_time_is_100_percent_and_not_more(monkeypatch: pytest.MonkeyPatch) -> None:
     began = LinuxTimes(194.34, 39103.48, 625.43, 7026.44, 53967.97, 835.48, 312535.28, 997.14, 0.0, 0.0)
     monkeypatch.setattr(psutil, "cpu_times", lambda: began)
     host = Host()

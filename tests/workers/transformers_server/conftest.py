@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.workers.transformers_server.servers import Family, K, Pair, Server, family, make_pair, ready
+from tests.workers.transformers_server.servers import K, Pair, Server, make_pair, ready, serving
 
 
 @pytest.fixture(scope="session")
@@ -16,25 +17,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 @pytest.fixture(scope="session")
-def forking() -> Iterator[Family]:
-    with family() as it:
-        yield it
-
-
-@pytest.fixture(scope="session")
-def servers(forking: Family, pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
+def servers(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
     k, logs = ("--num-speculative-tokens", str(K)), tmp_path_factory.mktemp("servers")
     options: dict[str, tuple[str | Path, ...]] = {
         "plain": ("--model", pair.target),
         "assisted": ("--model", pair.target, "--assistant-model", pair.draft, *k),
         "lookup": ("--model", pair.target, "--prompt-lookup", *k),
     }
-    servers = {name: forking.serve(logs / f"{name}.log", *own) for name, own in options.items()}
-    yield servers
-    forking.process.terminate()
-    assert {name: (server.printed(), server.status)[1] for name, server in servers.items()} == dict.fromkeys(
-        servers, "0"
-    )
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(serving(logs / f"{name}.log", *own)) for name, own in options.items()}
 
 
 @pytest.fixture

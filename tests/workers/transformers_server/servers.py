@@ -23,33 +23,14 @@ TARGET = REPOSITORY / "models" / "target"
 MODEL = "tiny"
 K = 3
 CONTEXT_TOKENS = 1024
-_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 _START_S = 100.0
 
 
 @dataclass(frozen=True)
-class Program:
-    """A program that was forked once everything a server needs was imported."""
-
+class Server:
+    process: subprocess.Popen[bytes]
     log: Path
-
-    @property
-    def status(self) -> str | None:
-        """How it ended; None while it runs."""
-        file = self.log.with_name(self.log.name + ".status")
-        return file.read_text() if file.exists() else None
-
-    def printed(self) -> str:
-        """What it wrote until its end."""
-        until_s = time.monotonic() + _START_S
-        while self.status is None:
-            assert time.monotonic() < until_s, self.log.read_text()
-            time.sleep(0.05)
-        return self.log.read_text()
-
-
-@dataclass(frozen=True)
-class Server(Program):
     port: int
 
     @property
@@ -57,25 +38,23 @@ class Server(Program):
         return f"http://127.0.0.1:{self.port}"
 
 
-@dataclass(frozen=True)
-class Family:
-    """Forks programs that share one import: each would take five seconds of a processor for its own."""
+@contextlib.contextmanager
+def serving(log: Path, *options: str | Path) -> Iterator[Server]:
+    """A server that begins to load; `ready` waits for it. Ended as by an operator."""
+    port = free_port()
+    command = (ENGINE_PYTHON, SCRIPT, "--port", str(port), "--served-model-name", MODEL, *options)
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT) as process:
+        try:
+            yield Server(process, log, port)
+        finally:
+            process.terminate()
+        assert process.wait(_START_S) == 0, log.read_text()
 
-    process: subprocess.Popen[str]
 
-    def fork(self, program: Path, log: Path, *arguments: str | Path) -> Program:
-        """Its output goes to the log."""
-        log.touch()
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(list(map(str, (program, log, *arguments)))) + "\n")
-        self.process.stdin.flush()
-        return Program(log)
-
-    def serve(self, log: Path, *options: str | Path) -> Server:
-        """A server that begins to load; `ready` waits for it."""
-        port = free_port()
-        self.fork(SCRIPT, log, "--port", str(port), "--served-model-name", MODEL, *options)
-        return Server(log, port)
+def ended(program: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program where the server runs, to its end."""
+    command = (ENGINE_PYTHON, program, *arguments)
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=_START_S, check=False)
 
 
 @dataclass(frozen=True)
@@ -110,20 +89,11 @@ def _blank_ids() -> list[int]:
     return [number for token, number in vocabulary.items() if token.startswith(("\u0120", "\u010a"))]
 
 
-@contextlib.contextmanager
-def family() -> Iterator[Family]:
-    """Ended as by an operator."""
-    program = (str(ENGINE_PYTHON), str(Path(__file__).with_name("forked.py")), str(SCRIPT))
-    with subprocess.Popen(program, stdin=subprocess.PIPE, text=True, env={**os.environ, **_ENVIRONMENT}) as process:
-        yield Family(process)
-        process.terminate()
-
-
 async def ready(server: Server) -> str:
     """The URL of a server that has loaded its models."""
     until_s = time.monotonic() + _START_S
     async with aiohttp.ClientSession() as session:
-        while time.monotonic() < until_s and server.status is None:
+        while time.monotonic() < until_s and server.process.poll() is None:
             with contextlib.suppress(aiohttp.ClientConnectorError):
                 async with session.get(server.url + "/health") as response:
                     assert response.status == 200

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.transformers_server.servers import SCRIPT, TARGET, Family
+from tests.workers.transformers_server.servers import SCRIPT, TARGET, ended
 
 pytestmark = pytest.mark.engine
 
@@ -29,8 +29,7 @@ assert cut.add(ids[:-2], last=True).endswith("\ufffd")
 """
 
 
-def test_half_a_character_waits_for_its_other_half(forking: Family, tmp_path: Path) -> None:
+def test_half_a_character_waits_for_its_other_half(tmp_path: Path) -> None:
     (program := tmp_path / "program.py").write_text(PROGRAM)
-    running = forking.fork(program, tmp_path / "log")
-    printed = running.printed()
-    assert running.status == "0", printed
+    done = ended(program)
+    assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.workers.transformers_server.servers import ENGINE_PYTHON, MODEL, SCRIPT, TARGET, Family, K, Pair, make_broken
+from tests.workers.transformers_server.servers import ENGINE_PYTHON, MODEL, SCRIPT, TARGET, K, Pair, ended, make_broken
 
 pytestmark = pytest.mark.engine
 
@@ -59,14 +59,13 @@ async def test_the_model_is_listed_by_its_served_name(assisted: str, pair: Pair)
     assert (model["id"], model["root"], model["max_model_len"]) == (MODEL, str(pair.target), 1024)
 
 
-def test_it_answers_with_its_key_alone(forking: Family, tmp_path: Path) -> None:
+def test_it_answers_with_its_key_alone(tmp_path: Path) -> None:
     (program := tmp_path / "program.py").write_text(WITH_KEY)
-    running = forking.fork(program, tmp_path / "log")
-    printed = running.printed()
-    assert running.status == "0", printed
+    done = ended(program)
+    assert done.returncode == 0, done.stderr
 
 
-def test_it_refuses_to_start_with_a_sentence(forking: Family, tmp_path: Path) -> None:
+def test_it_refuses_to_start_with_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = {
@@ -74,12 +73,8 @@ def test_it_refuses_to_start_with_a_sentence(forking: Family, tmp_path: Path) ->
             f"cannot listen on 127.0.0.1:{port}": ("--model", TARGET, "--port", port),
             "set how many tokens to draft in each round": ("--model", TARGET, "--prompt-lookup"),
         }
-        programs = {
-            sentence: forking.fork(SCRIPT, tmp_path / f"{number}.log", *options)
-            for number, (sentence, options) in enumerate(refused.items())
-        }
-        printed = {sentence: program.printed() for sentence, program in programs.items()}
-    for sentence, program in programs.items():
-        assert program.status == "2"
-        assert sentence in printed[sentence]
-        assert "Traceback" not in printed[sentence]
+        for sentence, options in refused.items():
+            done = ended(SCRIPT, *options)
+            assert done.returncode == 2
+            assert sentence in done.stderr
+            assert "Traceback" not in done.stderr

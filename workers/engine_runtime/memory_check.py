@@ -1,4 +1,4 @@
-"""Whether this host has the memory for more engines beside those that are up."""
+"""Checks that this host has the memory for more engines beside those that are up."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from workers.engine_runtime.process import EngineProcess, NoProcess, marked
 
 #: Engines that start together leave this share of the host's memory to everything else.
 _LEAST_FREE = 0.1
-_LOOK_EVERY_S = 0.1
+_POLL_EVERY_S = 0.1
 _INSTEAD = 'use order = "interleaved", which has one engine up at a time'
 T = TypeVar("T")
 
 
-def refuse_without_room(engines: Iterable[EngineProcess | NoProcess], more: int = 1, least_bytes: int = 0) -> None:
+def refuse_without_memory(engines: Iterable[EngineProcess | NoProcess], more: int = 1, least_bytes: int = 0) -> None:
     """Raise UserError if less memory is available than so many more engines take, each as much as the largest of these,
     or `least_bytes`.
     """
@@ -33,27 +33,23 @@ def refuse_without_room(engines: Iterable[EngineProcess | NoProcess], more: int 
         )
 
 
-async def while_there_is_room(start: Coroutine[Any, Any, T]) -> T:
+async def while_memory_lasts(start: Coroutine[Any, Any, T]) -> T:
     """Await engines that start together before one has shown how much memory they take.
 
     Raises UserError as soon as less than a tenth of this host's memory is left; the caller stops the engines.
     """
     starting = asyncio.ensure_future(start)
     try:
-        while not (await asyncio.wait([starting], timeout=_LOOK_EVERY_S))[0]:
-            _refuse_full_memory()
+        while not (await asyncio.wait([starting], timeout=_POLL_EVERY_S))[0]:
+            memory = psutil.virtual_memory()
+            if memory.available < _LEAST_FREE * memory.total:
+                raise UserError(
+                    f"this host has {memory.available / 2**30:.1f} GiB of {memory.total / 2**30:.1f} GiB of memory "
+                    f"left while the engines of this study start together: {_INSTEAD}"
+                )
         return await starting
     finally:
         starting.cancel()
-
-
-def _refuse_full_memory() -> None:
-    memory = psutil.virtual_memory()
-    if memory.available < _LEAST_FREE * memory.total:
-        raise UserError(
-            f"this host has {memory.available / 2**30:.1f} GiB of {memory.total / 2**30:.1f} GiB of memory left while "
-            f"the engines of this study start together: {_INSTEAD}"
-        )
 
 
 def largest_bytes(engines: Iterable[EngineProcess | NoProcess]) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 class Talk:
     """How one stand-in answers. Pages are made anew at each look; None is a page that is not there."""
 
-    pages: dict[str, Callable[[], str | None]]
+    pages: Mapping[str, Callable[[], str | None]]
     refuses: Callable[[Json], tuple[int, str] | None] = lambda _body: None
     accepted_each_round: int = 0  # tokens that each round adds to its own one
     drafted_each_round: int = 0
@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
         if (away := self.turned_away()) is not None:
             self._answer(*away)
         elif not self.path.startswith("/v1/"):
-            self._answer(200 if self.path in talk.pages else 404, "")
+            self.do_GET()
         elif (refused := talk.refuses(json.loads(body))) is not None:
             self._answer(*refused)
         else:
@@ -68,25 +68,27 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def _stream(self, body: Json) -> None:
-        talk, tokens = self.server.talk, body["max_tokens"]
         self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        for event in self._events(body):
+            self._event(event)
+        self._chunk(b"data: [DONE]\n\n")
+        self._chunk(b"")
+
+    def _events(self, body: Json) -> Iterator[Json]:
+        talk, tokens = self.server.talk, body["max_tokens"]
         talk.prompt_tokens += PROMPT_TOKENS
         rounds = accepted = 0
         for done, accepted_tokens in _rounds(tokens, talk.accepted_each_round):
             rounds, accepted = rounds + 1, accepted + accepted_tokens
-            self._event(self._output(body, done, "length" if done == tokens else None))
-        talk.generated, talk.rounds, talk.accepted = (
-            talk.generated + tokens,
-            talk.rounds + rounds,
-            talk.accepted + accepted,
-        )
-        for event in talk.last_events(body, rounds, accepted):
-            self._event(event)
-        self._event({"choices": [], "usage": self._usage(tokens)})
-        self._chunk(b"data: [DONE]\n\n")
-        self._chunk(b"")
+            yield self._output(body, done, "length" if done == tokens else None)
+        talk.generated += tokens
+        talk.rounds += rounds
+        talk.accepted += accepted
+        yield from talk.last_events(body, rounds, accepted)
+        yield {"choices": [], "usage": self._usage(tokens)}
 
     def _output(self, body: Json, done: int, finish: str | None) -> Json:
         """Tokens are counted in each chunk only for whoever asks."""

@@ -25,7 +25,7 @@ from access.local import local_actor
 from benchmarks.processes import own_home
 from benchmarks.rate import beside_server
 from benchmarks.table import Row, show
-from host.settings import ENVIRONMENT_PREFIX, Settings
+from host.settings import ENVIRONMENT_PREFIX, Settings, load_settings
 from jobs.engines.models import check_model
 from jobs.queue import job, submit
 from jobs.table import FINISHED
@@ -37,10 +37,12 @@ from services.verifying.rival import TARGET
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.migrate import migrate
+from workers.slots import take_slot
+from workers.worker import Worker
 
 SLOTS, BLOCKS = 3, 6
 LOAD, WORKLOAD = Load(max_concurrency=2, num_prompts=8), Workload(output_tokens=64)
-_READY_S, _LOOK_EVERY_S = 300.0, 0.05
+_READY_S, _POLL_EVERY_S = 300.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ def measure(
 
     (several, one), _ = beside_server(all_pairs)
     rows = [
-        Row("wall s", [side.wall_s for side in several], [side.wall_s for side in one], "0.45 at most"),
-        Row("a run's window s", [side.window_s for side in several], [side.window_s for side in one], "1"),
-        Row("a run's TPOT ms", [side.tpot_ms for side in several], [side.tpot_ms for side in one], "1"),
+        Row.of("wall s", "wall_s", several, one, "0.45 at most"),
+        Row.of("a run's window s", "window_s", several, one, "1"),
+        Row.of("a run's TPOT ms", "tpot_ms", several, one, "1"),
     ]
     show(f"Slots: {blocks} blocks of 2 arms on {slots} slots", "one slot", rows)
 
@@ -115,7 +117,7 @@ def _measured(settings: Settings, study: Study, slots: int) -> Shared:
                 began_s = time.perf_counter()
                 job_id = submit(own, study, actor=local_actor())
                 while job(database, job_id).state not in FINISHED:
-                    time.sleep(_LOOK_EVERY_S)
+                    time.sleep(_POLL_EVERY_S)
                 wall_s = time.perf_counter() - began_s
             done = job(database, job_id)
         finally:
@@ -142,7 +144,7 @@ def _workers(settings: Settings, slots: int, database: sa.Engine) -> Iterator[No
     try:
         for slot in range(1, slots + 1):
             mine = variables | {f"{ENVIRONMENT_PREFIX}SLOT": str(slot)}
-            started.append(subprocess.Popen((sys.executable, "-m", "benchmarks.sharing.slot_worker"), env=mine))
+            started.append(subprocess.Popen((sys.executable, "-m", "benchmarks.slots"), env=mine))
         _await_workers(started, database)
         yield
     finally:
@@ -156,4 +158,18 @@ def _await_workers(started: Sequence[subprocess.Popen[bytes]], database: sa.Engi
     while len(list_workers(database)) < len(started):
         if time.monotonic() > until_s or any(worker.poll() is not None for worker in started):
             raise EngineError("a worker of part slots did not start")
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
+
+
+def be_worker() -> None:
+    """The worker of one slot, without Celery: a process of its own. The variables say which slot."""
+    settings = load_settings()
+    if (os.cpu_count() or 1) >= settings.slots:
+        take_slot(settings)
+    worker = Worker(settings)
+    worker.start()
+    worker.join()
+
+
+if __name__ == "__main__":
+    be_worker()

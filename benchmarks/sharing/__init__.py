@@ -1,1 +1,0 @@
-"""Parts on several slots of a host."""
