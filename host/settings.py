@@ -156,6 +156,11 @@ class Settings(BaseSettings):
         default=False,
         description="start engines on GPUs on which other programs compute, in place of waiting",
     )
+    suspend_idle_engines: bool | None = Field(
+        default=None,
+        description="while an arm is measured, suspend the engines of the other arms, which poll their processors; "
+        "default: where the worker has no GPU",
+    )
     lease_s: float = Field(
         default=30.0, ge=2, le=3600, description="a worker without a heartbeat for this long loses its job"
     )

@@ -201,6 +201,10 @@ class LaunchRunner:
     def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
         idle = {name: process for name, process in others.items() if process is not None}
+        if self._suspends:
+            for process in idle.values():
+                process.suspend()
+        running.process.resume()
         measured = self._measure(running, run, idle, warmed=engine.has_measured)
         measured = self._with_unit_tests(run, measured)
         engine.has_measured |= measured.error is None
@@ -210,6 +214,12 @@ class LaunchRunner:
         if measured.engine_died:
             engine.why_gone = measured.error or ""
             engine.stop(_STOP_GRACE_S)
+
+    @property
+    def _suspends(self) -> bool:
+        """Whether idle engines stand still. On a GPU that is off: nobody has tried what an engine there makes of it."""
+        wanted = self.recorder.settings.suspend_idle_engines
+        return not gpus() if wanted is None else wanted
 
     def _measure(
         self, engine: RunningEngine, run: PlannedRun, idle: Mapping[str, Process], *, warmed: bool

@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,8 @@ def test_its_runs_are_told_none_of_what_is_provoked_here(healthy: list[Judged]) 
 
 
 def test_an_engine_that_works_beside_the_measured_one_is_told_of(home: Home) -> None:
-    """Side by side with one that uses what it gets of a processor without a request."""
+    """Side by side with one that uses what it gets of a processor without a request, where it is not suspended."""
+    home = replace(home, settings=home.settings.model_copy(update={"suspend_idle_engines": False}))
     dataset = str(home.folder / "long.jsonl")
     arms = [{"name": "plain", "baseline": True}, {"name": "busy", "flags": {"never_idle": True}}]
     workloads = [{"dataset": dataset, "output_tokens": 400}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,15 @@ def test_engines_start_together(home: Home, tmp_path: Path) -> None:
     assert all((run.circumstances.start_s or 0) > 0 for run in runs)
 
 
+def test_idle_engines_stand_still_while_another_is_measured(home: Home) -> None:
+    job, runs = measured(home, arms=arms(third={"never_idle": True}), repeats=2)
+    assert (job.state, {run.status for run in runs}) == ("done", {"completed"})
+    took = [engine.cpu_percent for run in runs for engine in run.idle_engines]
+    assert took == [0.0] * 2 * len(runs)
+
+
 def test_a_run_records_its_order_and_what_the_idle_engines_took(home: Home) -> None:
+    home = replace(home, settings=home.settings.model_copy(update={"suspend_idle_engines": False}))
     _, runs = measured(home, arms=arms(third={"never_idle": True}), workloads=[{"output_tokens": 400} | home.prompts])
     assert {run.order for run in runs} == {"side_by_side"}
     plain = next(run for run in runs if run.arm.name == "plain")

@@ -1,13 +1,15 @@
 """The parent process of every engine: whatever happens to the worker, no process of the engine is left behind.
 
 The worker runs this file with how long the engine's log may become, the numbers of the user that it runs as (empty: the
-worker's), the folder of its temporary files, and the engine's command; and holds the other end of our standard input. A
-number on it orders us to stop the engine with so many seconds of grace. End of file means that the worker is gone, even
-by kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
+worker's), the folder of its temporary files, and the engine's command; and holds the other end of our standard input, a
+socket. Each line on it is an order: `still` suspends every process of the engine, `go` resumes them, both answered by a
+line of their own; a number ends the engine with so many seconds of grace. End of file means that the worker is gone,
+even by kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -24,6 +26,7 @@ _ORPHAN_GRACE_S = 2.0
 _GIVE_UP_S = 10.0  # after KILL; some processes cannot be ended even by the kernel
 _POLL_EVERY_S = 0.02
 _LOG_EVERY_S = 5.0
+_SIGNALS = {b"still": signal.SIGSTOP, b"go": signal.SIGCONT}
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -80,21 +83,36 @@ def _until_over(engine: int, woken: int, most_log_bytes: int) -> tuple[int, floa
         readable = select.select([0, woken], [], [], _LOG_EVERY_S)[0]
         if not readable:
             continue
-        if 0 in readable:
-            words = os.read(0, 64).split()
-            return 0, float(words[0]) if words else _ORPHAN_GRACE_S
-        if set(os.read(woken, 512)) & set(_STOP_SIGNALS):
+        if 0 in readable and (grace_s := _obey(os.read(0, 64))) is not None:
+            return 0, grace_s
+        if woken in readable and set(os.read(woken, 512)) & set(_STOP_SIGNALS):
             return 0, _ORPHAN_GRACE_S
 
 
+def _obey(orders: bytes) -> float | None:
+    """Suspend or resume the engine as the last order says. Return the grace if the order is to end it."""
+    last = (orders.split() or [str(_ORPHAN_GRACE_S).encode()])[-1]
+    if last not in _SIGNALS:
+        return float(last)
+    signalled: set[int] = set()
+    while not signalled.issuperset(now := _descendants()):  # a process that is not yet suspended may start others
+        _signal_all(_SIGNALS[last])
+        signalled |= set(now)
+    with contextlib.suppress(OSError):  # the worker is gone: the next reading says so
+        os.write(0, last + b"\n")
+    return None
+
+
 def _end_all(engine: int, grace_s: float) -> None:
-    """Send TERM to every descendant, and KILL to those that are left after the grace, until none is left.
+    """Send TERM to every descendant, suspended ones too, and KILL to those that are left after the grace, until none is
+    left.
 
     Processes left by an engine that has already ended do not get the whole grace.
     """
     kill_at_s = time.monotonic() + grace_s
     give_up_at_s = kill_at_s + _GIVE_UP_S
     _signal_all(signal.SIGTERM)
+    _signal_all(signal.SIGCONT)  # a suspended process does not handle TERM
     while True:
         if engine in _reap():
             kill_at_s = min(kill_at_s, time.monotonic() + _ORPHAN_GRACE_S)

@@ -12,6 +12,7 @@ import logging
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ class EngineProcess:
     """A started engine. `stop` must be called even if it ended by itself."""
 
     guard: subprocess.Popen[bytes]
+    orders: socket.socket  # to the guard, and its answers
     mark_file: Path
     temporary: Path
 
@@ -54,11 +56,10 @@ class EngineProcess:
         """Send TERM, and KILL after the grace; on return no process of the engine is left. Stopping twice is no
         error.
         """
-        orders = self.guard.stdin
-        if orders is None or orders.closed:
+        if self.orders.fileno() < 0:
             return
-        with contextlib.suppress(BrokenPipeError), orders:
-            orders.write(f"{grace_s}\n".encode())
+        with contextlib.suppress(OSError), self.orders:
+            self.orders.sendall(f"{grace_s}\n".encode())
         try:
             self.guard.wait(grace_s + _INSIST_S)
         except subprocess.TimeoutExpired:
@@ -66,6 +67,24 @@ class EngineProcess:
             self.guard.wait()
         _kill_marked(self.mark_file.stem)
         _forget(self.mark_file, self.temporary)
+
+    def suspend(self) -> None:
+        """Take the processor from every process of the engine until `resume`. One that has ended is no error.
+
+        An engine that serves nothing still polls for about a second after its last message, and so takes from the
+        engine beside it that is measured. Whatever ends the worker ends a suspended engine too.
+        """
+        self._order(b"still\n")
+
+    def resume(self) -> None:
+        """Let a suspended engine go on."""
+        self._order(b"go\n")
+
+    def _order(self, order: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self.orders.sendall(order)
+            while (answer := self.orders.recv(64)) and answer != order:
+                continue
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,12 @@ class NoProcess:
 
     def stop(self, grace_s: float) -> None:
         """There is nothing to stop."""
+
+    def suspend(self) -> None:
+        """It cannot be suspended: it is another's."""
+
+    def resume(self) -> None:
+        """It was not suspended."""
 
 
 def start(
@@ -100,17 +125,19 @@ def start(
         os.chown(temporary, user.uid, user.gid)
         ids = f"{user.uid}:{user.gid}:{','.join(map(str, user.groups))}"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
+    orders, guards = socket.socketpair()
+    orders.settimeout(_INSIST_S)
+    with log.open("wb") as output, guards:
         process = subprocess.Popen(
             (sys.executable, "-I", "-S", guard.__file__, str(most_log_bytes), ids, str(temporary), *command),
-            stdin=subprocess.PIPE,
+            stdin=guards,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=temporary,  # where no folder is called like a model of the hub, and no module like one of the engine's
             env={"TMPDIR": str(temporary), **environment, **_KEEP_ENVIRONMENT, MARK: mark_file.stem},
             start_new_session=True,  # what kills the worker's group must not kill the guard
         )
-    return EngineProcess(process, mark_file, temporary)
+    return EngineProcess(process, orders, mark_file, temporary)
 
 
 def _forget(mark_file: Path, temporary: Path) -> None:

@@ -35,7 +35,12 @@ import os, sys, time
 from pathlib import Path
 from workers.engine_runtime import process
 folder = Path(sys.argv[1])
-process.start(tuple(sys.argv[2:]), os.environ, folder / "engine.log", folder / "marks")
+engine = process.start(tuple(sys.argv[2:]), os.environ, folder / "engine.log", folder / "marks")
+if (folder / "suspend").exists():
+    while "all there" not in (folder / "engine.log").read_text():
+        time.sleep(0.02)
+    engine.suspend()
+    (folder / "suspended").touch()
 time.sleep(600)
 """
 
@@ -70,6 +75,38 @@ def test_stop_ends_the_whole_family_and_forgets_it(engine: EngineProcess, tmp_pa
     engine.stop(grace_s=0.1)
     assert not any(member.is_running() for member in family)
     assert list((tmp_path / "marks").iterdir()) == []
+
+
+def test_a_suspended_engine_gets_no_processor_until_it_is_resumed(tmp_path: Path) -> None:
+    spins = "import subprocess, sys; subprocess.Popen((sys.executable, '-c', 'while True: pass')); exec('while 1: 0')"
+    engine = started(tmp_path, sys.executable, "-c", spins)
+    until(lambda: len(members(tmp_path / "marks")) == 3, "both processes and their guard")
+    both = psutil.Process(engine.guard.pid).children(recursive=True)
+    engine.suspend()
+    until(lambda: all(each.status() == psutil.STATUS_STOPPED for each in both), "both stand still")
+    used_s = [each.cpu_times().user for each in both]
+    engine.suspend()  # again is no error
+    engine.resume()
+    until(lambda: all(each.cpu_times().user > then for each, then in zip(both, used_s, strict=True)), "both go on")
+    engine.stop(0.0)
+
+
+def test_a_suspended_engine_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    obeys = "import signal, time; signal.signal(15, lambda *_: print('asked', flush=True) or exit(0)); "
+    engine = started(tmp_path, sys.executable, "-c", obeys + "print('up', flush=True); time.sleep(600)")
+    until(lambda: "up" in (tmp_path / "engine.log").read_text(), "the engine")
+    engine.suspend()
+    engine.stop(grace_s=60)
+    assert "asked" in (tmp_path / "engine.log").read_text()
+
+
+def test_suspending_an_engine_that_has_ended_is_no_error(tmp_path: Path) -> None:
+    engine = started(tmp_path, sys.executable, "-c", "")
+    until(lambda: engine.exit_status is not None, "the engine's end")
+    engine.suspend()
+    engine.resume()
+    engine.stop(0.0)
+    engine.suspend()
 
 
 def test_an_engine_with_too_long_a_log_is_stopped_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +170,15 @@ def test_kill_9_of_the_worker_ends_the_family(tmp_path: Path, family: tuple[str,
     owner.wait()
     until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=600)
     assert not any(folder.exists() for folder in temporary), "nor are its temporary files"
+
+
+def test_kill_9_of_the_worker_ends_a_suspended_family(tmp_path: Path, family: tuple[str, ...]) -> None:
+    (tmp_path / "suspend").touch()
+    owner = worker(tmp_path, family)
+    until((tmp_path / "suspended").exists, "it is suspended")
+    owner.kill()
+    owner.wait()
+    until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=120)
 
 
 def test_what_outlives_worker_and_guard_is_ended_by_the_next_worker(tmp_path: Path, family: tuple[str, ...]) -> None:
