@@ -130,7 +130,7 @@ def start(
     with log.open("wb") as output, guards:
         process = subprocess.Popen(
             (sys.executable, "-I", "-S", guard.__file__, str(most_log_bytes), ids, str(temporary), *command),
-            stdin=guards,
+            stdin=guards.fileno(),
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=temporary,  # where no folder is called like a model of the hub, and no module like one of the engine's
