@@ -23,14 +23,14 @@ def results_url(page_url: str, job_id: str) -> str:
     return f"{page_url}/results?job={job_id}"
 
 
-def follow(lab: Lab, job_id: str, tend: Callable[[], None] = lambda: None, *, on_stderr: bool = False) -> Job:
-    """Show progress and time left until the job ends, and return it. Calls `tend` twice a second."""
+def follow(lab: Lab, job_id: str, on_tick: Callable[[], None] = lambda: None, *, on_stderr: bool = False) -> Job:
+    """Show progress and time left until the job ends, and return it. Calls `on_tick` twice a second."""
 
     def waits(now: Job) -> str:
         return "" if now.progress else lab.why_jobs_wait([now]).get(now.job_id, "")
 
     console = Console(stderr=on_stderr)
-    return (_bar if console.is_terminal else _lines)(console, lambda: lab.watched(job_id), tend, waits)
+    return (_bar if console.is_terminal else _lines)(console, lambda: lab.watched(job_id), on_tick, waits)
 
 
 def all_there(lab: Lab, ended: Job) -> bool:
@@ -44,7 +44,7 @@ def all_there(lab: Lab, ended: Job) -> bool:
     return True
 
 
-def _bar(console: Console, poll: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
+def _bar(console: Console, poll: Callable[[], Job], on_tick: Callable[[], None], waits: Callable[[Job], str]) -> Job:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -54,7 +54,7 @@ def _bar(console: Console, poll: Callable[[], Job], tend: Callable[[], None], wa
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("waiting for a worker", total=None, left="")
         while (now := poll()).state in ACTIVE:
-            tend()
+            on_tick()
             bar.update(task, description=printable(waits(now) or what_runs(now)))
             if now.progress is not None:
                 bar.update(task, completed=now.progress.runs_done, total=now.progress.runs_total)
@@ -65,11 +65,11 @@ def _bar(console: Console, poll: Callable[[], Job], tend: Callable[[], None], wa
     return now
 
 
-def _lines(console: Console, poll: Callable[[], Job], tend: Callable[[], None], waits: Callable[[Job], str]) -> Job:
+def _lines(console: Console, poll: Callable[[], Job], on_tick: Callable[[], None], waits: Callable[[Job], str]) -> Job:
     """Print a line whenever the run changes, and at least one every 15 s, for a log file."""
     shown, shown_at_s = "", 0.0
     while (now := poll()).state in ACTIVE:
-        tend()
+        on_tick()
         text = waits(now) or what_runs(now)
         if text != shown or time.monotonic() - shown_at_s > _REPORT_EVERY_S:
             runs = f"runs {runs_ended(now)}" if now.progress else "queued"

@@ -175,7 +175,7 @@ def announced_if_possible(home: Path, kind: Kind, subject: str) -> Iterator[None
         yield
 
 
-def ask_politely(home: Path, subject: str, question: Callable[[], T]) -> T:
+def run_at_low_priority(home: Path, subject: str, question: Callable[[], T]) -> T:
     """Answer a question that may take long: announced, and at the lowest priority while a window is on."""
     with announced_if_possible(home, "question", subject):
         if not under_way(home, "window"):

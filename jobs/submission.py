@@ -106,6 +106,8 @@ def problems(
     """
     if unseen := list(_text_problems("", study.model_dump(mode="json"))):
         return unseen
+    if unreadable := list(_problem("arms", lambda: context.profiles)):
+        return unreadable  # without the list of engines the policy cannot judge what an arm sets
     if refused := location_problems(context.rules, study):
         return refused  # nothing else is checked, so that nobody learns whether a file exists
     settled = absolute(context, study)

@@ -45,7 +45,7 @@ class WorkerInfo:
         return int((self.slot or "0").partition(":")[0])
 
     @property
-    def place(self) -> str:
+    def slot_name(self) -> str:
         """`slot 3 of gpu01`, or the host alone for a worker that has all of it."""
         return f"slot {self.slot_number} of {self.host}" if self.slot else self.host
 
@@ -84,7 +84,7 @@ def _why_it_waits(study: Study, present: Sequence[WorkerInfo]) -> str:
     able = [worker for worker in present if worker.has_engines(study)]
     if not all(worker.waits_for for worker in able):
         return ""
-    return "; ".join(f"{worker.place} waits: {worker.waits_for}" for worker in able)
+    return "; ".join(f"{worker.slot_name} waits: {worker.waits_for}" for worker in able)
 
 
 def lacking_engines(study: Study, workers: Sequence[WorkerInfo]) -> str:

@@ -48,7 +48,7 @@ class Process:
             )
         self._started_s, self._restart_at_s = time.monotonic(), None
 
-    def tend(self) -> None:
+    def supervise(self) -> None:
         """Restart the process if it died, with increasing pauses. Call this a few times a second."""
         if self._child is None or self._child.poll() is None:
             return

@@ -26,7 +26,7 @@ _READY_TIMEOUT_S = 60.0
 
 
 class Services:
-    """All services of one home. Call `tend` a few times a second."""
+    """All services of one home. Call `supervise` a few times a second."""
 
     def __init__(self, processes: tuple[Process, ...]) -> None:
         self.processes = processes
@@ -41,9 +41,9 @@ class Services:
         for process in others:
             _wait_ready(process)
 
-    def tend(self) -> None:
+    def supervise(self) -> None:
         for process in self.processes:
-            process.tend()
+            process.supervise()
 
     def stop(self) -> None:
         """Stop the broker last, so that workers can still sign off."""

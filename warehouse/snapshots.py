@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from host.quiet import ask_politely
+from host.quiet import run_at_low_priority
 from lab.errors import MIGRATE_COMMAND, UnknownNameError, UserError
 
 FOLDER, SUFFIX = "snapshots", ".duckdb"
@@ -114,7 +114,7 @@ class Snapshots:
         if newest is not None and used + size > max(ALWAYS_BYTES, (self._kept + 1) * size):
             return newest
         began_s = time.monotonic()
-        digest = ask_politely(self._home, "snapshot", self._make)
+        digest = run_at_low_priority(self._home, "snapshot", self._make)
         self._again_s = time.monotonic() + REST * (time.monotonic() - began_s)
         return digest
 

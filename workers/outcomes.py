@@ -44,7 +44,7 @@ class _Bundled:
     @cached_property
     def outcome(self) -> Outcome:
         if self._folder is None:
-            raise LookupError(f"{self.run.place} has no bundle")
+            raise LookupError(f"{self.run.names} has no bundle")
         try:
             return read_outcome(self._folder, self.run)
         except BundleError as error:

@@ -39,7 +39,7 @@ def allowed_any(change: Change) -> bool:
     return may_any(actor(), change)
 
 
-def name_for_turns() -> str:
+def name_for_queue() -> str:
     """Return the user in whose name a script takes its turn; empty where visitors are not told apart."""
     here = gate()
     if not here.has_users:

@@ -211,7 +211,7 @@ def fill_in(settings: Settings, text: str) -> str:
         ) from None
 
 
-def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) -> tuple[str, ...]:
+def command_argv(settings: Settings, profile: Profile, own: Mapping[str, str]) -> tuple[str, ...]:
     """Return the profile's command with placeholders filled in, and its program's path made absolute.
 
     A word that is {pass_environment} becomes `-e NAME` for every variable of the engine: so a container's client passes

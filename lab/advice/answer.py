@@ -10,7 +10,7 @@ from typing import Literal
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import Control, Judged, Verdict
 
-Action = Literal["enable", "leave off", "undecided"]
+Action = Literal["enable", "leave off", "inconclusive"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Choice:
         """Return `leave off` only where no arm is inconclusive."""
         if self.best:
             return "enable"
-        return "undecided" if self.open else "leave off"
+        return "inconclusive" if self.open else "leave off"
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class OverAll:
 
 
 @dataclass(frozen=True)
-class OpenCells:
+class InconclusiveCells:
     """The inconclusive cells, and what would decide them.
 
     `more_repeats` would decide most of the inconclusive cells; None if more repeats alone would not, or if most have no
@@ -111,7 +111,7 @@ class Answer:
     of_speculation: bool
     choices: tuple[Choice, ...]
     headline: JudgedPair | None
-    open: OpenCells | None  # None if every cell is decided
+    open: InconclusiveCells | None  # None if every cell is decided
     controls: tuple[Control, ...] = ()
     over_all: tuple[OverAll, ...] = ()  # only arms with several cells and a verdict
 
@@ -174,7 +174,7 @@ def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
 
-def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCells | None:
+def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> InconclusiveCells | None:
     open_ = [pair for pair in pairs if pair.is_open]
     if not open_:
         return None
@@ -184,4 +184,4 @@ def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCell
     takes_s = None if more is None or repeat_s is None else more * repeat_s
     gains = [pair.gain for pair in open_]
     without_interval = sum(gain is not None and gain.low is None for gain in gains)
-    return OpenCells(len(open_), gains.count(None), without_interval, more, takes_s)
+    return InconclusiveCells(len(open_), gains.count(None), without_interval, more, takes_s)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
+from lab.advice.answer import Answer, Choice, InconclusiveCells, JudgedPair
 from lab.advice.next_study import MOST_REPEATS
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import READING_WORDS
@@ -159,7 +159,7 @@ def _at(pair: JudgedPair, answer: Answer) -> str:
     return _where([choice for choice in every if choice.load == pair.load], every)
 
 
-def _open(open_: OpenCells, cells: int) -> str:
+def _open(open_: InconclusiveCells, cells: int) -> str:
     """What is open, and what would decide it."""
     is_ = "is" if open_.cells == 1 else "are"
     begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} inconclusive"

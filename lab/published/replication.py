@@ -64,7 +64,7 @@ class OurRun:
     metrics: Mapping[str, float | tuple[float, ...] | None]
 
     @property
-    def place(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, str]:
         return (self.workload, self.pattern)
 
 
@@ -145,10 +145,10 @@ def _same_load(figure: PublishedFigure, run: OurRun) -> bool:
 def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
     """The mean over repeats; for a sweep, at the concurrency of the highest throughput."""
     if figure.max_concurrency is None:
-        cells = dict.fromkeys(run.place for run in runs)
-        speeds = {cell: _mean([run for run in runs if run.place == cell], "output_tok_per_s") for cell in cells}
+        cells = dict.fromkeys(run.names for run in runs)
+        speeds = {cell: _mean([run for run in runs if run.names == cell], "output_tok_per_s") for cell in cells}
         best = max(cells, key=lambda cell: speeds[cell] or 0.0)
-        runs = [run for run in runs if run.place == best]
+        runs = [run for run in runs if run.names == best]
     if figure.metric == _COST:
         return per_million_tokens(figure.price_usd_per_hour, _mean(runs, "output_tok_per_s"))
     if position := _POSITION.fullmatch(figure.metric):
@@ -165,10 +165,10 @@ def _relative(figure: PublishedFigure, runs: Sequence[OurRun], baselines: Sequen
     name, _ = _METRICS.get(figure.metric, ("", 1.0))
     cells = [
         CellRuns(
-            [_sample(run, name) for run in baselines if run.place == place],
-            [_sample(run, name) for run in runs if (run.arm, run.place) == (arm, place)],
+            [_sample(run, name) for run in baselines if run.names == key],
+            [_sample(run, name) for run in runs if (run.arm, run.names) == (arm, key)],
         )
-        for arm, place in dict.fromkeys((run.arm, run.place) for run in runs)
+        for arm, key in dict.fromkeys((run.arm, run.names) for run in runs)
     ]
     ratio = gmean([comparison for comparison in compare_cells(cells, "higher") if comparison.ratio is not None])
     if ratio is None:

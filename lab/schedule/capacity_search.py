@@ -31,10 +31,10 @@ class CapacitySearch:
         return End("complete")
 
     def _in_launch(self, launch: Launch, outcomes: Sequence[Outcome]) -> Step | None:
-        done = {outcome.run.place for outcome in outcomes}
+        done = {outcome.run.names for outcome in outcomes}
         ordinary = tuple(run for run in launch.runs if run.trial is None)
         searching = tuple(run for run in launch.runs if run.trial is not None)
-        if any(run.place not in done for run in ordinary):
+        if any(run.names not in done for run in ordinary):
             return Step(replace(launch, runs=ordinary), _continued(launch, searching), later_is_certain=False)
         for index, search in enumerate(_searches(searching)):
             tried = [outcome for outcome in outcomes if _belongs(outcome.run, search)]

@@ -115,7 +115,7 @@ class _Runs:
         samples: dict[Cell, list[RunSample]] = {}
         loads = {load.name: load for load in study.loads}
         for outcome in outcomes:
-            arm, workload, load, _ = outcome.run.place
+            arm, workload, load, _ = outcome.run.names
             samples.setdefault(Cell(workload, load, arm), []).append(
                 _sample(outcome, closed_loop=loads[load].closed_loop)
             )
@@ -155,7 +155,7 @@ class _Runs:
 def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
     how, value = follows(METRIC, closed_loop=closed_loop), outcome.metrics.get(METRIC)
     return RunSample(
-        run_id="/".join(map(str, outcome.run.place)),
+        run_id="/".join(map(str, outcome.run.names)),
         arm=outcome.run.arm.name,
         block=outcome.run.repeat,
         value=float(value) if outcome.is_valid and isinstance(value, (int, float)) else None,

@@ -255,7 +255,7 @@ class _Prices:
         runs: dict[Cell, list[float]] = {}
         starts: dict[str, list[float]] = {}
         for outcome in outcomes:
-            arm, workload, load, _ = outcome.run.place
+            arm, workload, load, _ = outcome.run.names
             runs.setdefault(Cell(workload, load, arm), []).append(outcome.took_s or 0.0)
             starts.setdefault(arm, []).append(outcome.engine_start_s or 0.0)
         self._runs_s = {cell: statistics.median(seconds) for cell, seconds in runs.items()}

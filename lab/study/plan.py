@@ -28,13 +28,13 @@ class PlannedRun:
     trial: Trial | None = None  # of a search for a capacity
 
     @property
-    def place(self) -> tuple[str, str, str, int]:
+    def names(self) -> tuple[str, str, str, int]:
         """The names of arm, workload and load, and the repeat: no other run of the study has the same."""
         return (self.arm.name, self.workload.name, self.load.name, self.repeat)
 
     def key(self, job_id: str) -> str:
         """16 hex digits that name this run within its job: the same on every worker and at every attempt."""
-        parts = (job_id, *map(str, self.place))
+        parts = (job_id, *map(str, self.names))
         return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
 
@@ -100,7 +100,7 @@ def _parts(study: Study, launch: Launch) -> Iterable[Launch]:
         return (launch,)
     cells: dict[tuple[str, str, int], list[PlannedRun]] = {}
     for run in launch.runs:
-        cells.setdefault(run.place[1:], []).append(run)
+        cells.setdefault(run.names[1:], []).append(run)
     return (replace(launch, runs=tuple(runs)) for runs in cells.values())
 
 

@@ -31,10 +31,10 @@ def own_engines(engines: list[Capabilities]) -> list[Capabilities]:
 
 
 def report(
-    settings: Settings, engines: list[Capabilities], target: str, ended: Job, tend: Callable[[], None]
+    settings: Settings, engines: list[Capabilities], target: str, ended: Job, on_tick: Callable[[], None]
 ) -> HostReport:
     """Judge the ended job's runs, run the other tests, and store the report in the home."""
-    runs, invalid = _published(settings, ended, tend)
+    runs, invalid = _published(settings, ended, on_tick)
     findings: list[Finding] = judged(engines, target, runs, invalid, ended.job_id)
     findings += [*builds.fits(settings, own_engines(engines)), builds.numa(settings)]
     findings += [gpus.telemetry(runs), *gpus.energy()]
@@ -45,12 +45,12 @@ def report(
     return made
 
 
-def _published(settings: Settings, ended: Job, tend: Callable[[], None]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _published(settings: Settings, ended: Job, on_tick: Callable[[], None]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The job's runs once all that ended are in the published warehouse, and what its checks found against them."""
     wanted = 0 if ended.progress is None else ended.progress.runs_done
     deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
     while True:
-        tend()
+        on_tick()
         with open_warehouse(settings.warehouse_file) as con:
             runs = results(con, ended.job_id)
             if len(runs) >= wanted or time.monotonic() > deadline_s:

@@ -186,14 +186,14 @@ def test_a_question_during_a_window_has_the_lowest_priority(
     tmp_path: Path,
 ) -> None:
     usual = niceness()
-    assert quiet.ask_politely(tmp_path, "a question", niceness) == usual
+    assert quiet.run_at_low_priority(tmp_path, "a question", niceness) == usual
     moment = datetime(2026, 11, 22, tzinfo=UTC)
     with quiet.announced(tmp_path, "window", "one"), as_of(moment):
-        assert quiet.ask_politely(tmp_path, "a question", niceness) == 19
-        assert quiet.ask_politely(tmp_path, "a question", seen_as_of) == moment
-        assert quiet.ask_politely(tmp_path, "a question", _disk_class) == psutil.IOPRIO_CLASS_IDLE
+        assert quiet.run_at_low_priority(tmp_path, "a question", niceness) == 19
+        assert quiet.run_at_low_priority(tmp_path, "a question", seen_as_of) == moment
+        assert quiet.run_at_low_priority(tmp_path, "a question", _disk_class) == psutil.IOPRIO_CLASS_IDLE
         with pytest.raises(ZeroDivisionError):
-            quiet.ask_politely(tmp_path, "a question", lambda: 1 / 0)
+            quiet.run_at_low_priority(tmp_path, "a question", lambda: 1 / 0)
     assert niceness() == usual
 
 

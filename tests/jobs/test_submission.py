@@ -44,3 +44,9 @@ def test_a_study_without_problems_is_queued(home: Home) -> None:
     study = home.study()
     assert problems(Context(home.settings, home.database), study, Role.SUBMITTER) == []
     assert home.job(queue.submit(home.settings, study, actor=ADMIN)).state == "queued"
+
+
+def test_a_missing_list_of_engines_is_a_problem_of_the_study(home: Home) -> None:
+    home.settings.engines_file.unlink()
+    ((field, sentence),) = problems(Context(home.settings, home.database), home.study(), probe_engines=False)
+    assert (field, "does not exist: run from Drafthouse's folder" in sentence) == ("arms", True)

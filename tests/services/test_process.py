@@ -46,7 +46,7 @@ def test_a_service_that_was_killed_is_started_again(tmp_path: Path) -> None:
     psutil.Process(first).kill()
 
     def tended() -> bool:
-        it.tend()
+        it.supervise()
         return it.pid != first and it.exit_status is None
 
     eventually(tended)

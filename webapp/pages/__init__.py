@@ -14,7 +14,7 @@ def _declared() -> list[Page]:
     folders = [module.name for module in pkgutil.iter_modules(__path__)]
     pages: list[Page] = [importlib.import_module(f"{__name__}.{folder}").PAGE for folder in folders]
     sections = list(Section)
-    return sorted(pages, key=lambda page: (sections.index(page.section), page.place))
+    return sorted(pages, key=lambda page: (sections.index(page.section), page.order))
 
 
 #: Every page by its address.

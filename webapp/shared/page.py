@@ -25,7 +25,7 @@ class Section(StrEnum):
 class Page:
     """A page. Its address is the name of its `package`, whose `page.py` is imported when the page is opened.
 
-    `place`: its order in its section. `is_of_study`: it shows one study, the newest with valid runs if none is chosen.
+    `order`: within its section. `is_of_study`: it shows one study, the newest with valid runs if none is chosen.
     `has_figures`: the package's `figures.py` draws them from the parameters of a link, so they can be pinned.
     """
 
@@ -33,7 +33,7 @@ class Page:
     title: str
     icon: str
     section: Section
-    place: int
+    order: int
     is_of_study: bool = False
     has_figures: bool = False
 

@@ -161,7 +161,7 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
             with _connection() as connection:
                 return ask(connection, *args, **named)
 
-        return quiet.ask_politely(settings().home, ask.__name__.strip("_"), answer)
+        return quiet.run_at_low_priority(settings().home, ask.__name__.strip("_"), answer)
 
     # Streamlit reads from the signature which arguments belong to the key.
     signature = inspect.signature(ask)

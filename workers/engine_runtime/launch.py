@@ -17,7 +17,7 @@ from jobs.engines.kind import Kind
 from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import (
     Profile,
-    command_words,
+    command_argv,
     installed_profile,
     profile_environment,
     whole_environment,
@@ -107,7 +107,7 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path, *, key
     own = slot_environment(slot) | profile_environment(settings, profile, study, arm)
     refuse_outside_slot(slot, study, arm, whole_environment(settings.engines_dir, profile, own))
     takes = capabilities(settings, arm.engine).takes
-    port, argv, key = free_port(), command_words(settings, profile, own), new_key() if keyed else None
+    port, argv, key = free_port(), command_argv(settings, profile, own), new_key() if keyed else None
     return Command(
         argv=argv + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix(""), takes=takes),
         profile=profile,

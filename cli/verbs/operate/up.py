@@ -58,7 +58,7 @@ def demo(
         asking.join()
         if settings.web_login == "token":
             print_text(f"The page opens at {start_token.address(settings)}")
-        published = _run_demo(settings, services.tend)
+        published = _run_demo(settings, services.supervise)
         if not leave:
             _tend_until_stopped(services)
     raise SystemExit(0 if published or not leave else 1)
@@ -88,12 +88,12 @@ def web() -> None:
     _become(supervisor.web_command())
 
 
-def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
+def _run_demo(settings: Settings, on_tick: Callable[[], None]) -> bool:
     """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
     here = Here(settings)
     job_id = here.submit(demo_study())
     print_text(f"Results as they come: {results_url(settings.public_url, job_id)}")
-    ended = follow(here, job_id, tend)
+    ended = follow(here, job_id, on_tick)
     published = all_there(here, ended)
     if published:
         print_text("\n".join(_answer(here, job_id)))
@@ -136,7 +136,7 @@ def _answer(here: Here, job_id: str) -> list[str]:
 
 def _tend_until_stopped(services: supervisor.Services) -> None:
     while True:
-        services.tend()
+        services.supervise()
         time.sleep(_TEND_EVERY_S)
 
 

@@ -39,7 +39,7 @@ def verify(
             made = _verified(settings, target, lambda: None, quiet=as_json)
         else:
             with supervisor.running(settings) as services:
-                made = _verified(settings, target, services.tend, quiet=as_json)
+                made = _verified(settings, target, services.supervise, quiet=as_json)
     if as_json:
         print_json(asdict(made))
     else:
@@ -49,7 +49,7 @@ def verify(
     raise SystemExit(0 if made.ok else 1)
 
 
-def _verified(settings: Settings, target: str, tend: Callable[[], None], *, quiet: bool) -> HostReport:
+def _verified(settings: Settings, target: str, on_tick: Callable[[], None], *, quiet: bool) -> HostReport:
     from services.verifying.study import verification_study  # noqa: PLC0415 - loads pandas, which `--help` does not need
     from services.verifying.verification import own_engines, report  # noqa: PLC0415 - likewise
 
@@ -57,5 +57,5 @@ def _verified(settings: Settings, target: str, tend: Callable[[], None], *, quie
     if not engines:
         raise UserError("no engine is installed on this host: `make engine-vllm` installs vLLM")
     here = Here(settings)
-    ended = follow(here, here.submit(verification_study(engines, target)), tend, on_stderr=quiet)
-    return report(settings, engines, target, ended, tend)
+    ended = follow(here, here.submit(verification_study(engines, target)), on_tick, on_stderr=quiet)
+    return report(settings, engines, target, ended, on_tick)

@@ -159,12 +159,12 @@ def test_whoever_waits_is_told_what_keeps_the_workers(tmp_path: Path, capsys: py
     record_waiting(engine, "w", "GPU 0 is used by python (process 17 of ada)")
     looks = iter(range(2))
 
-    def tend() -> None:
+    def on_tick() -> None:
         if next(looks) == 1:
             queue.cancel(engine, job_id, actor=ADMIN)
             record_waiting(engine, "w", None)
 
-    assert follow(Here(settings), job_id, tend=tend).state == "cancelled"
+    assert follow(Here(settings), job_id, on_tick=on_tick).state == "cancelled"
     engine.dispose()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[:2] == ["queued", "gpu01 waits: GPU 0 is used by python (process 17 of ada)"]
@@ -200,5 +200,5 @@ def test_a_bar_ends_at_its_total_when_runs_failed(tmp_path: Path, capsys: pytest
     def end() -> None:
         finish(settings, job_id, "failed", "two runs failed")
 
-    assert follow(Here(settings), job_id, tend=end).state == "failed"
+    assert follow(Here(settings), job_id, on_tick=end).state == "failed"
     assert capsys.readouterr().out.startswith("runs 4/4 (2 failed)  measuring")

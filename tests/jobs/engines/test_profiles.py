@@ -10,7 +10,7 @@ from host.settings import Settings, load_settings, secret
 from jobs.engines.hardware import nvidia_gpus, processors
 from jobs.engines.profiles import (
     Profile,
-    command_words,
+    command_argv,
     fill_in,
     installed_profile,
     profile_environment,
@@ -71,7 +71,7 @@ def test_an_engine_without_environment_is_answered_with_the_command_that_makes_i
 
 def test_a_containers_command_hands_on_all_variables_mark_and_key(tmp_path: Path) -> None:
     profile = Profile(kind="vllm", command=("docker", "run", "{pass_environment}", "-v", "{home}:{home}", "image"))
-    words = command_words(settings(tmp_path, ""), profile, {"B": "2", "A": "1"})
+    words = command_argv(settings(tmp_path, ""), profile, {"B": "2", "A": "1"})
     assert words == (
         *("docker", "run", "-e", "A", "-e", "B", "-e", "ENGINE_OF_DRAFTHOUSE", "-e", "ENGINE_KEY_OF_DRAFTHOUSE"),
         *("-v", f"{tmp_path}:{tmp_path}", "image"),

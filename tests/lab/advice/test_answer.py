@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.advice.answer import Answer, JudgedPair, OpenCells, OverAll, answer
+from lab.advice.answer import Answer, InconclusiveCells, JudgedPair, OverAll, answer
 from lab.advice.answer_text import interval, sentences
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import UNKNOWN, Control, Word
@@ -168,7 +168,7 @@ def test_why_cells_have_no_interval_is_told() -> None:
         lines_of(alone)[-1]
         == "1 of 1 cell is inconclusive: too few repeats to show how much runs vary; measure 3 or more."
     )
-    assert of(alone).open == OpenCells(1, 0, 1, None, None)
+    assert of(alone).open == InconclusiveCells(1, 0, 1, None, None)
     unknown = judged("E", 1, "not enough data", None)
     assert lines_of(unknown)[-1] == "1 of 1 cell is inconclusive: there an arm or the baseline has no valid number."
 
@@ -219,7 +219,7 @@ def test_every_claim_is_backed_by_a_verdict_of_its_cell(pairs: list[JudgedPair])
             assert all(verdicts_of_cell[arm] == "faster" for arm in choice.arms)
             if choice.action == "leave off":
                 assert set(verdicts_of_cell.values()) <= {"slower", "no difference"}
-            if choice.action == "undecided":
+            if choice.action == "inconclusive":
                 assert "faster" not in verdicts_of_cell.values()
     if answer.headline is not None:
         assert answer.headline.strict.word == "faster"

@@ -134,7 +134,7 @@ def test_no_run_is_handed_out_twice_and_the_budget_holds(
     of = until_decided(f"{minutes} min", arms=("plain", "good", "same"), **changes)
     done = measured_by(slots, of, world(good=1.1, noise=noise, turned=True), tuple(paces))
     assert done.end.reason in ("decided", "hopeless", "budget spent")
-    places = [outcome.run.place for outcome in done.all_outcomes]
+    places = [outcome.run.names for outcome in done.all_outcomes]
     assert len(places) == len(set(places))
     block_of_launch = [
         (outcome.launch_index, block) for block, outcomes in done.outcomes.items() for outcome in outcomes

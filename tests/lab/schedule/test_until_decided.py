@@ -45,7 +45,7 @@ def world(noise: float = 0.01, *, turned: bool = False, **effects: float) -> Wor
     """
 
     def run_of(run: PlannedRun) -> float:
-        own = random.Random("/".join(map(str, run.place)))  # noqa: S311 - a simulation
+        own = random.Random("/".join(map(str, run.names)))  # noqa: S311 - a simulation
         common = random.Random(f"block {run.repeat}").gauss(0, 0.05)  # noqa: S311
         effect = math.log(effects.get(run.arm.name, 1.0))
         return common + own.gauss(0, noise) + (-effect if turned and run.workload.category == "prose" else effect)
@@ -54,7 +54,7 @@ def world(noise: float = 0.01, *, turned: bool = False, **effects: float) -> Wor
 
 
 def measured_places(steps: list[Step]) -> set[tuple[str, str, str, int]]:
-    return {run.place for step in steps for run in step.launch.runs}
+    return {run.names for step in steps for run in step.launch.runs}
 
 
 def repeats_of(steps: list[Step], arm: str) -> int:
@@ -73,15 +73,15 @@ def test_decided_cells_are_measured_no_more_nor_their_baseline() -> None:
     steps, _ = measured(schedule_of(study), world(good=1.5, same=1.02, turned=True))
     assert repeats_of(steps, "good") < repeats_of(steps, "same")
     last = steps[-1].launch.runs[0].repeat
-    open_places = {run.place[1:3] for step in steps for run in step.launch.runs if run.place[::3] == ("same", last)}
-    base_places = {run.place[1:3] for step in steps for run in step.launch.runs if run.place[::3] == ("plain", last)}
+    open_places = {run.names[1:3] for step in steps for run in step.launch.runs if run.names[::3] == ("same", last)}
+    base_places = {run.names[1:3] for step in steps for run in step.launch.runs if run.names[::3] == ("plain", last)}
     assert base_places == open_places
 
 
 def test_arms_alternate_a_b_b_a_and_each_run_comes_once() -> None:
     steps, _ = measured(schedule_of(until_decided(arms=("plain", "same"))), world(noise=0.03))
     assert [step.launch.arms[0].name for step in steps[:4]] == ["plain", "same", "same", "plain"]
-    runs = [run.place for step in steps for run in step.launch.runs]
+    runs = [run.names for step in steps for run in step.launch.runs]
     assert len(runs) == len(set(runs))
 
 

@@ -132,8 +132,8 @@ def test_an_arm_whose_draft_remembers_starts_for_each_cell_and_repeat() -> None:
 def test_side_by_side_all_arms_start_anew_with_one_whose_draft_remembers() -> None:
     planned = study(arms=[{"name": "no draft"}, SUFFIX], loads=LOADS, repeats=2, order="side_by_side")
     launches = plan(planned)
-    assert [len({run.place[1:] for run in launch.runs}) for launch in launches] == [1] * len(launches)
-    assert {run.place for launch in launches for run in launch.runs} == {
+    assert [len({run.names[1:] for run in launch.runs}) for launch in launches] == [1] * len(launches)
+    assert {run.names for launch in launches for run in launch.runs} == {
         (arm.name, workload.name, load.name, repeat)
         for arm in planned.arms
         for workload in planned.workloads

@@ -21,7 +21,7 @@ def test_every_page_has_an_address() -> None:
 
 
 def test_the_navigation_lists_each_section_once_and_pages_by_their_place() -> None:
-    places = [(list(Section).index(page.section), page.place) for page in PAGES.values()]
+    places = [(list(Section).index(page.section), page.order) for page in PAGES.values()]
     assert places == sorted(set(places))
     assert len({page.title for page in PAGES.values()}) == len(PAGES)
 

@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "Account", ":material/account_circle:", Section.SHARE, place=4)
+PAGE = Page(__name__, "Account", ":material/account_circle:", Section.SHARE, order=4)

@@ -3,5 +3,5 @@
 from webapp.shared.page import Page, Section
 
 PAGE = Page(
-    __name__, "Compare", ":material/compare_arrows:", Section.UNDERSTAND, place=3, is_of_study=True, has_figures=True
+    __name__, "Compare", ":material/compare_arrows:", Section.UNDERSTAND, order=3, is_of_study=True, has_figures=True
 )

@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "Dashboards", ":material/dashboard:", Section.SHARE, place=2)
+PAGE = Page(__name__, "Dashboards", ":material/dashboard:", Section.SHARE, order=2)

@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "External results", ":material/groups:", Section.SHARE, place=3)
+PAGE = Page(__name__, "External results", ":material/groups:", Section.SHARE, order=3)

@@ -215,7 +215,7 @@ def workers_card(workers: Sequence[WorkerInfo], at_work: Collection[str], now: d
         away = f"{len(workers)} away; " if workers else ""
         return Card(label, "none", f"{away}start one with drafthouse up or drafthouse worker")
     idle = [worker for worker in present if worker.worker not in at_work]
-    waiting = [f"{worker.place} waits: {worker.waits_for}" for worker in idle if worker.waits_for]
+    waiting = [f"{worker.slot_name} waits: {worker.waits_for}" for worker in idle if worker.waits_for]
     # A card has room for one reason; the list of workers has them all.
     reasons = waiting if len(waiting) < 2 else [f"{len(waiting)} wait: Jobs says for what"]
     free = len(idle) - len(waiting)

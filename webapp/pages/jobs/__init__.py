@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "Jobs", ":material/list_alt:", Section.MEASURE, place=3)
+PAGE = Page(__name__, "Jobs", ":material/list_alt:", Section.MEASURE, order=3)

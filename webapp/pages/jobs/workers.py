@@ -92,7 +92,8 @@ def waiting(workers: Sequence[WorkerInfo], now: datetime) -> list[str]:
     kept.sort(key=lambda worker: (worker.host, worker.slot_number))
     remedy = "End the program, leave the GPU out (setting `gpus`), or measure beside it (`share_gpus = true`)."
     sentences = [
-        f"{literal(worker.place[:1].upper() + worker.place[1:])} waits: {literal(worker.waits_for)}." for worker in kept
+        f"{literal(worker.slot_name[:1].upper() + worker.slot_name[1:])} waits: {literal(worker.waits_for)}."
+        for worker in kept
     ]
     of_gpus = any("GPU" in (worker.waits_for or "") for worker in kept)
     return [*sentences, remedy] if of_gpus else sentences

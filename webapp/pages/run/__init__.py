@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "Run", ":material/timeline:", Section.UNDERSTAND, place=7, is_of_study=True, has_figures=True)
+PAGE = Page(__name__, "Run", ":material/timeline:", Section.UNDERSTAND, order=7, is_of_study=True, has_figures=True)

@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "SQL", ":material/database:", Section.SHARE, place=1, has_figures=True)
+PAGE = Page(__name__, "SQL", ":material/database:", Section.SHARE, order=1, has_figures=True)

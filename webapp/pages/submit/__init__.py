@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "Submit", ":material/add_circle:", Section.MEASURE, place=2)
+PAGE = Page(__name__, "Submit", ":material/add_circle:", Section.MEASURE, order=2)

@@ -31,7 +31,7 @@ _CAPACITY = "capacity"
 _ICONS = {
     "enable": ":green[:material/check_circle:]",
     "leave off": ":orange[:material/do_not_disturb_on:]",
-    "undecided": ":blue[:material/experiment:]",
+    "inconclusive": ":blue[:material/experiment:]",
 }
 
 
@@ -125,7 +125,7 @@ def _icon(answer: Answer) -> str:
     actions = {choice.action for choice in answer.choices}
     if "enable" in actions:
         return _ICONS["enable"]
-    return _ICONS["leave off" if actions == {"leave off"} else "undecided"]
+    return _ICONS["leave off" if actions == {"leave off"} else "inconclusive"]
 
 
 def _asked(job_id: str, metric: str) -> _Asked | None:
