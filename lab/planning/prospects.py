@@ -180,7 +180,7 @@ def _decided(log_ratios: Array, candidates: int) -> float:
         _comparison(float(mean), starts, float(variance), scatter)
         for mean, variance, scatter in zip(log_ratios.mean(axis=1), own.blocks, scatters, strict=True)
     ]
-    return float(np.mean([verdict.word != "not enough data" for verdict in verdicts(table)]))
+    return float(np.mean([verdict.word != "inconclusive" for verdict in verdicts(table)]))
 
 
 def _comparison(mean: float, starts: int, own: float, scatter: Scatter | None) -> Comparison:

@@ -17,7 +17,7 @@ SIGNS = {
     "faster": "▲ faster",
     "slower": "▼ slower",
     "no difference": "= no difference",
-    "not enough data": "? not enough data",
+    "inconclusive": "? inconclusive",
     "control": "≡ control",
 }
 _HELP = {
