@@ -142,12 +142,12 @@ def answer(
 
     Nothing is claimed from a ratio alone: an arm is enabled only where its verdict is that it beats the baseline.
     """
-    places = dict.fromkeys((pair.workload, pair.load, pair.concurrency) for pair in pairs)
-    workloads = list(dict.fromkeys(workload for workload, _, _ in places))
-    ordered = sorted(places, key=lambda place: (workloads.index(place[0]), place[2]))
+    keys = dict.fromkeys((pair.workload, pair.load, pair.concurrency) for pair in pairs)
+    workloads = list(dict.fromkeys(workload for workload, _, _ in keys))
+    ordered = sorted(keys, key=lambda key: (workloads.index(key[0]), key[2]))
     choices = tuple(
-        _choice(*place, [pair for pair in pairs if (pair.workload, pair.load, pair.concurrency) == place])
-        for place in ordered
+        _choice(*key, [pair for pair in pairs if (pair.workload, pair.load, pair.concurrency) == key])
+        for key in ordered
     )
     inconclusive = _inconclusive_cells(pairs, repeat_s)
     headline, noise, means = _headline(pairs), tuple(controls), tuple(over_all)
@@ -179,7 +179,7 @@ def _inconclusive_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> 
     if not inconclusive:
         return None
     needed = sorted(pair.verdict.more_repeats for pair in inconclusive if pair.verdict.more_repeats is not None)
-    most = len(inconclusive) // 2  # the place of the first number that is enough for more than half of them
+    most = len(inconclusive) // 2  # the index of the first number that is enough for more than half of them
     more = needed[most] if most < len(needed) else None
     takes_s = None if more is None or repeat_s is None else more * repeat_s
     gains = [pair.gain for pair in inconclusive]

@@ -127,9 +127,9 @@ def _row(pair: JudgedPair) -> list[str]:
     more = pair.verdict.more_repeats
     needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
     verdict = f"{MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
-    place = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
+    columns = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
     alone = pair.alone_sentence
-    return [*map(_plain, place), f"{verdict}; {_plain(alone)}" if alone else verdict, pair.comparison.basis]
+    return [*map(_plain, columns), f"{verdict}; {_plain(alone)}" if alone else verdict, pair.comparison.basis]
 
 
 def _line(cells: Sequence[str]) -> str:

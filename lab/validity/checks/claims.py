@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lab.validity.check import Fired, Missing, StudyCheck
-from lab.validity.checks.comparability import by_place, ids_of, pairs
+from lab.validity.checks.comparability import by_workload_and_load, ids_of, pairs
 from lab.validity.evidence import StudyRun
 from lab.validity.words import listed, percent
 
@@ -43,7 +43,7 @@ def _outputs(runs: Sequence[StudyRun]) -> Answers:
         by_arm[candidate.run.arm.name].append((baseline, candidate))
     if not by_arm:
         return []
-    baselines = by_place(study_run for study_run in greedy if study_run.run.is_baseline)
+    baselines = by_workload_and_load(study_run for study_run in greedy if study_run.run.is_baseline)
     own = _agreed(pair for cell in baselines for pair in pairwise(sorted(cell, key=lambda each: each.run.repeat)))
     agreement_of = {arm: _agreed(both) for arm, both in by_arm.items()}
     if not any(agreed.compared for agreed in agreement_of.values()):

@@ -120,18 +120,18 @@ def _fired(
     ]
 
 
-def by_place(runs: Iterable[StudyRun]) -> list[list[StudyRun]]:
+def by_workload_and_load(runs: Iterable[StudyRun]) -> list[list[StudyRun]]:
     """Group runs by study, workload and load."""
-    places: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
+    grouped: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
     for study_run in runs:
         run = study_run.run
-        places[run.study_id, run.workload.name, run.load.name].append(study_run)
-    return list(places.values())
+        grouped[run.study_id, run.workload.name, run.load.name].append(study_run)
+    return list(grouped.values())
 
 
 def pairs(runs: Sequence[StudyRun]) -> Iterator[tuple[StudyRun, StudyRun]]:
     """Pair each candidate's run with the baseline's run of the same cell and, if there is one, the same repeat."""
-    for cell in by_place(runs):
+    for cell in by_workload_and_load(runs):
         baselines = [study_run for study_run in cell if study_run.run.is_baseline]
         for study_run in cell:
             if baselines and not study_run.run.is_baseline:

@@ -10,7 +10,7 @@ from lab.metrics.records import RunRecord
 from lab.study.arm import SCHEDULE
 from lab.validity.check import Fired, Missing, StudyCheck
 from lab.validity.checks.acceptance import is_synthetic
-from lab.validity.checks.comparability import arms_of, by_place, ids_of
+from lab.validity.checks.comparability import arms_of, by_workload_and_load, ids_of
 from lab.validity.evidence import StudyRun, number
 from lab.validity.words import listed, percent
 
@@ -68,8 +68,8 @@ def _remembering(runs: Sequence[StudyRun]) -> Answers:
     for run, metrics, *_ in runs:
         length, speculation = number(metrics, "acceptance_length"), run.arm.speculation
         if speculation is not None and SCHEDULE not in speculation.options and length is not None:
-            place = (run.job_id, run.launch_index, run.arm.name, run.workload.name, run.load.num_prompts)
-            shared[place].append((run, length))
+            cell = (run.job_id, run.launch_index, run.arm.name, run.workload.name, run.load.num_prompts)
+            shared[cell].append((run, length))
     rising: dict[str, list[list[tuple[RunRecord, float]]]] = defaultdict(list)
     steady: dict[str, int] = defaultdict(int)
     for (_, _, arm, _, _), cells in shared.items():
@@ -116,9 +116,9 @@ def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
 def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
     """Whether all repeats of an arm were measured before the baseline's first or after its last."""
     apart: list[RunRecord] = []
-    for place in by_place(runs):
+    for group in by_workload_and_load(runs):
         arms: dict[str, list[RunRecord]] = defaultdict(list)
-        for run, *_ in place:
+        for run, *_ in group:
             arms[run.arm.name].append(run)
         several = [arm for arm in arms.values() if len(arm) >= REPEATS]
         baselines, others = ([arm for arm in several if arm[0].is_baseline is wanted] for wanted in (True, False))

@@ -70,7 +70,7 @@ FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
         pytest.param(
             [judged("E", 1, "inconclusive", (2.0, None, None)), judged("D", 1, "slower", SLOW)],  # type: ignore[arg-type]
             "On code: inconclusive at concurrency 1.",
-            id="open arms forbid to leave all off",
+            id="inconclusive arms forbid to leave all off",
         ),
         pytest.param(
             [judged("E", 1, "no difference", (1.0, 0.99, 1.01)), judged("E", 4, "slower", SLOW)],
