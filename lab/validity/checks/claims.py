@@ -110,7 +110,7 @@ CHECKS = (
         "between repeats of one arm; fewer equal outputs than that mean that another text was timed.",
         advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or only this arm "
         "differs, do not trust its speed-up; look for reports about this version of the engine.",
-        look=_outputs,
+        rule=_outputs,
     ),
     StudyCheck(
         name="price_without_date",
@@ -122,6 +122,6 @@ CHECKS = (
         why="A cost holds for one price of one machine at one time. A later reader can look up neither.",
         advice="Leave price_usd_per_hour out of the study, and add the price with its date and source for each "
         "hardware (drafthouse prices add).",
-        look=_undated_price,
+        rule=_undated_price,
     ),
 )

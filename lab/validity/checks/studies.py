@@ -148,7 +148,7 @@ CHECKS = (
         why="Two machines, or two repeats, never give the same nanoseconds: one was copied from the other. Two of five "
         "published sources contain such figures.",
         advice="Find out which of them was measured, and delete the other.",
-        look=_identical,
+        rule=_identical,
     ),
     StudyCheck(
         name="single_repeat",
@@ -158,7 +158,7 @@ CHECKS = (
         threshold=f"a cell with fewer than {REPEATS} completed runs",
         why='A single point is not a result: "98 % of the baseline" may mean no difference at all.',
         advice="Set repeats = 3 or more.",
-        look=_single,
+        rule=_single,
     ),
     StudyCheck(
         name="single_concurrency",
@@ -168,7 +168,7 @@ CHECKS = (
         threshold="all runs have the same max_concurrency",
         why="A draft that pays for one stream often costs at sixteen.",
         advice="Measure a sweep of concurrencies (pattern = concurrency_sweep).",
-        look=_one_concurrency,
+        rule=_one_concurrency,
     ),
     StudyCheck(
         name="synthetic_acceptance_mixed",
@@ -178,7 +178,7 @@ CHECKS = (
         threshold="runs with forced acceptance beside runs with a real one",
         why="A chart with both compares a draft that does not exist with one that does.",
         advice="Keep forced acceptance in a separate study.",
-        look=_synthetic_mixed,
+        rule=_synthetic_mixed,
     ),
     StudyCheck(
         name="draft_remembers",
@@ -192,7 +192,7 @@ CHECKS = (
         why="A suffix tree, or an n-gram cache, keeps the answers of the whole process: the second cell drafts the "
         "answers of the first. On a real engine 3.1 accepted tokens a round became 5.5, in either order of the loads.",
         advice='Use fresh_starts = "every_cell", or switch the memory off (suffix_decoding_max_cached_requests = 0).',
-        look=_remembering,
+        rule=_remembering,
     ),
     StudyCheck(
         name="not_interleaved",
@@ -202,6 +202,6 @@ CHECKS = (
         threshold="all repeats of an arm lie on one side of all repeats of the baseline",
         why="Heat and clocks change over the hours; A B B A spreads that over both arms.",
         advice='Use order = "interleaved".',
-        look=_not_interleaved,
+        rule=_not_interleaved,
     ),
 )
