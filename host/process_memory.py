@@ -16,7 +16,7 @@ from pathlib import Path
 _SHARE, _LEAST_BYTES = 0.5, 2 * 2**30
 #: The kernel ends the process with the highest score first when memory runs out; engines have 0.
 _OOM_SCORE = 500
-_LOOK_EVERY_S = 0.5
+_POLL_EVERY_S = 0.5
 _RESIDENT = Path("/proc/self/statm")
 #: Below this size a read leaves too little behind to be worth a collection.
 WORTH_GIVING_BACK_BYTES = 2**20
@@ -75,7 +75,7 @@ class _WithoutPandas:
 
 def _watch(most_bytes: int, page_bytes: int) -> None:
     while (resident := int(_RESIDENT.read_text(encoding="ascii").split()[1]) * page_bytes) <= most_bytes:
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
     mib = 2**20
     _log.critical("this process has %d MiB in memory, and its limit is %d: it ends", resident // mib, most_bytes // mib)
     os._exit(EXIT_STATUS)

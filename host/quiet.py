@@ -38,7 +38,7 @@ Kind = Literal["window", "job", "ingester", "ingest", "question", "command"]
 _RECORDED = frozenset({"job", "ingest", "question", "command"})
 LEAST_RECORDED_S = 0.1
 #: Interval at which the ingester looks whether windows have ended, and whether it is asked for a round.
-_LOOK_EVERY_S = 0.1
+_POLL_EVERY_S = 0.1
 #: Windows of several workers may follow one another without a gap. They disturb each other anyway.
 _CROWDED_FOR_S = 60.0
 _ENDED, _ENDED_BEFORE, _MAX_ENDED_BYTES = "ended.jsonl", "ended-before.jsonl", 1 << 18
@@ -145,7 +145,7 @@ def between_windows(home: Path, stop: threading.Event) -> Iterator[bool]:
                 if len(under_way(home, "window")) <= len(windows):
                     yield True
                     return
-        if stop.wait(_LOOK_EVERY_S):
+        if stop.wait(_POLL_EVERY_S):
             yield False
             return
 
@@ -154,7 +154,7 @@ def wait_until_asked(home: Path, stop: threading.Event, at_most_s: float) -> Non
     """Wait until a round is asked for, `stop` is set, or the time is over."""
     folder, until_s = str(_folder(home)), time.monotonic() + at_most_s
     while not _is_asked(folder) and (left_s := until_s - time.monotonic()) > 0:
-        if stop.wait(min(left_s, _LOOK_EVERY_S)):
+        if stop.wait(min(left_s, _POLL_EVERY_S)):
             return
 
 

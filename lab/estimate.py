@@ -162,10 +162,10 @@ class History:
         cell = (*_arm(run.arm), *prompts, load.name, load.max_concurrency, load.num_prompts)
         if (known_s := self._cells.get(cell)) is not None:
             return known_s
-        place, length = (*_arm(run.arm), load.max_concurrency), length or session_length(workload)
-        if sessions is not None and (token_s := self._paces.get((*place, sessions))) is not None:
+        key, length = (*_arm(run.arm), load.max_concurrency), length or session_length(workload)
+        if sessions is not None and (token_s := self._paces.get((*key, sessions))) is not None:
             return paced_s(run, token_s, length=replace(length, waits_s=0.0))
-        token_s = self._paces.get((*place, None))
+        token_s = self._paces.get((*key, None))
         return None if token_s is None else paced_s(run, token_s, length=length)
 
 

@@ -28,7 +28,7 @@ TABLES = 200
 _WORLD, _SEED = "a third", 20261122
 #: What a rule says of each cell: 1 faster, -1 slower, 0 nothing; None where it says that there is no difference.
 Calls = Sequence[int | None]
-_WORDS: Mapping[str, int | None] = {"faster": 1, "slower": -1, "no difference": None, "not enough data": 0}
+_WORDS: Mapping[str, int | None] = {"faster": 1, "slower": -1, "no difference": None, "inconclusive": 0}
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from lab.advice import prediction
 from lab.metrics.number_format import ratio
 from lab.study.methods import method_of
 
-Outcome = Literal["faster", "slower", "no difference", "not enough data"]
+Outcome = Literal["faster", "slower", "no difference", "inconclusive"]
 Basis = Literal["measured", "expected", "rule of thumb"]
 Action = Literal["enable", "do not enable", "measure this next"]
 #: A measured speed-up this far below what its acceptance length allows has lost the rest to verification.
 _FAR_BELOW = 0.75
-_Place = tuple[str, int, str]
+_Key = tuple[str, int, str]
 #: Up to this concurrency a person reads along and waits for each token.
 _INTERACTIVE = 4
 _FEW_CONCURRENT, _MANY_CONCURRENT = 10, 32
@@ -112,14 +112,14 @@ def advise(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> list[
 
     `measured` must hold valid runs only; `failed` the failed runs of speculating arms.
     """
-    places = sorted({*map(_place, measured), *map(_place, failed)})
+    keys = sorted({*map(_key, measured), *map(_key, failed)})
     return [
         _verdict(
-            place,
-            [cell for cell in measured if _place(cell) == place],
-            list(unsupported([cell for cell in failed if _place(cell) == place])),
+            key,
+            [cell for cell in measured if _key(cell) == key],
+            list(unsupported([cell for cell in failed if _key(cell) == key])),
         )
-        for place in places
+        for key in keys
     ]
 
 
@@ -128,21 +128,21 @@ def arm_with_k(arm: str, gamma: int | None) -> str:
     return arm if gamma is None or re.search(rf"\bk ?= ?{gamma}\b", arm) else f"{arm} (k = {gamma})"
 
 
-def _place(cell: Measured | Failed) -> _Place:
+def _key(cell: Measured | Failed) -> _Key:
     return (cell.workload, cell.concurrency, cell.pattern)
 
 
-def _verdict(place: _Place, measured: list[Measured], failures: list[Reason]) -> Advice:
+def _verdict(key: _Key, measured: list[Measured], failures: list[Reason]) -> Advice:
     """Choose the fastest arm that is certainly faster; else the one that still might be; else none."""
     faster = [cell for cell in measured if cell.outcome == "faster"]
-    open_ = [cell for cell in measured if cell.outcome == "not enough data"]
+    inconclusive = [cell for cell in measured if cell.outcome == "inconclusive"]
     if faster:
         return _advice("enable", max(faster, key=_speed), failures)
-    if open_:
-        return _advice("measure this next", max(open_, key=_speed), failures)
+    if inconclusive:
+        return _advice("measure this next", max(inconclusive, key=_speed), failures)
     reasons = [line for cell in measured for line in (_evidence(cell), *tuning(cell))]
     rules = checklist(max(measured, key=_speed)) if measured else ()
-    workload, concurrency, pattern = place
+    workload, concurrency, pattern = key
     return Advice(workload, concurrency, "do not enable", None, None, (*reasons, *rules, *failures), pattern)
 
 
@@ -157,7 +157,7 @@ def _speed(cell: Measured) -> float:
 
 def _evidence(cell: Measured) -> Reason:
     text = f"{arm_with_k(cell.arm, cell.gamma)} is {_words(cell)}"
-    if cell.outcome == "not enough data":
+    if cell.outcome == "inconclusive":
         more = cell.more_repeats
         needed = f"about {more} more repeat{'s' * (more != 1)} would decide" if more else "add repeats"
         text += f"; {needed}"
@@ -171,7 +171,7 @@ def _words(cell: Measured) -> str:
         "faster": "faster than the baseline",
         "slower": "slower than the baseline",
         "no difference": "no different from the baseline",
-        "not enough data": "not certainly different from the baseline",
+        "inconclusive": "not certainly different from the baseline",
     }
     return f"{verdicts[cell.outcome]}: {ratio(cell.speedup, cell.low, cell.high)} of its throughput"
 

@@ -29,8 +29,8 @@ class JudgedPair(Judged):
         return Judged(self.comparison, self.strict)
 
     @property
-    def is_open(self) -> bool:
-        return self.verdict.word == "not enough data"
+    def is_inconclusive(self) -> bool:
+        return self.verdict.word == "inconclusive"
 
     def is_decidedly_behind(self, other: JudgedPair) -> bool:
         """Whether the two intervals of the gain do not overlap, this one being the lower."""
@@ -55,14 +55,14 @@ class Choice:
     best: tuple[JudgedPair, ...]
     behind: tuple[JudgedPair, ...]
     rejected: tuple[JudgedPair, ...]
-    open: tuple[JudgedPair, ...]
+    inconclusive: tuple[JudgedPair, ...]
 
     @property
     def action(self) -> Action:
         """Return `leave off` only where no arm is inconclusive."""
         if self.best:
             return "enable"
-        return "inconclusive" if self.open else "leave off"
+        return "inconclusive" if self.inconclusive else "leave off"
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -111,14 +111,14 @@ class Answer:
     of_speculation: bool
     choices: tuple[Choice, ...]
     headline: JudgedPair | None
-    open: InconclusiveCells | None  # None if every cell is decided
+    inconclusive: InconclusiveCells | None  # None if every cell is decided
     controls: tuple[Control, ...] = ()
     over_all: tuple[OverAll, ...] = ()  # only arms with several cells and a verdict
 
     @property
     def cells(self) -> int:
         """How many pairs were judged."""
-        return sum(len(choice.best + choice.behind + choice.rejected + choice.open) for choice in self.choices)
+        return sum(len(choice.best + choice.behind + choice.rejected + choice.inconclusive) for choice in self.choices)
 
     @property
     def stretches(self) -> list[tuple[Choice, ...]]:
@@ -142,16 +142,16 @@ def answer(
 
     Nothing is claimed from a ratio alone: an arm is enabled only where its verdict is that it beats the baseline.
     """
-    places = dict.fromkeys((pair.workload, pair.load, pair.concurrency) for pair in pairs)
-    workloads = list(dict.fromkeys(workload for workload, _, _ in places))
-    ordered = sorted(places, key=lambda place: (workloads.index(place[0]), place[2]))
+    keys = dict.fromkeys((pair.workload, pair.load, pair.concurrency) for pair in pairs)
+    workloads = list(dict.fromkeys(workload for workload, _, _ in keys))
+    ordered = sorted(keys, key=lambda key: (workloads.index(key[0]), key[2]))
     choices = tuple(
-        _choice(*place, [pair for pair in pairs if (pair.workload, pair.load, pair.concurrency) == place])
-        for place in ordered
+        _choice(*key, [pair for pair in pairs if (pair.workload, pair.load, pair.concurrency) == key])
+        for key in ordered
     )
-    open_ = _open_cells(pairs, repeat_s)
+    inconclusive = _inconclusive_cells(pairs, repeat_s)
     headline, noise, means = _headline(pairs), tuple(controls), tuple(over_all)
-    return Answer(metric, baseline, strict, of_speculation, choices, headline, open_, noise, means)
+    return Answer(metric, baseline, strict, of_speculation, choices, headline, inconclusive, noise, means)
 
 
 def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPair]) -> Choice:
@@ -164,7 +164,7 @@ def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPa
         best=tuple(best),
         behind=tuple(pair for pair in better if pair not in best),
         rejected=tuple(pair for pair in pairs if pair.verdict.word in ("slower", "no difference")),
-        open=tuple(pair for pair in pairs if pair.is_open),
+        inconclusive=tuple(pair for pair in pairs if pair.is_inconclusive),
     )
 
 
@@ -174,14 +174,14 @@ def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
 
-def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> InconclusiveCells | None:
-    open_ = [pair for pair in pairs if pair.is_open]
-    if not open_:
+def _inconclusive_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> InconclusiveCells | None:
+    inconclusive = [pair for pair in pairs if pair.is_inconclusive]
+    if not inconclusive:
         return None
-    needed = sorted(pair.verdict.more_repeats for pair in open_ if pair.verdict.more_repeats is not None)
-    most = len(open_) // 2  # the place of the first number that is enough for more than half of them
+    needed = sorted(pair.verdict.more_repeats for pair in inconclusive if pair.verdict.more_repeats is not None)
+    most = len(inconclusive) // 2  # the index of the first number that is enough for more than half of them
     more = needed[most] if most < len(needed) else None
     takes_s = None if more is None or repeat_s is None else more * repeat_s
-    gains = [pair.gain for pair in open_]
+    gains = [pair.gain for pair in inconclusive]
     without_interval = sum(gain is not None and gain.low is None for gain in gains)
-    return InconclusiveCells(len(open_), gains.count(None), without_interval, more, takes_s)
+    return InconclusiveCells(len(inconclusive), gains.count(None), without_interval, more, takes_s)

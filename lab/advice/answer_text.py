@@ -22,20 +22,20 @@ _LEAST_REPEATS = 3
 class Sentences:
     """The answer in words: the one claim that is surest, one sentence for each workload, and how sure all that is.
 
-    `open` says what is inconclusive and what would decide it; empty if nothing is. `controls` say of each arm that
+    `inconclusive` says what is so and what would decide it; empty if nothing is. `controls` say of each arm that
     is identical to the baseline how far it differs.
     """
 
     headline: str
     workloads: tuple[str, ...]
     reading: str
-    open: str
+    inconclusive: str
     controls: tuple[str, ...] = ()
     over_all: str = ""
 
     @property
     def lines(self) -> list[str]:
-        said = (self.headline, *self.workloads, self.over_all, self.reading, self.open, *self.controls)
+        said = (self.headline, *self.workloads, self.over_all, self.reading, self.inconclusive, *self.controls)
         return [line for line in said if line]
 
 
@@ -52,7 +52,7 @@ def sentences(answer: Answer) -> Sentences:
         _headline(answer),
         tuple(_workload(answer, workload, list(stretches)) for workload, stretches in by_workload),
         f"How sure: {READING_WORDS[answer.strict]}{headline_reading if is_of_both else ''}.",
-        "" if answer.open is None else _open(answer.open, answer.cells),
+        "" if answer.inconclusive is None else _what_would_decide(answer.inconclusive, answer.cells),
         controls,
         _over_all(answer),
     )
@@ -105,8 +105,8 @@ def _workload(answer: Answer, workload: str, stretches: Sequence[Sequence[Choice
 def _stretch(answer: Answer, stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
     where, first = _where(stretch, every), stretch[0]
     if first.action == "enable":
-        undecided = ", no difference decided between them," if len(first.best) > 1 else ""
-        return f"enable {' or '.join(first.arms)}{undecided} {where}: {_gains(stretch, every)}{_still_open(stretch)}"
+        between = ", inconclusive between them," if len(first.best) > 1 else ""
+        return f"enable {' or '.join(first.arms)}{between} {where}: {_gains(stretch, every)}{_may_be_better(stretch)}"
     if first.action == "leave off":
         is_end = stretch[-1] is every[-1] and first is not every[0] and _by_concurrency(every)
         return f"{f'from concurrency {first.concurrency} on' if is_end else where} {_off(answer)}"
@@ -131,9 +131,9 @@ def _ratios(choice: Choice, arms: Sequence[str]) -> str:
     return " and ".join(by_arm[arm] for arm in arms)
 
 
-def _still_open(stretch: Sequence[Choice]) -> str:
+def _may_be_better(stretch: Sequence[Choice]) -> str:
     """Arms that may turn out better than the best."""
-    names = list(dict.fromkeys(pair.arm for choice in stretch for pair in choice.open))
+    names = list(dict.fromkeys(pair.arm for choice in stretch for pair in choice.inconclusive))
     return f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} inconclusive there)" if names else ""
 
 
@@ -159,18 +159,18 @@ def _at(pair: JudgedPair, answer: Answer) -> str:
     return _where([choice for choice in every if choice.load == pair.load], every)
 
 
-def _open(open_: InconclusiveCells, cells: int) -> str:
-    """What is open, and what would decide it."""
-    is_ = "is" if open_.cells == 1 else "are"
-    begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} inconclusive"
-    which = {1: "it", 2: "both"}.get(open_.cells, "most of them")
-    if open_.more_repeats is not None:
-        repeats = f"{open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}"
-        minutes = "" if open_.takes_s is None else f", about {rough_duration(open_.takes_s)} by the forecast"
-        or_prompts = ", or fewer of more prompts" if open_.more_repeats > MOST_REPEATS else ""
+def _what_would_decide(found: InconclusiveCells, cells: int) -> str:
+    """What is inconclusive, and what would decide it."""
+    is_ = "is" if found.cells == 1 else "are"
+    begin = f"{found.cells} of {cells} cell{'s' * (cells != 1)} {is_} inconclusive"
+    which = {1: "it", 2: "both"}.get(found.cells, "most of them")
+    if found.more_repeats is not None:
+        repeats = f"{found.more_repeats} more repeat{'s' * (found.more_repeats != 1)}"
+        minutes = "" if found.takes_s is None else f", about {rough_duration(found.takes_s)} by the forecast"
+        or_prompts = ", or fewer of more prompts" if found.more_repeats > MOST_REPEATS else ""
         return f"{begin}; {repeats}{or_prompts} would decide {which}{minutes}."
-    if 2 * open_.without_ratio > open_.cells:
+    if 2 * found.without_ratio > found.cells:
         return f"{begin}: there an arm or the baseline has no valid number."
-    if 2 * (open_.without_ratio + open_.without_interval) > open_.cells:
+    if 2 * (found.without_ratio + found.without_interval) > found.cells:
         return f"{begin}: too few repeats to show how much runs vary; measure {_LEAST_REPEATS} or more."
     return f"{begin}: more repeats alone would not decide {which}; measure more prompts."

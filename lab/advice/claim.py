@@ -26,4 +26,4 @@ def judge(claimed: float, cell: Judged) -> Finding:
         return "refuted"
     if gain.low > wanted:
         return "exceeded"
-    return "inconclusive" if cell.verdict.word == "not enough data" else "consistent"
+    return "inconclusive" if cell.verdict.word == "inconclusive" else "consistent"

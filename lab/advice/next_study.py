@@ -1,4 +1,4 @@
-"""The study that would decide what a study's answer leaves open."""
+"""The study that would decide what a study's answer leaves inconclusive."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ def next_study(study: Study, answer: Answer) -> Study | None:
     It has as many repeats in all as they need. Where these are more than `MOST_REPEATS`, its runs have more prompts, as
     the scatter of short runs is that of their prompts. Arms and loads that the study does not have are left out.
     """
-    open_ = [pair for choice in answer.choices for pair in choice.open]
-    arms = {pair.arm for pair in open_}
+    inconclusive = [pair for choice in answer.choices for pair in choice.inconclusive]
+    arms = {pair.arm for pair in inconclusive}
     chosen = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
-    workloads = tuple(workload for workload in study.workloads if workload.name in {pair.workload for pair in open_})
-    loads = tuple(load for load in study.loads if load.name in {pair.load for pair in open_})
+    workloads = tuple(
+        workload for workload in study.workloads if workload.name in {pair.workload for pair in inconclusive}
+    )
+    loads = tuple(load for load in study.loads if load.name in {pair.load for pair in inconclusive})
     if len(chosen) < 2 or not workloads or not loads:
         return None
-    more = max((pair.verdict.more_repeats or 0 for pair in open_), default=0)
+    more = max((pair.verdict.more_repeats or 0 for pair in inconclusive), default=0)
     before = 0 if study.until_decided else study.repeats
     repeats = min(MOST_REPEATS, max(LEAST_REPEATS, before + more))
     times = max(1, min(MOST_TIMES_PROMPTS, math.ceil((before + more) / MOST_REPEATS)))

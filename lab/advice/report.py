@@ -81,7 +81,7 @@ def markdown(report: Report) -> str:
         f"## {title}: {_plain(label(answer.metric))} against {_plain(answer.baseline)}",
         f"**{_plain(text.headline)}**",
         "\n".join(f"- {_plain(line)}" for line in (*text.workloads, text.over_all) if line),
-        "\n\n".join(_plain(line) for line in (text.reading, text.open, *text.controls) if line),
+        "\n\n".join(_plain(line) for line in (text.reading, text.inconclusive, *text.controls) if line),
         "" if report.picture is None else f"![Ratio to {_plain(answer.baseline)}]({report.picture})",
         _table(answer),
         "" if report.steps is None else _steps(report.steps),
@@ -94,7 +94,9 @@ def markdown(report: Report) -> str:
 def _table(answer: Answer) -> str:
     """A row for each pair, in the order of the choices."""
     pairs = [
-        pair for choice in answer.choices for pair in (*choice.best, *choice.behind, *choice.rejected, *choice.open)
+        pair
+        for choice in answer.choices
+        for pair in (*choice.best, *choice.behind, *choice.rejected, *choice.inconclusive)
     ]
     if not pairs:
         return ""
@@ -125,9 +127,9 @@ def _row(pair: JudgedPair) -> list[str]:
     more = pair.verdict.more_repeats
     needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
     verdict = f"{MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
-    place = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
+    columns = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
     alone = pair.alone_sentence
-    return [*map(_plain, place), f"{verdict}; {_plain(alone)}" if alone else verdict, pair.comparison.basis]
+    return [*map(_plain, columns), f"{verdict}; {_plain(alone)}" if alone else verdict, pair.comparison.basis]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -134,8 +134,8 @@ class _Curves:
         for repeat in self.repeats:
             posterior = self._log[repeat] @ self.evidence([other for other in self.repeats if other != repeat])
             possible |= posterior > _NEGLIGIBLE * posterior.max()
-        places = np.flatnonzero(possible)
-        first, last = max(places[0] - 1, 0), min(places[-1] + 1, self.log_loads.size - 1)
+        indices = np.flatnonzero(possible)
+        first, last = max(indices[0] - 1, 0), min(indices[-1] + 1, self.log_loads.size - 1)
         self.log_loads = np.linspace(self.log_loads[first], self.log_loads[last], _FINE)
         self._log = self._log_likelihoods()
 
@@ -152,12 +152,12 @@ class _Curves:
         away = (math.log(trial.load) - self.log_loads)[:, None, None] * _STEEPNESS[:, None]
         floors = _FLOORS * self._allowed
         misses = floors + (self._allowed - floors) * np.exp(np.clip(away, -50.0, 50.0))
-        place = (np.log(misses) - _LOG_SHARES[0]) / (_LOG_SHARES[1] - _LOG_SHARES[0])
-        place = np.clip(place, 0.0, _LOG_SHARES.size - 1.001).reshape(self.log_loads.size, -1)
-        before = place.astype(np.intp)
+        position = (np.log(misses) - _LOG_SHARES[0]) / (_LOG_SHARES[1] - _LOG_SHARES[0])
+        position = np.clip(position, 0.0, _LOG_SHARES.size - 1.001).reshape(self.log_loads.size, -1)
+        before = position.astype(np.intp)
         below, logs = table.take(before, axis=0), table.take(before + 1, axis=0)
         logs -= below
-        logs *= (place - before)[:, :, None]
+        logs *= (position - before)[:, :, None]
         logs += below
         return np.asarray(logs)
 

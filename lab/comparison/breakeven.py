@@ -14,7 +14,7 @@ from lab.comparison.effect import Interval
 from lab.metrics.number_format import bounds
 
 Answer = Literal[
-    "crosses", "crosses several times", "pays everywhere measured", "pays nowhere measured", "not enough data"
+    "crosses", "crosses several times", "pays everywhere measured", "pays nowhere measured", "not measured"
 ]
 Bounds = tuple[float, float, float]  # concurrency, and the logarithms of a gain's bounds
 
@@ -53,7 +53,7 @@ class BreakEven:
 def sentence(even: BreakEven) -> str:
     """`pays up to concurrency 4.5 [3.2, 6.0]`, or why it is inconclusive: only what intervals decide pays."""
     if even.measured is None:
-        return "not measured"
+        return even.answer
     if not even.crossings:
         least, most = even.measured
         where = f"({least:.0f} to {most:.0f})" if most > least else f"({least:.0f})"
@@ -80,7 +80,7 @@ def break_even(points: Sequence[Point]) -> BreakEven:
     if any(point.concurrency <= 0 or point.gain.value <= 0 for point in ordered):
         raise ValueError("a concurrency and a gain are above 0")
     if not ordered:
-        return BreakEven("not enough data", (), sure=False, measured=None)
+        return BreakEven("not measured", (), sure=False, measured=None)
     turns = [index for index, (lower, upper) in enumerate(pairwise(ordered)) if _pays(lower) != _pays(upper)]
     crossings = tuple(_crossing(ordered, index) for index in turns)
     ends = (ordered[0].concurrency, ordered[-1].concurrency)

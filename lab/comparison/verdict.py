@@ -1,4 +1,4 @@
-"""Verdicts: faster, slower, no difference, or not enough data, for a table of comparisons together; or a control."""
+"""Verdicts: faster, slower, no difference, or inconclusive, for a table of comparisons together; or a control."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
 from lab.metrics import number_format
 
-Word = Literal["faster", "slower", "no difference", "not enough data", "control"]
+Word = Literal["faster", "slower", "no difference", "inconclusive", "control"]
 
 #: Each verdict's mark, on pages and charts, on the terminal and in reports.
 MARKS: Mapping[Word, str] = {
     "faster": "▲",
     "slower": "▼",
     "no difference": "=",
-    "not enough data": "?",
+    "inconclusive": "?",
     "control": "≡",
 }
 #: Ratios between 1 / 1.02 and 1.02 make no practical difference; and as a logarithm.
@@ -61,7 +61,7 @@ class Verdict:
     claims: int = 0
 
 
-UNKNOWN = Verdict("not enough data", None, None, None)
+UNKNOWN = Verdict("inconclusive", None, None, None)
 _CONTROL = Verdict("control", None, None, None)
 
 
@@ -89,7 +89,7 @@ def verdicts(table: Sequence[Comparison], *, strict: bool = False) -> tuple[Verd
         found[index] = replace(_CONTROL, p_differs=p)
     for index, alike, differing, equal, interval in zip(claims, like, differs, same, intervals, strict=True):
         cell, effect = table[index], effects[index]
-        word: Word = "not enough data"
+        word: Word = "inconclusive"
         more: int | None = 0
         if equal <= _LEVEL:
             word = "no difference"
@@ -115,7 +115,7 @@ def like_claims(table: Sequence[Comparison], *, strict: bool = False) -> list[in
 def next_level(found: Sequence[Verdict]) -> float:
     """Return the level at which one more call would be made in a table, measured until decided, with these verdicts."""
     claims = [verdict for verdict in found if verdict.claims]
-    return _next_level(len(claims), sum(verdict.word != "not enough data" for verdict in claims), two_stages=True)
+    return _next_level(len(claims), sum(verdict.word != "inconclusive" for verdict in claims), two_stages=True)
 
 
 def _next_level(claims: int, calls: int, *, two_stages: bool) -> float:
@@ -148,12 +148,12 @@ class Judged:
 
     @property
     def alone_sentence(self) -> str:
-        """Say so where the cell's own interval excludes 1 and only the correction leaves it open; else empty.
+        """Say so where the cell's own interval excludes 1 and only the correction leaves it inconclusive; else empty.
 
         For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is inconclusive`.
         """
         ratio, gain, verdict = self.comparison.ratio, self.comparison.gain, self.verdict
-        if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
+        if verdict.word != "inconclusive" or ratio is None or gain is None or gain.low is None or gain.high is None:
             return ""
         if gain.low <= 1 <= gain.high:
             return ""

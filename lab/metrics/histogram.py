@@ -58,8 +58,8 @@ def quantile(counts: Counts, q: float) -> float | None:
         return None
     rank = q * float(reached[-1] - 1)
     below, above = (
-        bucket_value(buckets[int(np.searchsorted(reached, place, side="right"))])
-        for place in (math.floor(rank), math.ceil(rank))
+        bucket_value(buckets[int(np.searchsorted(reached, whole, side="right"))])
+        for whole in (math.floor(rank), math.ceil(rank))
     )
     return below + (above - below) * (rank - math.floor(rank))
 
@@ -80,5 +80,5 @@ def cumulative(counts: Counts, most: int) -> tuple[NDArray[np.float64], NDArray[
     if values.size <= most:
         return values, reached / reached[-1] if values.size else reached
     shares = reached / reached[-1]
-    places = np.unique(np.searchsorted(shares, np.linspace(shares[0], 1.0, most)).clip(0, values.size - 1))
-    return values[places], shares[places]
+    steps = np.unique(np.searchsorted(shares, np.linspace(shares[0], 1.0, most)).clip(0, values.size - 1))
+    return values[steps], shares[steps]

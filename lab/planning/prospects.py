@@ -164,11 +164,11 @@ def decided_share(table: Table) -> float:
 
 def _simulated(rng: np.random.Generator, table: Table) -> Array:
     """Log ratios of shape (cells, starts)."""
-    places = np.arange(min(table.cells, max(_MOST_CELLS // table.candidates, 1) * table.candidates)) // table.candidates
-    sd = math.sqrt(table.variance / 2) * np.exp(_CELLS_DIFFER * rng.standard_normal(places[-1] + 1))
+    groups = np.arange(min(table.cells, max(_MOST_CELLS // table.candidates, 1) * table.candidates)) // table.candidates
+    sd = math.sqrt(table.variance / 2) * np.exp(_CELLS_DIFFER * rng.standard_normal(groups[-1] + 1))
     baseline = sd[:, None] * rng.standard_normal((sd.size, table.starts))
-    candidate = sd[places, None] * rng.standard_normal((places.size, table.starts))
-    return np.asarray(rng.choice(table.gains, places.size)[:, None] + candidate - baseline[places])
+    candidate = sd[groups, None] * rng.standard_normal((groups.size, table.starts))
+    return np.asarray(rng.choice(table.gains, groups.size)[:, None] + candidate - baseline[groups])
 
 
 def _decided(log_ratios: Array, candidates: int) -> float:
@@ -180,7 +180,7 @@ def _decided(log_ratios: Array, candidates: int) -> float:
         _comparison(float(mean), starts, float(variance), scatter)
         for mean, variance, scatter in zip(log_ratios.mean(axis=1), own.blocks, scatters, strict=True)
     ]
-    return float(np.mean([verdict.word != "not enough data" for verdict in verdicts(table)]))
+    return float(np.mean([verdict.word != "inconclusive" for verdict in verdicts(table)]))
 
 
 def _comparison(mean: float, starts: int, own: float, scatter: Scatter | None) -> Comparison:

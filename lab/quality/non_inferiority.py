@@ -20,7 +20,7 @@ from lab.comparison.effect import CONFIDENCE, Interval
 MARGIN = 0.05
 #: The chance with which `prompts_needed` shows an equal arm to be not worse.
 POWER = 0.9
-Word = Literal["not worse", "worse", "not enough data"]
+Word = Literal["not worse", "worse", "inconclusive"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def quality(baseline: Mapping[str, float], candidate: Mapping[str, float]) -> Qu
     low, high = interval.low or 0.0, interval.high or 0.0
     base, tried = (math.fsum(scores) / len(pairs) for scores in zip(*pairs, strict=True))
     can_tell = max(base, tried) >= MARGIN  # with less, every arm would be not worse
-    word: Word = "not worse" if low > -MARGIN and can_tell else "worse" if high < 0 else "not enough data"
+    word: Word = "not worse" if low > -MARGIN and can_tell else "worse" if high < 0 else "inconclusive"
     return Quality(
         word,
         base,
@@ -72,7 +72,7 @@ def quality(baseline: Mapping[str, float], candidate: Mapping[str, float]) -> Qu
         len(pairs),
         sum(each > 0 for each in differences),
         sum(each < 0 for each in differences),
-        prompts_needed=_needed(gained + lost, len(pairs)) if word == "not enough data" and can_tell else None,
+        prompts_needed=_needed(gained + lost, len(pairs)) if word == "inconclusive" and can_tell else None,
     )
 
 

@@ -50,7 +50,7 @@ class Interim:
 
     @property
     def decided(self) -> int:
-        return sum(word != "not enough data" for word in self.words.values())
+        return sum(word != "inconclusive" for word in self.words.values())
 
     @property
     def waiting(self) -> list[Cell]:
@@ -76,7 +76,7 @@ def interim(study: Study, outcomes: Sequence[Outcome]) -> Interim:
     likely_effect: dict[Cell, float] = {}
     chances_of: dict[Cell, Array] = {}
     for cell, (comparison, verdict) in candidates.items():
-        if verdict.word != "not enough data":
+        if verdict.word != "inconclusive":
             continue
         more, effect = verdict.more_repeats, comparison.effect
         if comparison.blocks < FIRST_LOOK:  # too young to be judged, so its next block is always worth its time

@@ -62,9 +62,9 @@ class UntilDecided:
                     f"The budget does not hold the {FIRST_LOOK} repeats of the first look: {minutes} min.",
                 )
             launches = self._blocks.launches(block, cells, index)
-            for place, launch in enumerate(launches):
+            for number, launch in enumerate(launches):
                 if done + len(launch.runs) > len(outcomes):
-                    later = (*launches[place + 1 :], *self._blocks.later(block + 1, cells, index + len(launches)))
+                    later = (*launches[number + 1 :], *self._blocks.later(block + 1, cells, index + len(launches)))
                     left_s = max(0.0, budget_s - spent_s(outcomes[:done]))
                     return Step(launch, later, later_is_certain=False, most_s=left_s, standing=standing)
                 done += len(launch.runs)
@@ -129,9 +129,9 @@ class _Blocks:
         self._study, self.budget_s = study, float(study.budget_s)
         self._repeats_per_start = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
         self._most = min(LAST_LOOK, max(1, study.repeats // self._repeats_per_start))
-        self._places = {(w.name, load.name): (w, load) for w in study.workloads for load in study.loads}
+        self._by_names = {(w.name, load.name): (w, load) for w in study.workloads for load in study.loads}
         candidates = [arm.name for arm in study.arms if arm != study.baseline]
-        self.cells = [Cell(*place, arm) for place in self._places for arm in candidates]
+        self.cells = [Cell(*names, arm) for names in self._by_names for arm in candidates]
         self._known_launches: dict[tuple[int, tuple[Cell, ...], int], list[Launch]] = {}
 
     def launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
@@ -145,23 +145,23 @@ class _Blocks:
         return self._known_launches[key]
 
     def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
-        places: dict[str, set[tuple[str, str]]] = {}
+        wanted: dict[str, set[tuple[str, str]]] = {}
         for cell in cells:
             for arm in (cell.arm, self._study.baseline.name):
-                places.setdefault(arm, set()).add((cell.workload, cell.load))
+                wanted.setdefault(arm, set()).add((cell.workload, cell.load))
         repeats = range(block * self._repeats_per_start, (block + 1) * self._repeats_per_start)
-        arms = [arm for arm in self._study.arms if arm.name in places]
+        arms = [arm for arm in self._study.arms if arm.name in wanted]
         if self._study.order == "side_by_side":
-            runs = cell_by_cell(run for r in repeats for arm in arms for run in self._runs(arm, places[arm.name], r))
+            runs = cell_by_cell(run for r in repeats for arm in arms for run in self._runs(arm, wanted[arm.name], r))
             return list(with_fresh_starts(self._study, [Launch(0, tuple(arms), runs)], first_index))
         launches = (
-            Launch(0, (arm,), tuple(run for r in repeats for run in self._runs(arm, places[arm.name], r)))
+            Launch(0, (arm,), tuple(run for r in repeats for run in self._runs(arm, wanted[arm.name], r)))
             for arm in (arms if block % 2 == 0 else arms[::-1])
         )
         return list(with_fresh_starts(self._study, launches, first_index))
 
-    def _runs(self, arm: Arm, places: set[tuple[str, str]], repeat: int) -> Iterable[PlannedRun]:
-        return (PlannedRun(arm, *about, repeat) for place, about in self._places.items() if place in places)
+    def _runs(self, arm: Arm, wanted: set[tuple[str, str]], repeat: int) -> Iterable[PlannedRun]:
+        return (PlannedRun(arm, *about, repeat) for names, about in self._by_names.items() if names in wanted)
 
     def later(self, block: int, cells: Sequence[Cell], index: int) -> Iterable[Launch]:
         """At most what follows: these cells until the last result."""

@@ -183,7 +183,7 @@ def _null_in(value: JsonValue) -> str | None:
     if isinstance(value, dict):
         inner = ((f".{key}", item) for key, item in value.items())
     elif isinstance(value, list):
-        inner = ((f"[{place}]", item) for place, item in enumerate(value))
+        inner = ((f"[{index}]", item) for index, item in enumerate(value))
     else:
         return None
     for step, item in inner:

@@ -116,11 +116,11 @@ def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list
     loads: list[Any] = []
     origins: list[int] = []
     problems: list[Problem] = []
-    for place, load in enumerate(given):
+    for index, load in enumerate(given):
         expanded, wrong = expand_pattern(load) if isinstance(load, Mapping) else ([load], [])
         loads += expanded
-        origins += [place] * len(expanded)
-        problems += [(f"loads[{place}].{key}", sentence) for key, sentence in wrong]
+        origins += [index] * len(expanded)
+        problems += [(f"loads[{index}].{key}", sentence) for key, sentence in wrong]
     return {**data, "loads": loads}, origins, problems
 
 

@@ -47,7 +47,7 @@ def next_round(space: Space, runs: Sequence[TunedRun], limits: Limits) -> Round 
     if blocks >= limits.blocks:
         return None
     wanted = _affordable(
-        _still_open(space, runs, standing_at), None if limits.runs is None else limits.runs - len(runs)
+        _may_change_the_choice(space, runs, standing_at), None if limits.runs is None else limits.runs - len(runs)
     )
     loads: dict[Setting, list[int]] = {}
     for setting, load in sorted(wanted):
@@ -72,7 +72,7 @@ def _second_ks(
     return {setting: space.loads for setting in seconds if setting not in done}
 
 
-def _still_open(
+def _may_change_the_choice(
     space: Space, runs: Sequence[TunedRun], standing_at: Mapping[int, Standing]
 ) -> dict[tuple[Setting, int], float]:
     """The runs that could still change what is chosen at a load, among all settings and among those of the draft to

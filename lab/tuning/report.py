@@ -112,7 +112,7 @@ def report(study: Study, find: Callable[[PlannedRun], RunResult | None]) -> Repo
 def _best(tuning: Tuning, measured: Mapping[tuple[str, int], Measured], chosen: Choice, load: int) -> Measured:
     setting = chosen.best[load]
     name = tuning.arm(setting).name
-    unmeasured = Measured(name, load, setting.k, None, None, None, "not enough data", "not measured")
+    unmeasured = Measured(name, load, setting.k, None, None, None, "inconclusive", "not measured")
     same = Measured(name, load, 0, 1.0, None, None, "no difference", "it is what the others are compared with")
     return same if setting == NONE else measured.get((name, load), unmeasured)
 

@@ -16,7 +16,7 @@ class Choice:
     """The outcome of a race. `ranges` are those of the deployed draft, as (first, last, tokens) of requests at once.
 
     `assumed` are the loads at which a chosen number of tokens rests on what a round usually costs, `left_off` those
-    that are not decided and at which drafting was not shown to pay: no speculation is chosen there.
+    that are inconclusive and at which drafting was not shown to pay: no speculation is chosen there.
     """
 
     best: Mapping[int, Setting]  # by load, of all drafts

@@ -74,9 +74,9 @@ class Standing:
         )
 
     def _at_least(self, setting: Setting) -> float:
-        place = self.settings.index(setting)
-        uncertain = self.deviations * math.sqrt(float(self.covariance[place, place]))
-        return 0.0 if setting == NONE else float(self.gains[place]) - uncertain
+        index = self.settings.index(setting)
+        uncertain = self.deviations * math.sqrt(float(self.covariance[index, index]))
+        return 0.0 if setting == NONE else float(self.gains[index]) - uncertain
 
     def _at_most(self, setting: Setting) -> float:
         return float(self.most[self.settings.index(setting)])

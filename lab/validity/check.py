@@ -101,13 +101,13 @@ def _with_wholes_of_all(names: frozenset[str]) -> frozenset[str]:
 class Check(Declaration):
     """A check of one run. `needs` are those of `looks_at` that it cannot do without; None: all of them."""
 
-    look: Callable[[Evidence], Answer]
+    rule: Callable[[Evidence], Answer]
     needs: tuple[str, ...] | None = None
 
     def judge(self, evidence: Evidence) -> Finding | Skipped | None:
         if (skipped := self.skip(self.needs, evidence.unrecorded)) is not None:
             return skipped
-        answer = self.look(evidence)
+        answer = self.rule(evidence)
         if isinstance(answer, Missing):
             return Skipped(self.name, answer.what)
         return None if answer is None else self.finding(answer)
@@ -117,7 +117,7 @@ class Check(Declaration):
 class StudyCheck(Declaration):
     """A check of the completed runs of a study together. `needs` as for a `Check`."""
 
-    look: Callable[[Sequence[StudyRun]], Sequence[Fired | Missing]]
+    rule: Callable[[Sequence[StudyRun]], Sequence[Fired | Missing]]
     needs: tuple[str, ...] | None = None
 
     def judge(self, runs: Sequence[StudyRun], unrecorded: Iterable[str] = ()) -> list[Finding | Skipped]:
@@ -125,5 +125,5 @@ class StudyCheck(Declaration):
             return [skipped]
         return [
             Skipped(self.name, answer.what) if isinstance(answer, Missing) else self.finding(answer)
-            for answer in self.look(runs)
+            for answer in self.rule(runs)
         ]

@@ -82,9 +82,7 @@ _NAMED = (
         "Heat and clocks change over the hours.",
         "Arms are measured A B B A unless set otherwise, and clocks, power and throttle reasons are stored.",
     ),
-    Trap(
-        21, "A single point is not a result.", "Comparisons have intervals, and say so when there is not enough data."
-    ),
+    Trap(21, "A single point is not a result.", "Comparisons have intervals, and say so when they are inconclusive."),
     Trap(
         22,
         "A baseline measured in another environment is not a baseline.",

@@ -19,7 +19,7 @@ from services.verifying.study import judged
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import frame, results
 
-_PUBLISHED_WITHIN_S, _LOOK_EVERY_S = 30.0, 0.5
+_PUBLISHED_WITHIN_S, _POLL_EVERY_S = 30.0, 0.5
 _INVALID = """
     SELECT run_id, sentence FROM findings JOIN runs USING (run_id) WHERE job_id = ? AND severity = 'invalid'
 """
@@ -55,4 +55,4 @@ def _published(settings: Settings, ended: Job, on_tick: Callable[[], None]) -> t
             runs = results(con, ended.job_id)
             if len(runs) >= wanted or time.monotonic() > deadline_s:
                 return runs, frame(con, _INVALID, [ended.job_id])
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)

@@ -64,7 +64,7 @@ def _ratio(arm: ArmRatios, ratio: float, spread: float) -> dict[str, object]:
     if arm is BASELINE:
         return {"ratio": None, "low": None, "high": None, "verdict": None}
     low, high = (ratio * (1 - spread), ratio * (1 + spread)) if spread else (None, None)
-    word = "not enough data" if low is None or high is None or low < 1 < high else "faster" if ratio > 1 else "slower"
+    word = "inconclusive" if low is None or high is None or low < 1 < high else "faster" if ratio > 1 else "slower"
     return {"ratio": ratio, "low": low, "high": high, "verdict": word}
 
 

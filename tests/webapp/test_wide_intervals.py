@@ -113,7 +113,7 @@ def test_the_command_prints_unknown_and_gives_programs_the_ends(lab: Lab) -> Non
         assert "[unknown]" in answer.stdout, words_of
     pair = json.loads(home.ask("compare", lab.job_id, "--json").stdout)["pairs"][0]
     assert pair["ratio"]["high"] > 1000 * pair["ratio"]["low"]
-    assert (pair["verdict"]["word"], "[unknown]" in str(pair)) == ("not enough data", False)
+    assert (pair["verdict"]["word"], "[unknown]" in str(pair)) == ("inconclusive", False)
 
 
 def test_the_mean_of_one_workload_has_the_same_interval_everywhere(settings: Settings, open_page: OpenPage) -> None:

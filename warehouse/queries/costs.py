@@ -45,13 +45,13 @@ _RUNS = """
 """
 
 
-Verdict = Literal["cheaper", "dearer", "no difference", "not enough data", "control"]
+Verdict = Literal["cheaper", "dearer", "no difference", "inconclusive", "control"]
 #: Of arms that pay the same price for an hour.
 _OF_THROUGHPUT: dict[Word, Verdict] = {
     "faster": "cheaper",
     "slower": "dearer",
     "no difference": "no difference",
-    "not enough data": "not enough data",
+    "inconclusive": "inconclusive",
     "control": "control",
 }
 
@@ -170,7 +170,7 @@ def _verdict(low: float | None, high: float | None) -> Verdict:
     """What the interval of the saving says, where the arms pay different prices for an hour."""
     if low is not None and low > 0:
         return "cheaper"
-    return "dearer" if high is not None and high < 0 else "not enough data"
+    return "dearer" if high is not None and high < 0 else "inconclusive"
 
 
 #: An arm meets the SLO if at least this share of its requests did.

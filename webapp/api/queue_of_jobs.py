@@ -29,7 +29,7 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.sandbox.runner import SqlResult
 from webapp.api.asking import Asking, Question
 from webapp.api.limits import Operation
-from webapp.api.watching import LOOKING, Watching
+from webapp.api.watching import POLLING, Watching
 
 router = APIRouter(route_class=Operation, tags=["jobs"])
 JobId = Annotated[str, Path(max_length=200, description="A job's id, or a study's name: its newest job.")]
@@ -134,7 +134,7 @@ def show_study(asking: Asking, job: JobId) -> dict[str, Any]:
 @router.get("/jobs/{job}/events", response_class=StreamingResponse)
 async def watch_job(asking: Asking, job: JobId) -> StreamingResponse:
     """The job whenever it changes, as server-sent events, until it has ended or the visitor loses access."""
-    found = await to_thread.run_sync(_job, asking, job, limiter=LOOKING)
+    found = await to_thread.run_sync(_job, asking, job, limiter=POLLING)
     return _WATCHING.stream(asking, found.job_id)
 
 
@@ -249,9 +249,9 @@ def _document(job: Job, *, with_study: bool = False) -> JobDocument:
     return JobDocument.model_validate(values)
 
 
-def _look(database: sa.Engine, job_id: str) -> tuple[str, bool]:
+def _poll(database: sa.Engine, job_id: str) -> tuple[str, bool]:
     now = queue.job(database, job_id)
     return _document(now).model_dump_json(), now.state in FINISHED
 
 
-_WATCHING = Watching(_look)
+_WATCHING = Watching(_poll)

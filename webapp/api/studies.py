@@ -114,7 +114,7 @@ def compare(
 
 @router.get("/studies/{study}/answer")
 def answer(asking: Asking, study: str) -> dict[str, Any]:
-    """What to enable where, how sure that is, and what is open."""
+    """What to enable where, how sure that is, and what is inconclusive."""
     settings = asking.settings
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, study)

@@ -19,10 +19,10 @@ from webapp.api.asking import Question
 #: Streams that one visitor has open at once.
 MOST_STREAMS = 10
 #: Polls have threads of their own.
-LOOKING = CapacityLimiter(4)
-_LOOK_EVERY_S = 0.5
+POLLING = CapacityLimiter(4)
+_POLL_EVERY_S = 0.5
 #: A job's document, and whether it has ended.
-Look = Callable[[sa.Engine, str], tuple[str, bool]]
+Poll = Callable[[sa.Engine, str], tuple[str, bool]]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Watched:
     """A job that somebody watches, as of the last poll."""
 
     streams: int = 0
-    looked_s: float = float("-inf")
+    polled_s: float = float("-inf")
     document: str = ""
     has_ended: bool = False
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -39,8 +39,8 @@ class _Watched:
 class Watching:
     """For one event loop."""
 
-    def __init__(self, look: Look) -> None:
-        self._look_at = look
+    def __init__(self, poll: Poll) -> None:
+        self._poll_job = poll
         self._jobs: dict[str, _Watched] = {}
         self._streams = AtOnce()
 
@@ -65,22 +65,22 @@ class Watching:
     async def changes(self, asking: Question, job_id: str) -> AsyncIterator[str]:
         watched, shown = self._jobs[job_id], ""
         while True:
-            await self._look(asking, job_id, watched)
+            await self._poll(asking, job_id, watched)
             if watched.document != shown:
                 shown = watched.document
                 yield f"event: job\ndata: {shown}\n\n"
             if watched.has_ended:
                 return
-            await asyncio.sleep(_LOOK_EVERY_S)
-            if await to_thread.run_sync(asking.again, limiter=LOOKING) is None:
+            await asyncio.sleep(_POLL_EVERY_S)
+            if await to_thread.run_sync(asking.again, limiter=POLLING) is None:
                 return
 
-    async def _look(self, asking: Question, job_id: str, watched: _Watched) -> None:
+    async def _poll(self, asking: Question, job_id: str, watched: _Watched) -> None:
         async with watched.turn:
-            if time.monotonic() - watched.looked_s < _LOOK_EVERY_S:
+            if time.monotonic() - watched.polled_s < _POLL_EVERY_S:
                 return
-            found = await to_thread.run_sync(self._look_at, asking.database, job_id, limiter=LOOKING)
-            (watched.document, watched.has_ended), watched.looked_s = found, time.monotonic()
+            found = await to_thread.run_sync(self._poll_job, asking.database, job_id, limiter=POLLING)
+            (watched.document, watched.has_ended), watched.polled_s = found, time.monotonic()
 
 
 class _Stream(StreamingResponse):

@@ -250,9 +250,9 @@ def _distance(colour: str, other: str) -> int:
 
 
 def _hues(mode: Mode) -> Iterator[str]:
-    for place in count():
-        lightness = _LIGHTNESS[mode][place % len(_LIGHTNESS[mode])]
-        rgb = colorsys.hls_to_rgb((0.1 + place * _GOLDEN_RATIO) % 1, lightness, 0.6)
+    for index in count():
+        lightness = _LIGHTNESS[mode][index % len(_LIGHTNESS[mode])]
+        rgb = colorsys.hls_to_rgb((0.1 + index * _GOLDEN_RATIO) % 1, lightness, 0.6)
         yield "#" + "".join(f"{round(part * 255):02x}" for part in rgb)
 
 

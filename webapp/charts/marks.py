@@ -53,9 +53,9 @@ def points(base: alt.Chart, styles: Sequence[ArmStyle], field: str = "arm", **ch
     return drawn
 
 
-def whiskers(base: alt.Chart, low: str = "low", high: str = "high", **look: Any) -> alt.Chart:
-    """Draw upright rules between two columns; `look` is that of the mark."""
-    drawn: alt.Chart = base.mark_rule(strokeWidth=1.5, **look).encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"))
+def whiskers(base: alt.Chart, low: str = "low", high: str = "high", **style: Any) -> alt.Chart:
+    """Draw upright rules between two columns; `style` is the mark's."""
+    drawn: alt.Chart = base.mark_rule(strokeWidth=1.5, **style).encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"))
     return drawn
 
 
@@ -82,10 +82,10 @@ def tiles(base: alt.Chart, mode: Mode, **channels: Any) -> alt.Chart:
     return drawn
 
 
-def tile_text(base: alt.Chart, column: str, dy: int, size: int, **look: Any) -> alt.Chart:
+def tile_text(base: alt.Chart, column: str, dy: int, size: int, **style: Any) -> alt.Chart:
     """Write a column on tiles, white where the column `is_dark` says so."""
     ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
-    drawn: alt.Chart = base.mark_text(dy=dy, fontSize=size, **look).encode(text=alt.Text(f"{column}:N"), color=ink)
+    drawn: alt.Chart = base.mark_text(dy=dy, fontSize=size, **style).encode(text=alt.Text(f"{column}:N"), color=ink)
     return drawn
 
 

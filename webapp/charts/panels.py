@@ -80,7 +80,7 @@ def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmSty
 def _speedup_note(rows: pd.DataFrame, measure: Metric) -> str:
     parts = ["" if measure.higher_is_better else "below 1× is better"]
     parts.append("bars: 95 % intervals" if without_wide(rows)["low"].notna().any() else "")
-    parts.append("hollow: open" if (rows["verdict"] == "not enough data").any() else "")
+    parts.append("hollow: inconclusive" if (rows["verdict"] == "inconclusive").any() else "")
     return "; ".join(part for part in (*parts, "logarithmic") if part)
 
 

@@ -49,7 +49,7 @@ _MOST_LABELLED_BARS = 16
 def speedup_panel(
     frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
 ) -> alt.LayerChart:
-    """One panel; `frame` has the candidates' rows of `published_data.cells` for one category; open ones are hollow."""
+    """One panel; `frame` has the candidates' rows of `published_data.cells` for one category; hollow: inconclusive."""
     styles, rows = setting.styles, without_wide(with_label_sides(with_load(frame), domain))
     base = alt.Chart(rows).encode(x=setting.axis.encoding(padding=0.35), color=colour(styles))
     y = ratio_axis("ratio", f"{measure.ratio_label} (×)", domain)
@@ -57,7 +57,7 @@ def speedup_panel(
         y=y,
         shape=shape(styles),
         fill=alt.Fill("arm:N", scale=colour_scale(styles), legend=None),
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.is_open", "value": 0}),
+        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.is_inconclusive", "value": 0}),
         tooltip=tips(
             *("arm", "category", _load(setting.axis), "verdict", "written"),
             *(("mean:N", f"Mean, {measure.shown_unit}"), "repeats"),
@@ -75,7 +75,7 @@ def _load(axis: LoadAxis) -> tuple[str, str]:
 
 def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.DataFrame:
     """Adds `side`: the highest point of a load is labelled above, the lowest below, those between not at all; `top` and
-    `bottom`, where its label stands within the domain; `figure`, the ratio with its verdict's mark; and is_open.
+    `bottom`, where its label stands within the domain; `figure`, the ratio with its verdict's mark; is_inconclusive.
     """
     least, most = (bound * (domain[1] / domain[0]) ** share for bound, share in zip(domain, (0.07, -0.07), strict=True))
     grouped = frame.groupby("pattern")["ratio"]
@@ -92,7 +92,7 @@ def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.Dat
         figure=figures,
         written=written_ratios(frame),
         mean=frame["value"].map(number),
-        is_open=frame["verdict"] == "not enough data",
+        is_inconclusive=frame["verdict"] == "inconclusive",
     )
 
 

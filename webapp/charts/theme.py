@@ -79,13 +79,13 @@ class ArmStyle:
 
 def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[ArmStyle, ...]:
     """The style of each arm, in the order given. Colours and marks repeat with different periods."""
-    ink, styles, place = INKS[mode], [], 0
+    ink, styles, index = INKS[mode], [], 0
     for arm in arms:
         if arm == baseline:
             styles.append(ArmStyle(arm, ink.baseline, *SHAPES[0]))
             continue
-        styles.append(ArmStyle(arm, ink.arms[place % len(ink.arms)], *SHAPES[(place + 1) % len(SHAPES)]))
-        place += 1
+        styles.append(ArmStyle(arm, ink.arms[index % len(ink.arms)], *SHAPES[(index + 1) % len(SHAPES)]))
+        index += 1
     return tuple(styles)
 
 

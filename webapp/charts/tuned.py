@@ -27,9 +27,9 @@ _TOOLTIP: tuple[str | tuple[str, ...], ...] = (
 
 def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
     """One load; `frame` as `pages.tune.data.speedups` gives it, `domain` is that of all loads."""
-    ink, place = INKS[mode], {style.arm: number for number, style in enumerate(styles)}
+    ink, order = INKS[mode], {style.arm: number for number, style in enumerate(styles)}
     middle = (len(styles) - 1) / 2
-    shift = frame["draft"].map(lambda draft: _APART * (place.get(draft, middle) - middle))
+    shift = frame["draft"].map(lambda draft: _APART * (order.get(draft, middle) - middle))
     foreseen = written_ratios(frame, ("expected", "at_least", "at_most"))
     rows = _drawn(frame).assign(x=frame["k"] + shift, foreseen=foreseen, written=written_ratios(frame))
     base = alt.Chart(rows).encode(x=_x(frame), color=colour(styles, "draft"))

@@ -52,12 +52,12 @@ def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> Non
     if figure.styles:
         st.markdown(legend(figure.styles))
     with st.grid(min(len(figure.panels), _MAX_COLUMNS), min_column_width=figure.least_width, gap="medium"):
-        for place, ((title, _), spec) in enumerate(zip(figure.panels, vega_spec.of_panels(figure, mode), strict=True)):
+        for number, ((title, _), spec) in enumerate(zip(figure.panels, vega_spec.of_panels(figure, mode), strict=True)):
             words = f"{figure.title}: {title}"
             if choose is None or not any(parameter["name"] == CHOSEN for parameter in spec.get("params", ())):
                 st.vega_lite_chart(spec=spec, theme=None, alt=words)
             else:
-                _show_choosable(spec, words, f"{figure.key}-{place}", choose)
+                _show_choosable(spec, words, f"{figure.key}-{number}", choose)
 
 
 def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) -> None:

@@ -29,7 +29,7 @@ _MAX_REASON = 90
 _REFRESH_EVERY = "3s"
 #: The name of the model that this project ships.
 REFERENCE_TARGET = "reference"
-_LOOK_EVERY = "2s"
+_POLL_EVERY = "2s"
 _STATES: dict[State, str] = {
     "queued": "is queued",
     "running": "is running, and its first run has not ended yet",
@@ -346,7 +346,7 @@ def follow(job: Job | None) -> None:
         _watch(published_data.publication())
 
 
-@st.fragment(run_every=_LOOK_EVERY)
+@st.fragment(run_every=_POLL_EVERY)
 def _watch(shown: published_data.Publication) -> None:
     if published_data.publication() != shown:
         st.rerun()

@@ -37,7 +37,7 @@ from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 
 _SLOWER, _INCONCLUSIVE = 1, 3
 _THROUGHPUT = "output_tok_per_s"
-_MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}
+_MARKS = {"faster": "+", "slower": "-", "no difference": "=", "inconclusive": "?", "control": "*"}
 
 Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
 Metric = Annotated[

@@ -152,7 +152,7 @@ CHECKS = (
         why="It shows what the engine could do with a draft that does not exist. Such runs are left out of every "
         "chart, so that they are never mixed with real ones.",
         advice="Use it for estimates in a separate study, and measure a real draft for results.",
-        look=_synthetic,
+        rule=_synthetic,
     ),
     Check(
         name="acceptance_adds_up",
@@ -165,7 +165,7 @@ CHECKS = (
         why="Position i counts the rounds whose first i tokens were all accepted, so the sum over positions is the "
         "accepted tokens a round. Engines that count differently cannot be compared.",
         advice="Do not use the acceptance of this run; look up how this version of the engine counts.",
-        look=_adds_up,
+        rule=_adds_up,
     ),
     Check(
         name="request_acceptance_agrees",
@@ -178,7 +178,7 @@ CHECKS = (
         why="Both count the same rounds. If they differ, acceptance by category and by request does not match the "
         "run's.",
         advice="Use the acceptance of the run, not that of its requests.",
-        look=_requests_agree,
+        rule=_requests_agree,
     ),
     Check(
         name="acceptance_only_of_the_run",
@@ -192,7 +192,7 @@ CHECKS = (
         "started with --per-request-spec-decode-metrics. What is not reported is left unknown.",
         advice="Use the acceptance of the run. For that of categories measure a newer version, or one category at a "
         "time; set version_command in engines.toml for an engine in a container.",
-        look=_only_of_the_run,
+        rule=_only_of_the_run,
     ),
     Check(
         name="steps_without_draft",
@@ -206,7 +206,7 @@ CHECKS = (
         "draft was forbidden are then in no count, so acceptance comes out too high: on vLLM 0.32's CPU build 12 "
         "answers of 48 tokens had 99 counted rounds, and 336 tokens from others.",
         advice="Compare tokens per second, not acceptance; the speed-up has every step in it.",
-        look=_without_draft,
+        rule=_without_draft,
     ),
     Check(
         name="few_rounds",
@@ -219,6 +219,6 @@ CHECKS = (
         why=f"A share of {FEW_ROUNDS} rounds has a standard error of up to 5 percentage points, and rounds of one "
         "prompt are similar.",
         advice="Send more prompts, or ask for more output tokens.",
-        look=_few_rounds,
+        rule=_few_rounds,
     ),
 )

@@ -101,7 +101,7 @@ RUN_FAILED = Check(
     threshold="any run that did not complete",
     why="What was measured before an engine died is not the planned cell.",
     advice="Read the engine's log (drafthouse logs JOB), fix the cause and retry the job.",
-    look=_run_failed,
+    rule=_run_failed,
 )
 CHECKS = (
     RUN_FAILED,
@@ -116,7 +116,7 @@ CHECKS = (
         why="Failed requests leave their share of the machine to the others, so the rest of a half-failed run looks "
         "fast. A few failures affect no percentile and cost little.",
         advice="Read the first error above and the engine's log; lower the concurrency or raise request_timeout_s.",
-        look=_requests_failed,
+        rule=_requests_failed,
     ),
     Check(
         name="requests_not_sent",
@@ -127,7 +127,7 @@ CHECKS = (
         why="The load asked for more than the server could take within its duration: the requests left out would have "
         "been the slowest.",
         advice="Lower request_rate_rps, or raise max_concurrency or duration_s.",
-        look=_requests_not_sent,
+        rule=_requests_not_sent,
     ),
     Check(
         name="output_length",
@@ -141,6 +141,6 @@ CHECKS = (
         why="An output that is cut short, by max_model_len or by a server that does not know ignore_eos, is less work "
         "than the figures assume. A longer one was counted wrongly.",
         advice="Raise max_model_len, shorten the prompts, or set ignore_eos = false and compare per token.",
-        look=_output_length,
+        rule=_output_length,
     ),
 )

@@ -110,7 +110,7 @@ CHECKS = (
         why="The same prompts sent twice to a warm server inflated results by up to 86 %.",
         advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
         "runs.",
-        look=_prefix_cache,
+        rule=_prefix_cache,
     ),
     Check(
         name="prefix_cache_not_reset",
@@ -124,7 +124,7 @@ CHECKS = (
         "were.",
         advice="See what the server does with POST /reset_prefix_cache, and whether a proxy before it lets that "
         "through; or restart the server between runs.",
-        look=lambda evidence: (
+        rule=lambda evidence: (
             Fired(f"The server's prefix cache was not reset before the window: {evidence.run.reset_problem}")
             if evidence.run.reset_problem is not None
             else None
@@ -139,7 +139,7 @@ CHECKS = (
         why="In a session every turn repeats the turns before it. A cache of prefixes is part of how sessions are "
         "served, so hits are no trap here, but a circumstance: without it the same figures are others.",
         advice="Compare only with runs that have the cache in the same state; both arms of a study have.",
-        look=_session_cache,
+        rule=_session_cache,
     ),
     Check(
         name="answers_from_cache",
@@ -152,6 +152,6 @@ CHECKS = (
         why="A gateway that caches answers returns them without a model. Speculation makes an answer at most 1 + k "
         "times faster than its like.",
         advice="Turn the cache of answers off, or measure the engine behind it.",
-        look=_cached_answers,
+        rule=_cached_answers,
     ),
 )

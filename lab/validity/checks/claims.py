@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lab.validity.check import Fired, Missing, StudyCheck
-from lab.validity.checks.comparability import by_place, ids_of, pairs
+from lab.validity.checks.comparability import by_workload_and_load, ids_of, pairs
 from lab.validity.evidence import StudyRun
 from lab.validity.words import listed, percent
 
@@ -43,7 +43,7 @@ def _outputs(runs: Sequence[StudyRun]) -> Answers:
         by_arm[candidate.run.arm.name].append((baseline, candidate))
     if not by_arm:
         return []
-    baselines = by_place(study_run for study_run in greedy if study_run.run.is_baseline)
+    baselines = by_workload_and_load(study_run for study_run in greedy if study_run.run.is_baseline)
     own = _agreed(pair for cell in baselines for pair in pairwise(sorted(cell, key=lambda each: each.run.repeat)))
     agreement_of = {arm: _agreed(both) for arm, both in by_arm.items()}
     if not any(agreed.compared for agreed in agreement_of.values()):
@@ -110,7 +110,7 @@ CHECKS = (
         "between repeats of one arm; fewer equal outputs than that mean that another text was timed.",
         advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or only this arm "
         "differs, do not trust its speed-up; look for reports about this version of the engine.",
-        look=_outputs,
+        rule=_outputs,
     ),
     StudyCheck(
         name="price_without_date",
@@ -122,6 +122,6 @@ CHECKS = (
         why="A cost holds for one price of one machine at one time. A later reader can look up neither.",
         advice="Leave price_usd_per_hour out of the study, and add the price with its date and source for each "
         "hardware (drafthouse prices add).",
-        look=_undated_price,
+        rule=_undated_price,
     ),
 )

@@ -108,7 +108,7 @@ CHECKS = (
         why="A client that is late records every chunk late. An idle loop on a slow machine of two cores is 2 to 17 "
         "ms late.",
         advice="Keep the client's processor free: leave it a core of its own, lower the concurrency, stop other work.",
-        look=_lag,
+        rule=_lag,
     ),
     Check(
         name="late_sends",
@@ -119,7 +119,7 @@ CHECKS = (
         "stream is not counted",
         why="Requests that leave late come in bursts that the load does not have.",
         advice="Keep the client's processor free, or lower the request rate.",
-        look=_late,
+        rule=_late,
     ),
     Check(
         name="client_busy",
@@ -129,7 +129,7 @@ CHECKS = (
         threshold=f"a warning above {percent(BUSY_WARNING)} of one processor, invalid above {percent(BUSY_INVALID)}",
         why="The client is one thread. Without headroom, the client is what is measured.",
         advice="Lower the concurrency, or measure from a faster host.",
-        look=_busy,
+        rule=_busy,
     ),
     Check(
         name="waiting_in_client",
@@ -140,7 +140,7 @@ CHECKS = (
         "loads with a request rate or a trace",
         why="A concurrency limit on top of a request rate hides the time that a request waits in the client.",
         advice="Read ttft_from_intended_ms, which counts it, or raise max_concurrency.",
-        look=_waiting,
+        rule=_waiting,
     ),
     Check(
         name="server_shared",
@@ -150,6 +150,6 @@ CHECKS = (
         threshold=f"more requests in the engine than the load has streams, in {STRANGE_SAMPLES} samples or more",
         why="The engine's counters and its time are shared by everybody who uses it.",
         advice="Measure on a server that nobody else uses.",
-        look=_shared,
+        rule=_shared,
     ),
 )

@@ -120,18 +120,18 @@ def _fired(
     ]
 
 
-def by_place(runs: Iterable[StudyRun]) -> list[list[StudyRun]]:
+def by_workload_and_load(runs: Iterable[StudyRun]) -> list[list[StudyRun]]:
     """Group runs by study, workload and load."""
-    places: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
+    grouped: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
     for study_run in runs:
         run = study_run.run
-        places[run.study_id, run.workload.name, run.load.name].append(study_run)
-    return list(places.values())
+        grouped[run.study_id, run.workload.name, run.load.name].append(study_run)
+    return list(grouped.values())
 
 
 def pairs(runs: Sequence[StudyRun]) -> Iterator[tuple[StudyRun, StudyRun]]:
     """Pair each candidate's run with the baseline's run of the same cell and, if there is one, the same repeat."""
-    for cell in by_place(runs):
+    for cell in by_workload_and_load(runs):
         baselines = [study_run for study_run in cell if study_run.run.is_baseline]
         for study_run in cell:
             if baselines and not study_run.run.is_baseline:
@@ -157,7 +157,7 @@ CHECKS = (
         "baseline; what is unknown for one of them is not compared",
         why="Then the ratio mixes two effects, and nobody can tell which part is due to speculation.",
         advice=_SAME,
-        look=lambda runs: _fired(runs, conditions, "were measured under other conditions"),
+        rule=lambda runs: _fired(runs, conditions, "were measured under other conditions"),
     ),
     StudyCheck(
         name="baseline_of_other_engine",
@@ -167,7 +167,7 @@ CHECKS = (
         threshold="any difference in engine, its version or the driver's",
         why="The comparison may be meant that way, but then the speed-up is that of engine and speculation together.",
         advice="Add an arm without speculation on the same engine, and make that the baseline.",
-        look=lambda runs: _fired(runs, engines, "ran on another engine"),
+        rule=lambda runs: _fired(runs, engines, "ran on another engine"),
     ),
     StudyCheck(
         name="settings_differ",
@@ -178,6 +178,6 @@ CHECKS = (
         "observability",
         why="Turning speculation on changes other settings, such as the token budget or which graphs are captured.",
         advice="Set what is named here to the same value for both arms, or state that it is part of the comparison.",
-        look=lambda runs: _fired(runs, changed_settings, "have other settings, besides speculation,"),
+        rule=lambda runs: _fired(runs, changed_settings, "have other settings, besides speculation,"),
     ),
 )

@@ -144,7 +144,7 @@ CHECKS = (
         why="Both come from the server and must agree, except for the token that ends an answer, which not every "
         "engine counts. If they do not, usage is wrong or somebody else used the server, and throughput with it.",
         advice="Measure on a server that nobody else uses; if nobody did, do not trust the usage of this server.",
-        look=lambda evidence: _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens"),
+        rule=lambda evidence: _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens"),
     ),
     Check(
         name="server_prompt_count",
@@ -155,7 +155,7 @@ CHECKS = (
         why="Prompt tokens that the server worked on and did not bill, or the reverse, mean that prompts were changed "
         "or that somebody else sent some. Output throughput is not affected.",
         advice="Measure on a server that nobody else uses, and check whether it shortens or pads prompts.",
-        look=lambda evidence: _apart(evidence, "prompt_tokens", "prompt_tokens", "prompt tokens"),
+        rule=lambda evidence: _apart(evidence, "prompt_tokens", "prompt_tokens", "prompt tokens"),
     ),
     Check(
         name="counters_unread",
@@ -167,7 +167,7 @@ CHECKS = (
         why="Without them nobody can tell whether usage is right, whether somebody else used the server, what came "
         "from its prefix cache, and, for some engines, what was accepted.",
         advice="See why the server's page of metrics does not answer while the server does, and repeat the run.",
-        look=lambda evidence: (
+        rule=lambda evidence: (
             Fired(f"The server's own counters are unknown: {evidence.run.counters_problem}")
             if evidence.run.counters_problem is not None
             else None
@@ -182,7 +182,7 @@ CHECKS = (
         why="Both come from the server and must agree. If they do not, one of them omits tokens. All figures use "
         "usage; such outputs are compared with another arm's by text, not by tokens.",
         advice="Compare with server_token_count, which has the server's own counter.",
-        look=_token_ids,
+        rule=_token_ids,
     ),
     Check(
         name="several_tokens_a_chunk",
@@ -193,7 +193,7 @@ CHECKS = (
         why="Under speculation one chunk carries the tokens of a whole round. TPOT is still correct, because it "
         "comes from usage.",
         advice="Compare TPOT or ITL, never ICL or a peak rate that counts chunks.",
-        look=_several_tokens,
+        rule=_several_tokens,
     ),
     Check(
         name="answers_at_once",
@@ -204,7 +204,7 @@ CHECKS = (
         f"tokens came at over {AT_ONCE_TOK_PER_S} tok/s once they began",
         why="A server or proxy that holds an answer back until it is whole has no first token to time.",
         advice="Turn streaming on in the server, and buffering off in any proxy before it.",
-        look=_at_once,
+        rule=_at_once,
     ),
     Check(
         name="counter_reset",
@@ -215,7 +215,7 @@ CHECKS = (
         why="Counters only grow. A server that was restarted inside the window was measured cold, and differences of "
         "its counters are meaningless.",
         advice="Find out in the server's log why it restarted, then repeat the run.",
-        look=_counter_reset,
+        rule=_counter_reset,
     ),
     Check(
         name="figures_contradict",
@@ -227,6 +227,6 @@ CHECKS = (
         why="Little's law: no more than max_concurrency requests are on their way at any moment. Figures that break "
         "it were not measured by one clock, or were combined from several runs.",
         advice="Repeat the run; if it was imported, look for what was mixed up in the file.",
-        look=_contradiction,
+        rule=_contradiction,
     ),
 )

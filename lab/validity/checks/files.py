@@ -17,7 +17,7 @@ CHECKS = (
         "difference means another definition than the name says, or an edited file. The figure computed from the "
         "requests is used.",
         advice="Look up how this version of the tool computes the figure, and compare it only by its requests.",
-        look=lambda evidence: (
+        rule=lambda evidence: (
             Fired(f"The file contradicts itself: {listed(list(evidence.doubts), 3)}.") if evidence.doubts else None
         ),
     ),

@@ -168,7 +168,7 @@ CHECKS = (
         why="Heat makes the arm that is measured later slower. The power limit is where a board is under full load, "
         "and holds for all arms alike.",
         advice="Fix the cooling, or set a power limit that the machine can sustain, and repeat the study interleaved.",
-        look=_throttled,
+        rule=_throttled,
     ),
     Check(
         name="gpu_clock_fell",
@@ -179,7 +179,7 @@ CHECKS = (
         f"the first; {CLOCK_SAMPLES} seconds of each are needed",
         why="A clock that falls within a run had not settled, so the figure depends on how long the run was.",
         advice="Warm the machine up before the study, or lock its clocks (nvidia-smi --lock-gpu-clocks).",
-        look=_clock_fell,
+        rule=_clock_fell,
     ),
     Check(
         name="gpu_shared",
@@ -199,7 +199,7 @@ CHECKS = (
         why="Another process takes its share of the GPU while it works. One that only has it open takes memory, and "
         "nobody can tell afterwards whether it did more.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
-        look=_shared_gpu,
+        rule=_shared_gpu,
     ),
     Check(
         name="idle_engine_busy",
@@ -212,7 +212,7 @@ CHECKS = (
         why='With order = "side_by_side" only one engine gets requests. One that works all the same takes time from '
         "the measured one. An idle vLLM takes about 1 % of a processor.",
         advice='Use order = "interleaved", in which no other engine is up.',
-        look=_idle_engines,
+        rule=_idle_engines,
     ),
     Check(
         name="work_beside",
@@ -226,6 +226,6 @@ CHECKS = (
         "The ingester waits for the end of a window, unless windows of several workers leave no gap; queries of pages "
         "run at the lowest priority.",
         advice="Run one worker on a machine, and ask heavy questions when nothing is measured, or on another machine.",
-        look=_beside,
+        rule=_beside,
     ),
 )

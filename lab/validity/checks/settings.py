@@ -112,7 +112,7 @@ CHECKS = (
         "count",
         why="Parameters that nobody sent, such as a repetition penalty, change the text and with it acceptance.",
         advice='Set the engine flag generation-config = "vllm" for every arm (SGLang: sampling-defaults = "openai").',
-        look=_sampling,
+        rule=_sampling,
     ),
     Check(
         name="capture_sizes_too_small",
@@ -124,7 +124,7 @@ CHECKS = (
         why="Steps that are larger than any captured graph run without one: 25 against 133 tok/s in one report. The "
         "run is correct for its settings, but those are not the settings of interest.",
         advice="Raise max_cudagraph_capture_size to max_num_seqs x (1 + k), or lower max-num-seqs.",
-        look=_capture_sizes,
+        rule=_capture_sizes,
     ),
     Check(
         name="configuration_unknown",
@@ -134,7 +134,7 @@ CHECKS = (
         threshold="no effective configuration was logged",
         why="Flags alone do not show the settings that an engine derived from them.",
         advice="Start the engine through Drafthouse, which reads it from the log.",
-        look=lambda evidence: None if evidence.run.circumstances.effective_config else Fired(_CONFIG_UNKNOWN),
+        rule=lambda evidence: None if evidence.run.circumstances.effective_config else Fired(_CONFIG_UNKNOWN),
     ),
     Check(
         name="settings_changed_by_speculation",
@@ -146,7 +146,7 @@ CHECKS = (
         "not of speculation as such.",
         advice="To compare at equal settings, set them for the baseline too (max-num-batched-tokens, "
         "async-scheduling).",
-        look=_changed_by_speculation,
+        rule=_changed_by_speculation,
     ),
     Check(
         name="preemptions",
@@ -157,6 +157,6 @@ CHECKS = (
         why="A draft model and its cache leave less room for the target's, so an arm may preempt where the baseline "
         "does not: then memory is compared, not speculation.",
         advice="Lower the concurrency or max_model_len, or give the KV cache more memory.",
-        look=_preemptions,
+        rule=_preemptions,
     ),
 )

@@ -143,6 +143,6 @@ CHECKS = (
         "fair, but absolute figures mix the slots.",
         advice="Look at clocks, temperature and neighbours of that slot's runs, and leave its GPU out (setting gpus) "
         "until it measures what the others do.",
-        look=_slot_differs,
+        rule=_slot_differs,
     ),
 )

@@ -98,7 +98,7 @@ CHECKS = (
         why="Prompts come in random order, so both halves have the same work. A machine that heats up or is shared "
         "gives them different speeds.",
         advice="Repeat the run on a machine without other work; look at clocks and temperature in its telemetry.",
-        look=_drift,
+        rule=_drift,
     ),
     Check(
         name="long_tail",
@@ -110,7 +110,7 @@ CHECKS = (
         why="Total tokens over total time has the end in it, when few requests are left. Everybody publishes it that "
         "way, but the server could do more.",
         advice="Send more prompts per stream: with eight or more, the tail is short.",
-        look=_tail,
+        rule=_tail,
     ),
     Check(
         name="few_requests",
@@ -120,6 +120,6 @@ CHECKS = (
         threshold=f"fewer than {BEYOND} requests beyond a percentile that is shown (p50, p90, p95, p99)",
         why="A percentile with one or two requests beyond it depends on their luck.",
         advice="Send more prompts (500 for p99), or compare means and medians only.",
-        look=_percentiles,
+        rule=_percentiles,
     ),
 )

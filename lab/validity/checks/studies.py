@@ -10,7 +10,7 @@ from lab.metrics.records import RunRecord
 from lab.study.arm import SCHEDULE
 from lab.validity.check import Fired, Missing, StudyCheck
 from lab.validity.checks.acceptance import is_synthetic
-from lab.validity.checks.comparability import arms_of, by_place, ids_of
+from lab.validity.checks.comparability import arms_of, by_workload_and_load, ids_of
 from lab.validity.evidence import StudyRun, number
 from lab.validity.words import listed, percent
 
@@ -68,8 +68,8 @@ def _remembering(runs: Sequence[StudyRun]) -> Answers:
     for run, metrics, *_ in runs:
         length, speculation = number(metrics, "acceptance_length"), run.arm.speculation
         if speculation is not None and SCHEDULE not in speculation.options and length is not None:
-            place = (run.job_id, run.launch_index, run.arm.name, run.workload.name, run.load.num_prompts)
-            shared[place].append((run, length))
+            cell = (run.job_id, run.launch_index, run.arm.name, run.workload.name, run.load.num_prompts)
+            shared[cell].append((run, length))
     rising: dict[str, list[list[tuple[RunRecord, float]]]] = defaultdict(list)
     steady: dict[str, int] = defaultdict(int)
     for (_, _, arm, _, _), cells in shared.items():
@@ -116,9 +116,9 @@ def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
 def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
     """Whether all repeats of an arm were measured before the baseline's first or after its last."""
     apart: list[RunRecord] = []
-    for place in by_place(runs):
+    for group in by_workload_and_load(runs):
         arms: dict[str, list[RunRecord]] = defaultdict(list)
-        for run, *_ in place:
+        for run, *_ in group:
             arms[run.arm.name].append(run)
         several = [arm for arm in arms.values() if len(arm) >= REPEATS]
         baselines, others = ([arm for arm in several if arm[0].is_baseline is wanted] for wanted in (True, False))
@@ -148,7 +148,7 @@ CHECKS = (
         why="Two machines, or two repeats, never give the same nanoseconds: one was copied from the other. Two of five "
         "published sources contain such figures.",
         advice="Find out which of them was measured, and delete the other.",
-        look=_identical,
+        rule=_identical,
     ),
     StudyCheck(
         name="single_repeat",
@@ -158,7 +158,7 @@ CHECKS = (
         threshold=f"a cell with fewer than {REPEATS} completed runs",
         why='A single point is not a result: "98 % of the baseline" may mean no difference at all.',
         advice="Set repeats = 3 or more.",
-        look=_single,
+        rule=_single,
     ),
     StudyCheck(
         name="single_concurrency",
@@ -168,7 +168,7 @@ CHECKS = (
         threshold="all runs have the same max_concurrency",
         why="A draft that pays for one stream often costs at sixteen.",
         advice="Measure a sweep of concurrencies (pattern = concurrency_sweep).",
-        look=_one_concurrency,
+        rule=_one_concurrency,
     ),
     StudyCheck(
         name="synthetic_acceptance_mixed",
@@ -178,7 +178,7 @@ CHECKS = (
         threshold="runs with forced acceptance beside runs with a real one",
         why="A chart with both compares a draft that does not exist with one that does.",
         advice="Keep forced acceptance in a separate study.",
-        look=_synthetic_mixed,
+        rule=_synthetic_mixed,
     ),
     StudyCheck(
         name="draft_remembers",
@@ -192,7 +192,7 @@ CHECKS = (
         why="A suffix tree, or an n-gram cache, keeps the answers of the whole process: the second cell drafts the "
         "answers of the first. On a real engine 3.1 accepted tokens a round became 5.5, in either order of the loads.",
         advice='Use fresh_starts = "every_cell", or switch the memory off (suffix_decoding_max_cached_requests = 0).',
-        look=_remembering,
+        rule=_remembering,
     ),
     StudyCheck(
         name="not_interleaved",
@@ -202,6 +202,6 @@ CHECKS = (
         threshold="all repeats of an arm lie on one side of all repeats of the baseline",
         why="Heat and clocks change over the hours; A B B A spreads that over both arms.",
         advice='Use order = "interleaved".',
-        look=_not_interleaved,
+        rule=_not_interleaved,
     ),
 )

@@ -95,7 +95,7 @@ CHECKS = (
         "between the lengths that the log had when it began and ended",
         why="First requests paid 1537 ms against 58 ms for compilation, and a published 37 tok/s was 158 tok/s warm.",
         advice=_COLD,
-        look=_compilation,
+        rule=_compilation,
     ),
     Check(
         name="slow_first_requests",
@@ -108,7 +108,7 @@ CHECKS = (
         why="Requests sent together wait for each other's prompts, so that much is healthy; more is something that "
         "only the first ones paid, such as compilation.",
         advice=_COLD,
-        look=_first_requests,
+        rule=_first_requests,
     ),
     Check(
         name="short_warm_up",
@@ -118,6 +118,6 @@ CHECKS = (
         threshold="fewer requests of the warm-up were answered than the load has streams",
         why="Batches of a size that the engine has not seen are compiled or captured when they come first.",
         advice="Look in the server's log for why it refused requests of the warm-up, then repeat the run.",
-        look=_warm_up,
+        rule=_warm_up,
     ),
 )

@@ -132,7 +132,7 @@ CHECKS = (
         why="Random tokens distort acceptance in either direction. They are allowed, because published results use "
         "them, but labelled wherever acceptance or speed-up is shown.",
         advice="Use your own prompts, or a dataset of real text, for conclusions about acceptance.",
-        look=_synthetic,
+        rule=_synthetic,
     ),
     Check(
         name="trace_without_text",
@@ -143,7 +143,7 @@ CHECKS = (
         why="A draft predicts text. On the random tokens that stand for a missing text its acceptance, and with it any "
         "speed-up, is not that of the recorded traffic; only the load of the baseline is.",
         advice="Use a trace with messages for acceptance, or compare only what does not depend on it.",
-        look=_without_text,
+        rule=_without_text,
     ),
     Check(
         name="prompts_without_category",
@@ -154,7 +154,7 @@ CHECKS = (
         why="Acceptance depends on the kind of text (0.91 on code against 0.48 on prose for one model), so a mean "
         "over an unknown mixture says little.",
         advice="Add a category to each row of the dataset.",
-        look=_no_category,
+        rule=_no_category,
     ),
     Check(
         name="degenerate_output",
@@ -166,7 +166,7 @@ CHECKS = (
         why="Forced to write past its end (ignore_eos), a model loops, and a draft predicts a loop nearly always: a "
         "loop of one token scored an acceptance length of 7.76 where 2.68 was true.",
         advice="Ask for fewer output tokens, set ignore_eos = false, or use prompts that need long answers.",
-        look=_degenerate,
+        rule=_degenerate,
     ),
     Check(
         name="prompt_truncated",
@@ -187,6 +187,6 @@ CHECKS = (
         why="A prompt that the server truncated is another, cheaper prompt. If the tokens of a text were not counted, "
         "truncation shows in lengths that are equal while the texts are not.",
         advice="Raise max_model_len, or choose shorter prompts.",
-        look=_truncated,
+        rule=_truncated,
     ),
 )

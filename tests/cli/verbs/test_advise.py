@@ -38,7 +38,7 @@ def test_it_begins_with_the_answer(studied: Home) -> None:
         "drafted",
         "same",
     }
-    assert printed["open"] is None
+    assert printed["inconclusive"] is None
 
 
 def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:

@@ -106,7 +106,7 @@ def test_acceptance_is_compared_between_arms_that_speculate(studied: Home) -> No
 def test_a_table_has_ratios_marks_intervals_and_geometric_means(studied: Home) -> None:
     answer = studied.ask("compare", "small", "--table")
     assert answer.returncode == 0, answer.stderr
-    assert "+ faster, - slower, = no difference, ? not enough data" in answer.stdout
+    assert "+ faster, - slower, = no difference, ? inconclusive" in answer.stdout
     lines = answer.stdout.splitlines()
     start = lines.index("drafted well: workload by load")
     assert lines[start + 1].split() == ["workload", "c2", "c4", "geometric", "mean"]
@@ -177,7 +177,7 @@ def test_an_arm_that_is_the_baseline_again_is_shown_as_a_control(tmp_path: Path)
     words = "identical to the baseline: differs by 2.0 %, as runs of this study do"
     for table in ((), ("--table",)):
         assert f"plain again is a control, {words}" in home.ask("compare", "small", *table).stdout.splitlines()
-    assert "? not enough data, * control" in home.ask("compare", "small", "--table").stdout
+    assert "? inconclusive, * control" in home.ask("compare", "small", "--table").stdout
     printed = answer_of(home)
     assert printed["controls"] == {"plain again": words}
     assert [pair["verdict"]["word"] for pair in printed["pairs"] if pair["arm"] == "plain again"] == ["control"]

@@ -25,8 +25,8 @@ GOOD = Measured(
     run_ids=("r1", "r2"),
     own=Figures(gpu_memory_bytes=70e9),
 )
-OUTCOMES: tuple[Outcome, ...] = ("faster", "slower", "no difference", "not enough data")
-UNDECIDED = Measured(
+OUTCOMES: tuple[Outcome, ...] = ("faster", "slower", "no difference", "inconclusive")
+INCONCLUSIVE = Measured(
     workload="reference/code/16",
     concurrency=4,
     arm="draft",
@@ -35,7 +35,7 @@ UNDECIDED = Measured(
     speedup=1.01,
     low=0.9,
     high=1.13,
-    outcome="not enough data",
+    outcome="inconclusive",
     acceptance_rate=0.6,
     acceptance_length=2.5,
     output_tokens=60,
@@ -43,7 +43,7 @@ UNDECIDED = Measured(
     pattern="c4-n8",
 )
 DECIDED = replace(
-    UNDECIDED, concurrency=1, pattern="c1-n4", speedup=1.4, low=1.3, high=1.5, outcome="faster", more_repeats=0
+    INCONCLUSIVE, concurrency=1, pattern="c1-n4", speedup=1.4, low=1.3, high=1.5, outcome="faster", more_repeats=0
 )
 
 
@@ -61,7 +61,7 @@ def text(advice: Advice) -> str:
 
 
 def test_the_fastest_of_those_that_are_surely_faster_is_enabled() -> None:
-    luckier = replace(GOOD, arm="unsure", speedup=2.5, low=0.9, high=4.0, outcome="not enough data")
+    luckier = replace(GOOD, arm="unsure", speedup=2.5, low=0.9, high=4.0, outcome="inconclusive")
     slower = replace(GOOD, arm="ngram", method="ngram", speedup=1.2, low=1.1, high=1.3)
     advice = only(luckier, slower, GOOD)
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "draft k=3", 3)
@@ -70,7 +70,7 @@ def test_the_fastest_of_those_that_are_surely_faster_is_enabled() -> None:
 
 
 def test_where_nothing_is_sure_the_most_promising_is_measured_next() -> None:
-    unsure = replace(GOOD, speedup=1.1, low=0.9, high=1.3, outcome="not enough data", more_repeats=4)
+    unsure = replace(GOOD, speedup=1.1, low=0.9, high=1.3, outcome="inconclusive", more_repeats=4)
     advice = only(unsure, replace(GOOD, arm="slow", outcome="slower", speedup=0.8))
     assert (advice.action, advice.arm) == ("measure this next", "draft k=3")
     assert "about 4 more repeats would decide" in text(advice)
@@ -109,7 +109,7 @@ OPEN = replace(
     speedup=1.1,
     low=0.9,
     high=1.3,
-    outcome="not enough data",
+    outcome="inconclusive",
     more_repeats=4,
     acceptance_rate=0.29,
     acceptance_length=1.5,
@@ -281,8 +281,8 @@ EDGES: tuple[tuple[dict[str, object], str, bool], ...] = (
     ({"own": Figures(), "baseline": Figures(tpot_ms=5.0)}, "interactive", False),
     ({"low": None}, "× [", False),
     ({"high": None}, "× [", False),
-    ({"outcome": "not enough data", "more_repeats": None}, "different from the baseline: 1.90× [1.80", True),
-    ({"outcome": "not enough data", "more_repeats": None}, "2.00] of its throughput; add repeats", True),
+    ({"outcome": "inconclusive", "more_repeats": None}, "different from the baseline: 1.90× [1.80", True),
+    ({"outcome": "inconclusive", "more_repeats": None}, "2.00] of its throughput; add repeats", True),
     ({"acceptance_length": None}, "tokens a round would allow", False),
     ({"speedup": None}, "tokens a round would allow", False),
 )
@@ -321,7 +321,7 @@ def test_of_several_the_fastest_is_named_and_an_unknown_speed_is_none() -> None:
     half = replace(GOOD, arm="half", speedup=0.5)
     assert only(unknown, half, GOOD).arm == "draft k=3"
     assert only(unknown, half).arm == "half"
-    waiting = [replace(cell, outcome="not enough data") for cell in (unknown, half, GOOD)]
+    waiting = [replace(cell, outcome="inconclusive") for cell in (unknown, half, GOOD)]
     assert only_of(waiting).arm == "draft k=3"
     slower = [replace(cell, outcome="slower", concurrency=5) for cell in (unknown, half, GOOD)]
     assert "the engine ran draft_model" in text(only_of(slower))

@@ -18,7 +18,7 @@ from lab.comparison.verdict import UNKNOWN, Control, Word
 from lab.metrics.catalogue import BY_NAME
 from tests.lab.advice.judged_pairs import judged
 
-WORDS: tuple[Word, ...] = ("faster", "slower", "no difference", "not enough data")
+WORDS: tuple[Word, ...] = ("faster", "slower", "no difference", "inconclusive")
 
 
 def of(*pairs: JudgedPair, **changes: object) -> Answer:
@@ -53,7 +53,7 @@ FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
         ),
         pytest.param(
             [judged("E", 1, "faster", FAST), judged("D", 1, "faster", (1.5, 1.4, 1.6))],
-            "On code: enable E or D, no difference decided between them, at concurrency 1: 1.42× [1.31, 1.54] and "
+            "On code: enable E or D, inconclusive between them, at concurrency 1: 1.42× [1.31, 1.54] and "
             "1.50× [1.40, 1.60].",
             id="intervals that overlap decide nothing between two arms",
         ),
@@ -63,14 +63,14 @@ FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
             id="an arm that is decidedly behind is not named",
         ),
         pytest.param(
-            [judged("E", 1, "faster", FAST), judged("D", 1, "not enough data", (2.5, 0.9, 7.0))],
+            [judged("E", 1, "faster", FAST), judged("D", 1, "inconclusive", (2.5, 0.9, 7.0))],
             "On code: enable E at concurrency 1: 1.42× [1.31, 1.54] (D is inconclusive there).",
             id="a greater ratio that is open is no claim",
         ),
         pytest.param(
-            [judged("E", 1, "not enough data", (2.0, None, None)), judged("D", 1, "slower", SLOW)],  # type: ignore[arg-type]
+            [judged("E", 1, "inconclusive", (2.0, None, None)), judged("D", 1, "slower", SLOW)],  # type: ignore[arg-type]
             "On code: inconclusive at concurrency 1.",
-            id="open arms forbid to leave all off",
+            id="inconclusive arms forbid to leave all off",
         ),
         pytest.param(
             [judged("E", 1, "no difference", (1.0, 0.99, 1.01)), judged("E", 4, "slower", SLOW)],
@@ -96,7 +96,7 @@ def test_imported_prompts_have_no_name() -> None:
 
 def test_the_headline_has_the_greatest_lower_bound_of_the_strict_reading() -> None:
     lucky = judged("lucky", 1, "faster", (3.0, 1.1, 8.0))
-    unsure = judged("unsure", 1, "faster", (1.9, 1.8, 2.0), strict="not enough data")
+    unsure = judged("unsure", 1, "faster", (1.9, 1.8, 2.0), strict="inconclusive")
     answer = of(lucky, judged("E", 1, "faster", FAST), unsure)
     assert answer.headline is not None
     assert answer.headline.arm == "E"
@@ -112,9 +112,9 @@ def test_the_headline_has_the_greatest_lower_bound_of_the_strict_reading() -> No
 
 
 def test_without_a_strict_claim_the_headline_claims_nothing() -> None:
-    unsure = judged("E", 1, "faster", FAST, strict="not enough data")
+    unsure = judged("E", 1, "faster", FAST, strict="inconclusive")
     assert lines_of(unsure)[0] == "No single claim stands on the strict reading yet; the calls below do on theirs."
-    assert lines_of(judged("E", 1, "not enough data"))[0] == "No arm beats no draft by output throughput for sure yet."
+    assert lines_of(judged("E", 1, "inconclusive"))[0] == "No arm beats no draft by output throughput for sure yet."
     assert lines_of(judged("E", 1, "slower", SLOW))[0] == (
         "No arm beats no draft by output throughput anywhere measured: leave speculation off."
     )
@@ -155,21 +155,21 @@ def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> N
         ),
     ],
 )
-def test_what_is_open_is_told_with_what_it_would_take(needed: list[int | None], expected: str) -> None:
-    open_ = [judged("E", 2**place, "not enough data", more=more) for place, more in enumerate(needed)]
+def test_what_is_inconclusive_is_told_with_what_it_would_take(needed: list[int | None], expected: str) -> None:
+    inconclusive = [judged("E", 2**place, "inconclusive", more=more) for place, more in enumerate(needed)]
     decided = judged("E", 64, "faster", FAST)
-    assert lines_of(*open_, decided, repeat_s=90.0)[-1] == expected
-    assert "by the forecast" not in lines_of(*open_, decided)[-1]
+    assert lines_of(*inconclusive, decided, repeat_s=90.0)[-1] == expected
+    assert "by the forecast" not in lines_of(*inconclusive, decided)[-1]
 
 
 def test_why_cells_have_no_interval_is_told() -> None:
-    alone = judged("E", 1, "not enough data", (1.5, None, None))  # type: ignore[arg-type]
+    alone = judged("E", 1, "inconclusive", (1.5, None, None))  # type: ignore[arg-type]
     assert (
         lines_of(alone)[-1]
         == "1 of 1 cell is inconclusive: too few repeats to show how much runs vary; measure 3 or more."
     )
-    assert of(alone).open == InconclusiveCells(1, 0, 1, None, None)
-    unknown = judged("E", 1, "not enough data", None)
+    assert of(alone).inconclusive == InconclusiveCells(1, 0, 1, None, None)
+    unknown = judged("E", 1, "inconclusive", None)
     assert lines_of(unknown)[-1] == "1 of 1 cell is inconclusive: there an arm or the baseline has no valid number."
 
 
@@ -189,16 +189,16 @@ def pair_of(draw: st.DrawFn, workload: str, concurrency: int, arm: str, metric: 
     centre = draw(st.floats(0.3, 3))
     reach = draw(st.one_of(st.none(), st.floats(1.001, 2)))
     if reach is None:
-        pair = judged(arm, concurrency, "not enough data", None, workload=workload, metric=metric)
+        pair = judged(arm, concurrency, "inconclusive", None, workload=workload, metric=metric)
         return replace(pair, verdict=UNKNOWN, strict=UNKNOWN)
     ratio = (centre, centre / reach, centre * reach)
     sides: dict[Word, bool] = {"faster": ratio[1] > 1, "slower": ratio[2] < 1}
     if BY_NAME[metric].better == "lower":
         sides = {"faster": ratio[2] < 1, "slower": ratio[1] > 1}
-    sides |= {"no difference": True, "not enough data": True}
+    sides |= {"no difference": True, "inconclusive": True}
     word = draw(st.sampled_from([word for word in WORDS if sides[word]]))
-    strict = draw(st.sampled_from([word, "not enough data"]))
-    more = draw(st.one_of(st.none(), st.integers(1, 50))) if word == "not enough data" else 0
+    strict = draw(st.sampled_from([word, "inconclusive"]))
+    more = draw(st.one_of(st.none(), st.integers(1, 50))) if word == "inconclusive" else 0
     return judged(arm, concurrency, word, ratio, strict=strict, workload=workload, metric=metric, more=more)
 
 
@@ -245,19 +245,19 @@ def test_no_arm_is_put_before_another_whose_interval_overlaps(pairs: list[Judged
 def test_most_inconclusive_cells_need_no_more_repeats_than_the_answer_says(
     pairs: list[JudgedPair],
 ) -> None:
-    open_ = [pair for pair in pairs if pair.verdict.word == "not enough data"]
-    open_cells = of(*pairs, repeat_s=60.0).open
-    if open_cells is None:
-        assert open_ == []
+    inconclusive = [pair for pair in pairs if pair.verdict.word == "inconclusive"]
+    cells = of(*pairs, repeat_s=60.0).inconclusive
+    if cells is None:
+        assert inconclusive == []
         return
-    assert open_cells.cells == len(open_)
+    assert cells.cells == len(inconclusive)
     enough = [
         pair
-        for pair in open_
-        if open_cells.more_repeats is not None and (pair.verdict.more_repeats or 99) <= open_cells.more_repeats
+        for pair in inconclusive
+        if cells.more_repeats is not None and (pair.verdict.more_repeats or 99) <= cells.more_repeats
     ]
-    assert (open_cells.more_repeats is None) or 2 * len(enough) > len(open_)
-    assert open_cells.takes_s == (None if open_cells.more_repeats is None else 60.0 * open_cells.more_repeats)
+    assert (cells.more_repeats is None) or 2 * len(enough) > len(inconclusive)
+    assert cells.takes_s == (None if cells.more_repeats is None else 60.0 * cells.more_repeats)
 
 
 @given(tables())
@@ -268,7 +268,7 @@ def test_the_sentences_name_only_arms_that_are_enabled_or_open(pairs: list[Judge
     for (workload, choices), line in zip(by_workload, sentences(answer).workloads, strict=True):
         named = {word for word in re.split(r"[ ,()]+", line) if word in ("D", "E", "N")}
         assert line.startswith(f"On {workload}: ")
-        assert named <= {pair.arm for choice in choices for pair in (*choice.best, *choice.open)}
+        assert named <= {pair.arm for choice in choices for pair in (*choice.best, *choice.inconclusive)}
 
 
 def test_an_interval_is_written_as_far_as_it_is_known() -> None:
@@ -295,15 +295,15 @@ def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
     ("seconds", "minutes"), [(10.0, "1 min"), (89.0, "1 min"), (91.0, "2 min"), (7140.0, "119 min"), (7200.0, "2 h")]
 )
 def test_the_time_of_more_repeats_is_told_in_minutes_or_hours(seconds: float, minutes: str) -> None:
-    open_ = judged("E", 1, "not enough data", more=1)
-    assert lines_of(open_, repeat_s=seconds)[-1] == (
+    inconclusive = judged("E", 1, "inconclusive", more=1)
+    assert lines_of(inconclusive, repeat_s=seconds)[-1] == (
         f"1 of 1 cell is inconclusive; 1 more repeat would decide it, about {minutes} by the forecast."
     )
 
 
 def test_an_arm_over_all_cells_stands_beside_what_single_cells_decide() -> None:
     mean = OverAll("E", 2, Interval(1.18, 1.14, 1.22), "faster")
-    lines = lines_of(judged("E", 1, "not enough data"), judged("E", 4, "not enough data"), over_all=[mean])
+    lines = lines_of(judged("E", 1, "inconclusive"), judged("E", 4, "inconclusive"), over_all=[mean])
     assert lines[0] == "No arm beats no draft by output throughput for sure in any single cell yet."
     assert "E over all 2 cells is faster: 1.18× [1.14, 1.22]." in lines
 

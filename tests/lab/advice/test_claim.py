@@ -15,9 +15,9 @@ from tests.lab.advice.judged_pairs import judged
         (2.0, "faster", (1.48, 1.36, 1.60), "refuted"),
         (1.5, "faster", (1.48, 1.36, 1.60), "consistent"),
         (1.2, "faster", (1.48, 1.36, 1.60), "exceeded"),
-        (2.0, "not enough data", (1.77, 0.9, 2.4), "inconclusive"),
-        (2.0, "not enough data", (1.1, 0.9, 1.4), "refuted"),
-        (2.0, "not enough data", None, "inconclusive"),
+        (2.0, "inconclusive", (1.77, 0.9, 2.4), "inconclusive"),
+        (2.0, "inconclusive", (1.1, 0.9, 1.4), "refuted"),
+        (2.0, "inconclusive", None, "inconclusive"),
         (1.01, "no difference", (1.0, 0.99, 1.02), "consistent"),
     ],
 )

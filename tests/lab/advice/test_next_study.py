@@ -1,4 +1,4 @@
-"""The study that would decide what an answer leaves open."""
+"""The study that would decide what an answer leaves inconclusive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_answer(more: int | None, workload: str = WORKLOAD) -> Answer:
     """At concurrency 1 decided, at 4 open."""
     pairs = [
         judged("draft", 1, "faster", workload=workload, load=LOADS[1]),
-        judged("draft", 4, "not enough data", (1.01, 0.9, 1.13), workload=workload, load=LOADS[4], more=more),
+        judged("draft", 4, "inconclusive", (1.01, 0.9, 1.13), workload=workload, load=LOADS[4], more=more),
     ]
     return answer(pairs, metric="output_tok_per_s", baseline="no draft")
 
@@ -43,7 +43,7 @@ def test_what_hundreds_of_repeats_would_decide_is_measured_with_more_prompts(mor
     assert [load.num_prompts for load in proposed.loads] == [prompts]
 
 
-def test_where_nothing_is_open_there_is_no_next_study() -> None:
+def test_where_nothing_is_inconclusive_there_is_no_next_study() -> None:
     decided = answer([judged("draft", 1, "faster", workload=WORKLOAD)], metric="output_tok_per_s", baseline="no draft")
     assert next_study(study(), decided) is None
 

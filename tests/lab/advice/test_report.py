@@ -85,9 +85,9 @@ def test_the_last_line_is_whole() -> None:
 def test_a_report_is_whole() -> None:
     pairs = [
         judged("draft", 1, "faster"),
-        judged("head", 1, "not enough data", (1.1, 0.9, 1.3), more=1),
+        judged("head", 1, "inconclusive", (1.1, 0.9, 1.3), more=1),
         judged("look-up", 1, "slower", (0.8, 0.7, 0.9)),
-        judged("draft", 4, "not enough data", (1.05, 0.9, 1.2), more=4, workload="prose"),
+        judged("draft", 4, "inconclusive", (1.05, 0.9, 1.2), more=4, workload="prose"),
         judged("head", 4, "no difference", (1.0, 0.99, 1.01), workload="prose"),
     ]
     answered = answer(pairs, metric="output_tok_per_s", baseline="no draft", strict=True)
@@ -112,9 +112,9 @@ How sure: with 95 % confidence no call in the table is false (Holm).
 | --- | --- | --- | --- | --- | --- |
 | code | c1 | draft | 1.40× [1.30, 1.50] | ▲ faster | 3 repeats |
 | code | c1 | look-up | 0.80× [0.70, 0.90] | ▼ slower | 3 repeats |
-| code | c1 | head | 1.10× [0.90, 1.30] | ? not enough data (about 1 more repeat) | 3 repeats |
+| code | c1 | head | 1.10× [0.90, 1.30] | ? inconclusive (about 1 more repeat) | 3 repeats |
 | prose | c4 | head | 1.00× [0.99, 1.01] | = no difference | 3 repeats |
-| prose | c4 | draft | 1.05× [0.90, 1.20] | ? not enough data (about 4 more repeats) | 3 repeats |
+| prose | c4 | draft | 1.05× [0.90, 1.20] | ? inconclusive (about 4 more repeats) | 3 repeats |
 
 [Open this comparison](http://host/c)
 

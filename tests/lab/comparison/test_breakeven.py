@@ -57,7 +57,7 @@ def test_a_bound_beyond_what_was_measured_is_unknown() -> None:
         ((0.9, 0.8, 0.7), "pays nowhere measured", True),
         ((1.0, 1.0), "pays nowhere measured", False),
         ((1.2,), "pays everywhere measured", True),
-        ((), "not enough data", False),
+        ((), "not measured", False),
     ],
 )
 def test_without_a_crossing_it_pays_everywhere_or_nowhere(gains: tuple[float, ...], answer: str, sure: bool) -> None:  # noqa: FBT001

@@ -134,10 +134,10 @@ def rounded(verdict: Verdict) -> tuple[Any, ...]:
 def test_the_usual_reading_of_the_table(table: list[Comparison]) -> None:
     assert [rounded(verdict) for verdict in verdicts(table)] == [
         ("faster", 0.00029, 1.0, 0, 1.23395, 1.3653),
-        ("not enough data", 0.080466, 1.0, None, 0.80013, 1.0215),
-        ("not enough data", 0.129245, 1.0, 4, 0.96909, 1.11982),
+        ("inconclusive", 0.080466, 1.0, None, 0.80013, 1.0215),
+        ("inconclusive", 0.129245, 1.0, 4, 0.96909, 1.11982),
         ("control", 0.759499, None, None),
-        ("not enough data", 0.701021, 1.0, None, 0.29494, 4.09456),
+        ("inconclusive", 0.701021, 1.0, None, 0.29494, 4.09456),
         ("faster", 0.003506, 1.0, 0, 1.05676, 1.17533),
         ("faster", 0.001328, 1.0, 0, 1.18619, 1.3893),
     ]
@@ -146,10 +146,10 @@ def test_the_usual_reading_of_the_table(table: list[Comparison]) -> None:
 def test_the_strict_reading_of_the_table(table: list[Comparison]) -> None:
     assert [rounded(verdict) for verdict in verdicts(table, strict=True)] == [
         ("faster", 0.00029, 1.0, 0, 1.21044, 1.39182),
-        ("not enough data", 0.160931, 1.0, None, 0.77548, 1.05397),
-        ("not enough data", 0.215408, 1.0, 8, 0.9386, 1.1562),
+        ("inconclusive", 0.160931, 1.0, None, 0.77548, 1.05397),
+        ("inconclusive", 0.215408, 1.0, 8, 0.9386, 1.1562),
         ("control", 0.759499, None, None),
-        ("not enough data", 0.701021, 1.0, None, 0.10976, 11.00326),
+        ("inconclusive", 0.701021, 1.0, None, 0.10976, 11.00326),
         ("faster", 0.013494, 1.0, 0, 1.02273, 1.21443),
         ("faster", 0.002213, 1.0, 0, 1.1508, 1.43203),
     ]

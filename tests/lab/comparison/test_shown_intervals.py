@@ -1,4 +1,4 @@
-"""Which interval is shown of a comparison, and the sentence where only the table's correction leaves it open."""
+"""Which interval is shown of a comparison, and the sentence where only the correction leaves it inconclusive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_gain_is_the_ratio_the_better_way_round() -> None:
 
 def test_what_only_the_correction_leaves_open_is_said_in_these_words() -> None:
     compared = Comparison("higher", 3, None, Interval(1.42, 1.01, 1.99), None, None, "3 repeats")
-    wider = Verdict("not enough data", 0.2, 1.0, 1, Interval(1.42, 0.8, 2.5), claims=12)
+    wider = Verdict("inconclusive", 0.2, 1.0, 1, Interval(1.42, 0.8, 2.5), claims=12)
     assert Judged(compared, wider).alone_sentence == (
         "alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is inconclusive"
     )

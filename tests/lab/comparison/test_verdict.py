@@ -60,7 +60,7 @@ def test_the_interval_over_repeats_is_that_of_the_paired_t_test() -> None:
         ([60.0, 61.0, 59.0], "lower", "faster"),
         ([100.1, 99.9, 100.0], "higher", "no difference"),
         ([101.0, 101.1, 100.9], "higher", "no difference"),  # sure to be above 1, and within the margin
-        ([103.0, 95.0, 108.0], "higher", "not enough data"),
+        ([103.0, 95.0, 108.0], "higher", "inconclusive"),
     ],
 )
 def test_a_verdict_is_one_of_four_words(candidate: list[float], way: Better, word: str) -> None:
@@ -73,7 +73,7 @@ def test_one_repeat_alone_is_not_enough_however_great_the_ratio() -> None:
     assert comparison.ratio.value == pytest.approx(3.0)
     assert comparison.ratio.low is None
     assert comparison.basis == "1 repeat, which cannot show how much runs differ"
-    assert (verdict(comparison).word, verdict(comparison).more_repeats) == ("not enough data", None)
+    assert (verdict(comparison).word, verdict(comparison).more_repeats) == ("inconclusive", None)
 
 
 def test_one_repeat_is_judged_by_the_noise_of_earlier_cells() -> None:
@@ -82,7 +82,7 @@ def test_one_repeat_is_judged_by_the_noise_of_earlier_cells() -> None:
     assert comparison.basis == "1 repeat, with the scatter of 4 cells measured before"
     assert verdict(comparison).word == "faster"
     close = compare(runs("plain", [100.0]), runs("draft", [103.0]), "higher", history=history)
-    assert verdict(close).word == "not enough data"
+    assert verdict(close).word == "inconclusive"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_only_blocks_with_both_arms_count() -> None:
     pairs = pair(runs("plain", [1.0, None, 3.0, 4.0]), runs("draft", [2.0, 3.0, None, 5.0]))
     assert pairs.blocks == ((0,), (3,))
     assert compared([None], [1.0]).basis == "no repeat has both arms"
-    assert verdict(compared([], [])).word == "not enough data"
+    assert verdict(compared([], [])).word == "inconclusive"
 
 
 def test_two_runs_of_an_arm_in_one_block_are_refused() -> None:
@@ -166,7 +166,7 @@ def test_a_zero_has_a_difference_and_no_ratio() -> None:
     assert comparison.ratio is None
     assert comparison.difference is not None
     assert comparison.difference.value == pytest.approx(0.45)
-    assert verdict(comparison).word == "not enough data"
+    assert verdict(comparison).word == "inconclusive"
 
 
 def test_equal_numbers_in_every_repeat_are_no_difference() -> None:
@@ -216,7 +216,7 @@ def test_more_repeats_do_not_decide_what_only_more_prompts_would() -> None:
     world = World(run=0.001, block=0.0, prompt_by_arm=1.0, request=0.05)
     base, tried = requests(np.random.default_rng(4), world, (1, 10, 3))
     comparison = compare(sampled("plain", base[0]), sampled("draft", tried[0]), "lower")
-    assert (verdict(comparison).word, verdict(comparison).more_repeats) == ("not enough data", None)
+    assert (verdict(comparison).word, verdict(comparison).more_repeats) == ("inconclusive", None)
 
 
 def test_holm_is_the_step_down_rule() -> None:
@@ -308,6 +308,6 @@ def test_more_repeats_count_those_that_share_an_engine_start() -> None:
     twice = [[value for value in values for _ in range(2)] for values in (plain, draft)]
     launches = [0, 0, 1, 1, 2, 2, 3, 3]
     shared = verdict(compare(started("plain", twice[0], launches), started("draft", twice[1], launches), "higher"))
-    assert alone.word == "not enough data"
+    assert alone.word == "inconclusive"
     assert alone.more_repeats
     assert shared.more_repeats == 2 * alone.more_repeats

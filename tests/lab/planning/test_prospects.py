@@ -63,7 +63,7 @@ def test_the_share_decided_is_that_of_tables_that_are_measured(starts: int, sd: 
     for _ in range(60):
         cells = [CellRuns(runs("plain", cell, 0), runs("k3", cell, rng.choice(gains))) for cell in range(6)]
         words += [verdict.word for verdict in verdicts(compare_cells(cells, "higher"))]
-    measured = np.mean([word != "not enough data" for word in words])
+    measured = np.mean([word != "inconclusive" for word in words])
     assert decided_share(Table(6, 1, starts, 2 * sd**2, gains)) == pytest.approx(measured, abs=0.15)
 
 
@@ -77,7 +77,7 @@ def test_a_simulated_table_is_judged_as_one_that_was_measured() -> None:
         return [RunSample(f"{arm}{place}-{start}", arm, start, float(value)) for start, value in enumerate(values)]
 
     judged = verdicts(compare_cells([CellRuns(runs("plain", cell), runs("k3", cell)) for cell in range(6)], "higher"))
-    measured = np.mean([verdict.word != "not enough data" for verdict in judged])
+    measured = np.mean([verdict.word != "inconclusive" for verdict in judged])
     assert 0 < measured < 1
     assert _decided(log_ratios, 2) == pytest.approx(measured)
 

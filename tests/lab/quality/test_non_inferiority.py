@@ -1,4 +1,4 @@
-"""Not worse, worse, not enough data: by scores of the same prompts, and right as often as promised."""
+"""Not worse, worse, inconclusive: by scores of the same prompts, and right as often as promised."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_interval_is_the_one_of_the_formula() -> None:
 
 def test_equal_answers_are_not_worse_as_soon_as_there_are_enough_prompts() -> None:
     few, many = judged((20, 1, 1)), judged((150, 1, 1), (50, 0, 0))
-    assert (few.word, many.word) == ("not enough data", "not worse")
+    assert (few.word, many.word) == ("inconclusive", "not worse")
     assert few.prompts_needed is not None
     assert few.prompts_needed > 20
     assert many.prompts_needed is None
@@ -48,7 +48,7 @@ def test_a_candidate_that_loses_answers_is_worse() -> None:
 
 def test_prompts_that_nobody_can_answer_show_nothing() -> None:
     nobody = judged((200, 0, 0), (2, 1, 1))
-    assert (nobody.word, nobody.prompts_needed) == ("not enough data", None)
+    assert (nobody.word, nobody.prompts_needed) == ("inconclusive", None)
     assert nobody.sentence.endswith("; so little cannot get worse: choose prompts that the baseline can answer")
     assert judged((180, 0, 0), (20, 0, 1)).word == "not worse"
 
@@ -82,12 +82,12 @@ def test_false_calls_are_as_rare_as_the_level_says() -> None:
 
     def words(worse_by: float, prompts: int) -> dict[str, float]:
         gained, lost = 0.1 - worse_by / 2, 0.1 + worse_by / 2
-        found = {"worse": 0, "not worse": 0, "not enough data": 0}
+        found = {"worse": 0, "not worse": 0, "inconclusive": 0}
         for up, down, _ in random.multinomial(prompts, [gained, lost, 1 - gained - lost], 2000):
             interval = paired_difference(up, down, prompts)
             assert interval.low is not None
             assert interval.high is not None
-            word = "not worse" if interval.low > -MARGIN else "worse" if interval.high < 0 else "not enough data"
+            word = "not worse" if interval.low > -MARGIN else "worse" if interval.high < 0 else "inconclusive"
             found[word] += 1
         return {word: count / 2000 for word, count in found.items()}
 

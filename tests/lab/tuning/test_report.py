@@ -50,8 +50,8 @@ def test_in_the_race_every_setting_has_its_expectation_and_fate() -> None:
     assert (tuned.single.name, tuned.deployed.name) == ("look-up k=1", "look-up scheduled")
     assert tuned.ranges == ((1, 2, 5), (3, 4096, 1))
     assert rows(*tuned.best) == near(
-        ("look-up k=5", 1, 5, 2.0, None, None, "not enough data", ONCE),
-        ("look-up k=1", 4, 1, 1.4, None, None, "not enough data", ONCE),
+        ("look-up k=5", 1, 5, 2.0, None, None, "inconclusive", ONCE),
+        ("look-up k=1", 4, 1, 1.4, None, None, "inconclusive", ONCE),
     )
     assert tried(*tuned.tried) == near(
         ("no draft", 1, 0, 1, 1.0, "slower: 0.50× of the chosen one"),
@@ -120,7 +120,7 @@ def test_an_unmeasured_setting_may_be_chosen_and_a_failed_one_not() -> None:
     assert (slow.deployed.name, slow.scheduled, slow.ranges) == ("no draft", None, ((1, 4096, 0),))
     unmeasured = reported(FIVE, lambda arm, *_: 100.0 if arm == "no draft" else 118.0, 4)
     assert unmeasured.best == tuple(
-        Measured("look-up k=2", load, 2, None, None, None, "not enough data", "not measured") for load in (1, 4)
+        Measured("look-up k=2", load, 2, None, None, None, "inconclusive", "not measured") for load in (1, 4)
     )
     assert unmeasured.caveats == (
         "At 1 and 4 requests at once the number of drafted tokens rests on what a round usually costs, because only "

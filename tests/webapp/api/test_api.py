@@ -141,7 +141,7 @@ def test_results_are_compared_answered_and_priced(lab: Lab, job_id: str) -> None
     assert [job["job_id"] for job in ask(lab, "/jobs?limit=1000")[1]["jobs"]].count(job_id) == 1
     status, comparison = ask(lab, "/studies/measured/comparison")
     assert (status, comparison["jobs"], comparison["metric"]) == (200, [job_id], "output_tok_per_s")
-    assert {pair["verdict"]["word"] for pair in comparison["pairs"]} <= {"faster", "slower", "not enough data"}
+    assert {pair["verdict"]["word"] for pair in comparison["pairs"]} <= {"faster", "slower", "inconclusive"}
     assert ask(lab, f"/studies/{job_id}/answer")[1]["sentences"]
     costs = ask(lab, f"/studies/{job_id}/costs?price_per_hour=3.6")[1]
     assert all(cost["per_million_output_tokens"] > 0 for cost in costs)

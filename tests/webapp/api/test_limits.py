@@ -131,7 +131,7 @@ def test_a_visitors_operations_take_turns_and_leave_some_to_others() -> None:
 def test_a_visitor_has_so_many_streams_and_all_streams_look_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_LOOK_EVERY_S", 3600)
+    monkeypatch.setattr(watching, "_POLL_EVERY_S", 3600)
     looks: list[str] = []
 
     def look(_database: object, job_id: str) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""Links of the Compare and Advice pages in a real browser, and the way from an open verdict to the form."""
+"""Links of the Compare and Advice pages in a real browser, and the way from an inconclusive verdict to the form."""
 
 from __future__ import annotations
 

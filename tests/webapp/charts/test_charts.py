@@ -61,16 +61,16 @@ def test_the_repeats_of_a_mean_are_dots_and_no_interval() -> None:
     assert [len(rows) for rows in dots] == [3 * 3 * 3]  # arms, loads, repeats
 
 
-def test_whiskers_of_a_ratio_are_its_interval_and_open_verdicts_are_hollow() -> None:
+def test_whiskers_of_a_ratio_are_its_interval_and_inconclusive_ones_are_hollow() -> None:
     several = figures.speedup_figure(frames.speedup(repeats=3), OUTPUT, styles(), "light")
     single = figures.speedup_figure(frames.speedup(repeats=1), OUTPUT, styles(), "light")
     _, panel = several.panels[0]
     assert ("low", "high") in {(layer["y"]["field"], layer["y2"]["field"]) for layer in _layers(panel) if "y2" in layer}
     assert [end for end in encodings(single.panels[0][1], "y2") if end["field"] == "high"] == []
     (fill,) = encodings(panel, "fillOpacity")
-    assert fill["condition"] == {"test": "datum.is_open", "value": 0}
-    rows = next(rows for rows in panel.to_dict()["datasets"].values() if "is_open" in rows[0])
-    assert {(row["arm"], row["concurrency"]): (row["figure"], row["is_open"]) for row in rows} == {
+    assert fill["condition"] == {"test": "datum.is_inconclusive", "value": 0}
+    rows = next(rows for rows in panel.to_dict()["datasets"].values() if "is_inconclusive" in rows[0])
+    assert {(row["arm"], row["concurrency"]): (row["figure"], row["is_inconclusive"]) for row in rows} == {
         ("draft k=3", 1): ("1.48× ▲", False),
         ("draft k=3", 4): ("0.96× ▼", False),
         ("draft k=3", 16): ("0.90× ▼", False),
@@ -78,7 +78,7 @@ def test_whiskers_of_a_ratio_are_its_interval_and_open_verdicts_are_hollow() -> 
         ("n-gram", 4): ("1.05× ▲", False),
         ("n-gram", 16): ("1.02× ?", True),
     }
-    assert several.note == "bars: 95 % intervals; hollow: open; logarithmic"
+    assert several.note == "bars: 95 % intervals; hollow: inconclusive; logarithmic"
 
 
 def _layers(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:

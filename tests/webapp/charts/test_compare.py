@@ -99,7 +99,7 @@ def gains() -> pd.DataFrame:
             "ratio": [1.5, 1.1, 0.8],
             "low": [1.4, 1.05, 0.01],
             "high": [1.6, 1.15, 60.0],
-            "verdict": ["faster", "faster", "not enough data"],
+            "verdict": ["faster", "faster", "inconclusive"],
             "basis": "3 repeats",
         }
     )

@@ -104,7 +104,7 @@ def test_the_page_shows_verdicts_predictions_and_their_figure(open_page: OpenPag
     assert "'cheap' is not a valid draft cost: enter a number >= 0" in refused
 
 
-def test_what_is_open_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:
+def test_what_is_inconclusive_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:
     assert "2 of 2 cells are inconclusive: too few repeats" in words(open_page("advice", job=measured_home.one_repeat))
     app = open_page("submit", from_job=measured_home.one_repeat, decide="output_tok_per_s")
     assert next(field.value for field in app.text_input if field.label == "Name") == "one repeat"

@@ -112,7 +112,7 @@ def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: Open
     job_id = read_study(study())
     shown = words(open_page("compare", job=job_id))
     assert "One repeat does not show how much runs vary" in shown
-    assert "not enough data over all cells" in shown
+    assert "inconclusive over all cells" in shown
 
 
 def test_imported_runs_of_a_baseline_and_an_arm_are_compared(open_page: OpenPage, settings: Settings) -> None:

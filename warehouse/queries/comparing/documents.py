@@ -17,7 +17,7 @@ from warehouse.queries.comparing.comparisons import StudyComparison, break_evens
 from warehouse.queries.comparing.quality import ArmQuality, sentences_of
 
 #: The pairs of a `Choice`.
-_GROUPS = ("best", "behind", "rejected", "open")
+_GROUPS = ("best", "behind", "rejected", "inconclusive")
 #: What is said of outputs besides: not the single prompts. Token positions count from 0.
 _OUTPUTS = tuple(field.name for field in fields(Agreement) if field.name not in ("pairs", "same_share"))
 
@@ -105,7 +105,7 @@ def answer_document(answer: Answer) -> dict[str, object]:
             | {name: [_pair_dict(pair) for pair in getattr(choice, name)] for name in _GROUPS}
             for choice in answer.choices
         ],
-        "open": None if answer.open is None else asdict(answer.open),
+        "inconclusive": None if answer.inconclusive is None else asdict(answer.inconclusive),
     }
 
 

@@ -38,8 +38,10 @@ def tuning_report(con: duckdb.DuckDBPyConnection, job_id: str, study: Study) -> 
     if found is None or not found.final:
         return found
     pairs = _of_arms(compare_study(con, job_id), {cell.arm for cell in found.final}).pairs
-    by_place = {(pair.candidate.arm, pair.cell.concurrency): pair for pair in pairs}
-    return replace(found, final=tuple(_as_judged(cell, by_place.get((cell.arm, cell.load))) for cell in found.final))
+    by_arm_and_load = {(pair.candidate.arm, pair.cell.concurrency): pair for pair in pairs}
+    return replace(
+        found, final=tuple(_as_judged(cell, by_arm_and_load.get((cell.arm, cell.load))) for cell in found.final)
+    )
 
 
 def answered(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> StudyComparison:

@@ -281,10 +281,10 @@ def on_frontier(
     is_on_frontier = np.zeros(x.shape, dtype=np.bool_)
     order = np.lexsort((-up, -across))  # from the best x on; of equal ones the best y first
     highest, at = -np.inf, np.nan
-    for place in order[is_known[order]]:
-        if up[place] > highest or (up[place] == highest and across[place] == at):
-            is_on_frontier[place] = True
-            highest, at = up[place], across[place]
+    for index in order[is_known[order]]:
+        if up[index] > highest or (up[index] == highest and across[index] == at):
+            is_on_frontier[index] = True
+            highest, at = up[index], across[index]
     return is_on_frontier
 
 

@@ -31,7 +31,7 @@ _MAX_FIGURES = 256
 #: What a session or prompts of several lengths are drawn by.
 GRAINS: Mapping[Literal["turn", "context"], str] = {"turn": "Turn of the session", "context": "Context up to (tokens)"}
 #: Verdicts that the heat map's note explains in any case.
-_USUAL = ("faster", "slower", "no difference", "not enough data")
+_USUAL = ("faster", "slower", "no difference", "inconclusive")
 #: The fields of a selection that name one cell.
 _CELL = ("workload", "load")
 Draw = Callable[[Selection, Sequence[ArmStyle], Mode], Figure | None]
@@ -173,7 +173,7 @@ def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> F
     )
     note = (
         f"time per token, over {selection.baseline}; blue is better; mark and bar: the crossing of 1× with its "
-        "interval, pale where that is open; needs: the acceptance length that breaks even there"
+        "interval, pale where that is inconclusive; needs: the acceptance length that breaks even there"
     )
     return Figure("surface", "Gain by concurrency and length of context", note, (), panels, cells)
 

@@ -23,7 +23,7 @@ _SIGNS = {
     "cheaper": "▲ cheaper",
     "dearer": "▼ dearer",
     "no difference": "= no difference",
-    "not enough data": "? not enough data",
+    "inconclusive": "? inconclusive",
     "control": "≡ control",
 }
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)
@@ -166,7 +166,7 @@ def saving_card(costs: Sequence[ArmCost]) -> Card:
     most = max(savings, key=lambda arm_cost: -math.inf if arm_cost.saving_low is None else arm_cost.saving_low)
     if most.saving is None or most.saving_low is None or most.saving_high is None:
         return Card(label, "–", "No cell has an interval yet: one repeat does not show how much runs vary")
-    verdict = _SIGNS[most.verdict or "not enough data"]
+    verdict = _SIGNS[most.verdict or "inconclusive"]
     saving, _, interval = saving_words(most).partition(" [")
     return Card(label, saving, f"{verdict} [{interval}: {where(most)}")
 

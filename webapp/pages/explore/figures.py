@@ -112,8 +112,8 @@ def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame
     slices of many studies, and of single turns or contexts.
     """
     jobs = rows.loc[rows["origin"] != "published", "job_id"].unique()
-    places = rows[["arm", "workload_label", "load"]].itertuples(index=False, name=None)
-    cell = [" ".join(map(str, (job, *place))) for job, place in zip(rows["job_id"], places, strict=True)]
+    cells = rows[["arm", "workload_label", "load"]].itertuples(index=False, name=None)
+    cell = [" ".join(map(str, (job, *names))) for job, names in zip(rows["job_id"], cells, strict=True)]
     if not 0 < len(jobs) <= _MOST_JUDGED or view.of_requests:  # verdicts are on whole runs
         return rows.assign(cell=cell, verdict="")
     of_jobs = {job: _judged(job, y) for job in jobs}
@@ -353,11 +353,11 @@ def _mixed(rows: pd.DataFrame, view: Selection) -> list[str]:
     """A note that names the properties in which the runs behind one mean differ unseen."""
     facet = [] if view.facet is None else [view.facet.column]
     by, distinct = ["x", "series", *facet], {view.x.column, view.colour.column, *facet}
-    places = len(rows[by].drop_duplicates())
+    points = len(rows[by].drop_duplicates())
     several = [
         name.replace("_", " ")
         for name in _MIXABLE
-        if name in rows and name not in distinct and len(rows[[*by, name]].drop_duplicates()) > places
+        if name in rows and name not in distinct and len(rows[[*by, name]].drop_duplicates()) > points
     ]
     if not several:
         return []

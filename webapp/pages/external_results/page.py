@@ -187,7 +187,7 @@ def show_published() -> None:
 def _with_code(text: str) -> str:
     """Return the text as Markdown in which only passages between backticks are markup."""
     parts = text.split("`")
-    return "".join(f"`{part}`" if place % 2 else literal(part) for place, part in enumerate(parts))
+    return "".join(f"`{part}`" if index % 2 else literal(part) for index, part in enumerate(parts))
 
 
 def _show_replications(source: str, name: str) -> None:

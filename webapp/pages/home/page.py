@@ -32,7 +32,7 @@ from webapp.shared.text import count, duration, literal, moment
 from webapp.shared.url_params import JOB, View, page_file
 from webapp.shared.verdicts import answers
 
-_LOOK_EVERY = "5s"
+_POLL_EVERY = "5s"
 #: Answers side by side, the newest first, and the width in pixels that each needs.
 _MOST_ANSWERS, _MIN_WIDTH = 6, 420
 
@@ -156,7 +156,7 @@ def show_verification(report: HostReport | None) -> None:
             st.page_link(page_file("results"), label="Its study", icon=":material/monitoring:", query_params=parameters)
 
 
-@st.fragment(run_every=_LOOK_EVERY)
+@st.fragment(run_every=_POLL_EVERY)
 def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
     """Rerun the page at a new publication, or when the queued and running studies change."""
     with show_user_errors():

@@ -215,8 +215,8 @@ def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
         selection_mode="single-row",
         key="run-requests",
     )
-    for place in chosen.selection.rows:
-        index = int(requests["index"].iloc[place])
+    for row in chosen.selection.rows:
+        index = int(requests["index"].iloc[row])
         texts = published_data.request_texts(run_id, index)
         if texts.empty:  # the run was removed since the table was read
             st.caption(f"Request {index} is no longer here: its run was removed.")

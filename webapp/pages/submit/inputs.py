@@ -30,7 +30,7 @@ _DETAILS_WIDTH = 400
 _LARGEST = 2**53 - 1
 #: In pixels, or an equal share of the space that is left.
 Width = int | Literal["stretch"]
-#: The path of a row's field: its table, its place and the rest.
+#: The path of a row's field: its table, its index and the rest.
 ROW = re.compile(r"^(arms|workloads|loads)\[(\d+)\]\.?(.*)$")
 ELSEWHERE = "problem-elsewhere"
 
@@ -74,10 +74,10 @@ def _label(model: type[BaseModel], path: str) -> str:
     return f"{label}, {rest}" if rest else label
 
 
-def anchor(table_or_field: str, place: int | None = None) -> str:
+def anchor(table_or_field: str, index: int | None = None) -> str:
     """Return the id of the element that shows the problems of a field, of a row (counted from 0), or of a table."""
     name = table_or_field.replace(".", "-")
-    return f"problem-{name}" if place is None else f"problem-{name}-{place}"
+    return f"problem-{name}" if index is None else f"problem-{name}-{index}"
 
 
 def show_problems(problems: Sequence[ShownProblem], beside: str) -> None:
@@ -111,8 +111,8 @@ def rows(table: str) -> list[tuple[int, Row]]:
 def add(table: str, *new: Row, after: int | None = None) -> None:
     """Add rows at the end, or after the row of this number."""
     numbers = [number for number, _ in rows(table)]
-    place = len(numbers) if after is None else numbers.index(after) + 1
-    rows(table)[place:place] = enumerate(new, start=st.session_state[_NEXT])
+    index = len(numbers) if after is None else numbers.index(after) + 1
+    rows(table)[index:index] = enumerate(new, start=st.session_state[_NEXT])
     st.session_state[_NEXT] += len(new)
 
 
@@ -153,9 +153,9 @@ def edit_rows(
             st.markdown(f":small[{info.title}]", width=width, help=info.description)
         st.space(BUTTONS_WIDTH)
     edited = {}
-    for place, (number, initial) in enumerate(rows(table)):
+    for index, (number, initial) in enumerate(rows(table)):
         edited[number] = edit(Fields(TABLES[table], initial, table=table, number=number))
-        show_problems(problems, anchor(table, place))
+        show_problems(problems, anchor(table, index))
     return edited
 
 

@@ -80,11 +80,11 @@ def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem
     """
     wrong_rows = {(row[1], int(row[2])) for path, _ in problems if (row := ROW.match(path))}
     wrong = {inputs.shown_problem(problem).anchor for problem in problems}
-    places = {
-        table: [place for place in range(len(getattr(values, table))) if (table, place) not in wrong_rows]
+    valid = {
+        table: [index for index in range(len(getattr(values, table))) if (table, index) not in wrong_rows]
         for table in TABLES
     }
-    rows = {table: tuple(getattr(values, table)[place] for place in kept) for table, kept in places.items()}
+    rows = {table: tuple(getattr(values, table)[index] for index in kept) for table, kept in valid.items()}
     if rows["arms"] and not any(arm.get("baseline") for arm in rows["arms"]):
         rows["arms"] = ({**rows["arms"][0], "baseline": True}, *rows["arms"][1:])  # the one that was may be left out
     fields = {path: None if inputs.anchor(path) in wrong else value for path, value in values.fields.items()}
@@ -93,7 +93,7 @@ def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem
     except StudyError:
         return []
     return [
-        (f"{row[1]}[{places[row[1]][int(row[2])]}]{path[row.end(2) + 1 :]}" if (row := ROW.match(path)) else path, said)
+        (f"{row[1]}[{valid[row[1]][int(row[2])]}]{path[row.end(2) + 1 :]}" if (row := ROW.match(path)) else path, said)
         for path, said in form_options.missing(study)
     ]
 

@@ -271,7 +271,7 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
         data["repeats"] = UNTIL_DECIDED
     for table in TABLES:
         rows = enumerate(getattr(values, table))
-        data[table] = [_nested(_that_count(row), f"{table}[{place}].", problems) for place, row in rows]
+        data[table] = [_nested(_that_count(row), f"{table}[{index}].", problems) for index, row in rows]
     return data, problems
 
 

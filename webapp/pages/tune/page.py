@@ -97,8 +97,8 @@ def link_tunings(job: Job) -> None:
 
 
 def show_summary(report: Report) -> None:
-    open_loads = {setting.load for setting in report.tried if setting.fate.startswith("inconclusive")}
-    decided = len(report.best) - len(open_loads)
+    inconclusive = {setting.load for setting in report.tried if setting.fate.startswith("inconclusive")}
+    decided = len(report.best) - len(inconclusive)
     show_cards(
         [
             Card("To deploy", report.deployed.name, ranges_sentence(report)),

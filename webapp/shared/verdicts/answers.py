@@ -22,8 +22,8 @@ from webapp.shared import published_data
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import JOB, page_file
 
-#: Parameters of a link to the Submit page: a job; the metric whose open verdicts a study like the job's decides; the
-#: workload that the job's drafts are tuned for.
+#: Parameters of a link to the Submit page: a job; the metric whose inconclusive verdicts such a study decides;
+#: the workload that the job's drafts are tuned for.
 FROM_JOB, DECIDE, TUNE = "from_job", "decide", "tune"
 THROUGHPUT = "output_tok_per_s"
 #: What a study that only searches for capacities is answered by.
@@ -68,8 +68,8 @@ def text_of(job_id: str, metric: str = THROUGHPUT) -> Sentences | None:
 
 
 def next_study_of(study: Study, job_id: str, metric: str = THROUGHPUT) -> Study | None:
-    """A study that would decide what the answer for a job of this study leaves open; None if nothing is, or if its
-    arms, workloads or loads are not those of the study.
+    """A study that would decide what the answer for a job of this study leaves inconclusive; None if nothing is, or if
+    its arms, workloads or loads are not those of the study.
     """
     asked = _asked(job_id, metric)
     return None if asked is None else next_study(study, asked.answer)
@@ -85,9 +85,9 @@ def _show(job_id: str, asked: _Asked, heading: str = "####") -> None:
             st.warning(literal(sentence), icon=":material/warning:")
         else:
             st.caption(literal(sentence))
-    if text.open:
+    if text.inconclusive:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(literal(text.open), width="content")
+            st.markdown(literal(text.inconclusive), width="content")
             _link_next_study(job_id, asked)
 
 

@@ -17,7 +17,7 @@ SIGNS = {
     "faster": "▲ faster",
     "slower": "▼ slower",
     "no difference": "= no difference",
-    "not enough data": "? not enough data",
+    "inconclusive": "? inconclusive",
     "control": "≡ control",
 }
 _HELP = {
@@ -52,8 +52,8 @@ def _outputs(agreed: Agreement) -> dict[str, object]:
 def _first_difference(agreed: Agreement) -> str:
     """The median token, from 1, at which differing outputs begin to differ; empty if none differs or it is unknown."""
     exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
-    place = exact if exact is not None else estimated
-    return "" if place is None else f"{'' if exact is not None else 'about '}token {place + 1:.0f}"
+    token = exact if exact is not None else estimated
+    return "" if token is None else f"{'' if exact is not None else 'about '}token {token + 1:.0f}"
 
 
 def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:

@@ -48,11 +48,11 @@ def test_an_interval_excludes_1_exactly_where_the_word_does(*, strict: bool, loo
             excluded = corrected.low >= 1 or corrected.high <= 1
             within = corrected.low * 1.000001 >= 1 / (1 + MARGIN) and corrected.high <= (1 + MARGIN) * 1.000001
             assert verdict.claims == len(table)
-            assert {"faster": excluded, "slower": excluded, "no difference": within, "not enough data": not excluded}[
+            assert {"faster": excluded, "slower": excluded, "no difference": within, "inconclusive": not excluded}[
                 verdict.word
             ]
             words.add(verdict.word)
-    assert {"faster", "not enough data"} <= words
+    assert {"faster", "inconclusive"} <= words
 
 
 def test_intervals_of_called_cells_hold_the_truth_as_often_as_calls_do() -> None:

@@ -62,6 +62,6 @@ def test_looks_are_paid_for_in_the_verdict_and_not_in_the_interval(*, until_deci
     (verdict,) = verdicts([comparison])
     assert comparison.ratio is not None
     assert comparison.ratio.low == pytest.approx(1.0073, abs=1e-4)
-    assert verdict.word == ("not enough data" if until_decided else "faster")
+    assert verdict.word == ("inconclusive" if until_decided else "faster")
     assert verdict.more_repeats == (1 if until_decided else 0)
     assert ("looked at after every repeat" in comparison.basis) == until_decided

@@ -40,7 +40,7 @@ def test_the_ratio_is_the_geometric_mean_of_the_repeats_ratios(settings: Setting
     assert (draft["value"], list(draft["values"]), draft["repeats"], draft["concurrency"]) == (55.0, [60.0, 50.0], 2, 1)
     assert draft["ratio"] == pytest.approx(math.sqrt(1.5 * 1.0))
     assert draft["low"] < draft["ratio"] < draft["high"]
-    assert (draft["verdict"], draft["basis"]) == ("not enough data", "2 repeats")
+    assert (draft["verdict"], draft["basis"]) == ("inconclusive", "2 repeats")
 
 
 def test_without_a_baseline_there_are_values_and_no_ratio(settings: Settings) -> None:

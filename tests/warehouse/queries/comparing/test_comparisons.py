@@ -81,7 +81,7 @@ def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, "job-1")
     (pair,) = comparison.pairs
-    assert pair.verdict.word == "not enough data"
+    assert pair.verdict.word == "inconclusive"
     assert exit_status(comparison, 0.05) == 3
 
 
@@ -92,7 +92,7 @@ def test_one_engine_start_decides_only_with_earlier_scatter_of_starts(settings: 
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         (pair,) = compare_study(con, "job-1").pairs
-    assert (pair.comparison.blocks, pair.verdict.word) == (1, "not enough data")
+    assert (pair.comparison.blocks, pair.verdict.word) == (1, "inconclusive")
     assert pair.comparison.basis == "3 repeats on 1 engine start, which cannot show how much starts differ"
     for earlier in range(3):
         for repeat, factor in enumerate(SLOWER["plain"]):
