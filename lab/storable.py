@@ -1,4 +1,4 @@
-"""Text of others, made storable where it enters: as UTF-8, in Parquet and DuckDB, and in PostgreSQL."""
+"""Cleans foreign text on entry, so that it can be stored as UTF-8 in Parquet, DuckDB and PostgreSQL."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ _LEAST_REPEATS = 3
 
 @dataclass(frozen=True)
 class Sentences:
-    """The answer in words: the one claim that is surest, one sentence for each workload, and how sure all that is.
+    """The answer in words: the surest claim, one sentence for each workload, and how sure all of it is.
 
-    `open` says what is inconclusive and what would decide it; empty if nothing is. `controls` say of each arm that
+    `open` names what is inconclusive and what would decide it; empty if nothing is. `controls` state for each arm that
     is identical to the baseline how far it differs.
     """
 
@@ -40,7 +40,7 @@ class Sentences:
 
 
 def sentences(answer: Answer) -> Sentences:
-    """Say the answer. Without any pair there is only a headline, which says so."""
+    """Put the answer into words. Without any pair there is only a headline, which states that."""
     controls = tuple(f"{control.arm} is a control, {control.sentence}." for control in answer.controls)
     if not answer.choices:
         headline = f"There is no answer yet: no arm was measured beside {answer.baseline}."
@@ -59,7 +59,7 @@ def sentences(answer: Answer) -> Sentences:
 
 
 def interval(ratio: Interval | None) -> str:
-    """`1.42× [1.31, 1.54]`; without bounds the ratio alone."""
+    """Format as `1.42× [1.31, 1.54]`; without bounds the ratio alone."""
     if ratio is None:
         return "no ratio"
     return number_format.ratio(ratio.value, ratio.low, ratio.high)
@@ -90,7 +90,7 @@ def _over_all(answer: Answer) -> str:
 
 
 def label(metric: str) -> str:
-    """The metric's label within a sentence: its first letter is small, unless it belongs to an abbreviation."""
+    """Return the metric's label for use within a sentence: in lower case, unless it begins with an abbreviation."""
     text = BY_NAME[metric].label
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
@@ -118,7 +118,7 @@ def _off(answer: Answer) -> str:
 
 
 def _gains(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
-    """The ratios of the best arms, each in its own cell; several arms are in the order in which they were named."""
+    """List the ratios of the best arms, each in its own cell, in the order in which the arms were named."""
     if len(stretch) == 1:
         return _ratios(stretch[0], stretch[0].arms)
     names = [str(choice.concurrency) if _by_concurrency(every) else choice.load for choice in stretch]
@@ -132,7 +132,7 @@ def _ratios(choice: Choice, arms: Sequence[str]) -> str:
 
 
 def _still_open(stretch: Sequence[Choice]) -> str:
-    """Arms that may turn out better than the best."""
+    """Name the arms that may turn out better than the best."""
     names = list(dict.fromkeys(pair.arm for choice in stretch for pair in choice.open))
     return f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} inconclusive there)" if names else ""
 
@@ -154,13 +154,13 @@ def _by_concurrency(every: Sequence[Choice]) -> bool:
 
 
 def _at(pair: JudgedPair, answer: Answer) -> str:
-    """Where one pair was measured, as the sentence on its workload says it."""
+    """Name the load of one pair, as the sentence on its workload words it."""
     every = [choice for choice in answer.choices if choice.workload == pair.workload]
     return _where([choice for choice in every if choice.load == pair.load], every)
 
 
 def _open(open_: InconclusiveCells, cells: int) -> str:
-    """What is open, and what would decide it."""
+    """State what is inconclusive, and what would decide it."""
     is_ = "is" if open_.cells == 1 else "are"
     begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} inconclusive"
     which = {1: "it", 2: "both"}.get(open_.cells, "most of them")

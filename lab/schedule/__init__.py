@@ -23,7 +23,7 @@ def schedule_of(study: Study) -> Schedule:
 
 
 def shared_schedule(study: Study) -> SharedSchedule:
-    """Return the schedule of a study that may be spread."""
+    """Return the schedule that spreads a study over several slots."""
     if study.until_decided:
         from lab.schedule.until_decided import SharedUntilDecided  # noqa: PLC0415 - likewise
 
