@@ -46,7 +46,7 @@ def _own_folder(path: Path, uid: int, gid: int) -> Path:
     try:
         opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
-        raise SettingsError(f"{path} is no folder of engines: {error.strerror}: move it away") from None
+        raise SettingsError(f"{path} is not a usable folder for engines: {error.strerror}: move it away") from None
     try:
         about = os.fstat(opened)
         if about.st_uid != uid and about.st_uid == os.geteuid() and not os.listdir(opened):  # noqa: PTH208 - by its descriptor; just made

@@ -1,4 +1,4 @@
-"""What a study measures next, as a pure function of what it has measured so far."""
+"""Schedules, which choose a study's next measurement as a pure function of its results so far."""
 
 from lab.schedule.fixed_plan import FixedPlan, SharedPlan
 from lab.schedule.schedule import Content, End, Outcome, Schedule, Share, SharedSchedule, Step

@@ -39,7 +39,7 @@ _NO_TIME_S = 1e-9
 
 
 class UntilDecided:
-    """Blocks of the inconclusive cells and of the baseline beside them, until one of the reasons to end."""
+    """Measures blocks of the inconclusive cells and their baseline, until there is a reason to end."""
 
     def __init__(self, study: Study) -> None:
         self._blocks = _Blocks(study)

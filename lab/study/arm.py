@@ -135,9 +135,9 @@ class Server(Frozen):
             parts = urlsplit(base_url)
             is_possible = bool(parts.hostname) and parts.port != 0
         except ValueError as error:
-            raise ValueError(f"{base_url} is no address of a server ({error}): write it like {_ADDRESS}") from None
+            raise ValueError(f"{base_url} is not a server address ({error}): write it like {_ADDRESS}") from None
         if not is_possible:
-            raise ValueError(f"{base_url} is no address of a server: write it like {_ADDRESS}")
+            raise ValueError(f"{base_url} is not a server address: write it like {_ADDRESS}")
         return base_url
 
 

@@ -76,7 +76,7 @@ def _still_open(
     space: Space, runs: Sequence[TunedRun], standing_at: Mapping[int, Standing]
 ) -> dict[tuple[Setting, int], float]:
     """Return the runs that could still change the choice at a load, among all settings and among those of the draft to
-    deploy, with how much faster (as a log ratio) they may prove. What is chosen runs until its speed has an interval.
+    deploy, with the log ratio by which they may prove faster. The choice runs until its speed has an interval.
     """
     counts = Counter((run.setting, run.load) for run in runs if run.speed is not None)
     draft = deployed_draft(space, standing_at)

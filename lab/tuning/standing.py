@@ -27,8 +27,8 @@ _MARGIN = math.log1p(MARGIN)
 class Standing:
     """One load. `gains` are the expected log speed-ups of `settings` over no speculation, with their covariance.
 
-    `most` is how large each can be at all: drafting cannot make a round cheaper than one step of the target. `assumed`
-    did not run, and only one k of their draft did: the usual cost of a round is assumed for them.
+    `most` is the upper bound of each: drafting cannot make a round cheaper than one step of the target. `assumed`
+    settings did not run, and only one k of their draft did: the usual cost of a round is assumed for them.
     """
 
     settings: tuple[Setting, ...]

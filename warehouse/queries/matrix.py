@@ -70,7 +70,7 @@ class BesideGolden:
 
     @property
     def word(self) -> str:
-        """Return whether our whole interval is above or below the golden length, in words; empty without an interval."""
+        """Return in words whether our whole interval is above or below the golden length; empty without an interval."""
         length = None if self.ours is None else self.ours.length
         if length is None or length.low is None or length.high is None:
             return ""
