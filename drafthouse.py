@@ -45,7 +45,7 @@ _MOST_ROWS = 1_000_000
 
 
 class LabError(Exception):
-    """The lab refused, in a sentence, or could not be reached. `status` is 0 then; `problems` are those of a study."""
+    """The lab refused, in a sentence, or could not be reached. `status` is 0 then; `problems` lists a study's."""
 
     def __init__(self, sentence: str, status: int = 0, problems: Sequence[Mapping[str, str]] = ()) -> None:
         super().__init__(sentence)

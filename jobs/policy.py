@@ -285,7 +285,7 @@ def _no_number(constant: str) -> JsonValue:
 
 
 def _spellings(flag: str) -> list[str]:
-    """Return the names under which a list may have a flag: its own, its enclosing tables', and that without `no-`."""
+    """Return the names under which a list may have a flag: its own, its enclosing tables', and itself without `no-`."""
     parts = flag.split(".")
     names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     return [*names, *(name.removeprefix("no-") for name in names)]

@@ -184,10 +184,10 @@ def _log_of_sum(logs: Array) -> float:
 
 @functools.cache
 def _grid() -> tuple[Array, Array, Array, Array]:
-    """How likely each log variance is for each centre and width, without and with wild cells; the widths' log prior.
+    """Return the likelihood of each log variance by centre and width, without and with wild cells, and the log prior.
 
-    Of shape (centres and widths, log variances) twice, (log variances, centres and widths) for the second once more,
-    because BLAS takes twice as long for a product with a view of the other, and (centres and widths,).
+    The first two have shape (centres and widths, log variances). The second is also returned transposed,
+    because BLAS takes twice as long for a product with a transposed view. The prior has shape (centres and widths,).
     """
     away = _LOG_VARIANCES - _CENTRES[:, None]
 
