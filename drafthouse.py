@@ -34,18 +34,18 @@ from typing import Any, Literal
 __all__ = ["Lab", "LabError", "Snapshot", "connect", "quoted"]
 SERVER, TOKEN = "DRAFTHOUSE_SERVER", "DRAFTHOUSE_TOKEN"
 Form = Literal["pandas", "arrow", "rows"]
-#: Gets how much of a file is there, and how large it is.
+#: Called with the number of bytes fetched so far, and the size of the file.
 Progress = Callable[[int, int], None]
 _FINISHED = ("done", "failed", "cancelled")
 _TIMEOUT_S = 120.0
-#: For this long a lab that is away is asked again, and by these statuses it, or its proxy, says that it is.
+#: For this long requests to a lab that is away are repeated; its proxy reports that by these statuses.
 PATIENCE_S, PASSING = 600.0, (0, 429, 502, 503, 504)
 _PIECE_BYTES = 1 << 20
 _MOST_ROWS = 1_000_000
 
 
 class LabError(Exception):
-    """The lab refused, in a sentence, or could not be reached. `status` is 0 then; `problems` are those of a study."""
+    """The lab refused, in a sentence, or could not be reached. `status` is 0 then; `problems` lists a study's."""
 
     def __init__(self, sentence: str, status: int = 0, problems: Sequence[Mapping[str, str]] = ()) -> None:
         super().__init__(sentence)
@@ -63,7 +63,7 @@ class Snapshot:
 
 
 def connect(url: str | None = None, token: str | None = None) -> Lab:
-    """Connect to the lab at this address. Nothing is asked of it yet."""
+    """Return a client for the lab at this address. No request is sent yet."""
     url = url or os.environ.get(SERVER)
     if not url:
         raise LabError(f"name the lab: drafthouse.connect('https://lab.example.org', token), or set {SERVER}")
@@ -71,7 +71,7 @@ def connect(url: str | None = None, token: str | None = None) -> Lab:
 
 
 class Lab:
-    """A lab, asked over its API. Every method raises LabError."""
+    """A lab, used through its API. Every method raises LabError."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else f"https://{url}")
@@ -89,7 +89,7 @@ class Lab:
         return self.ask("/me")  # type: ignore[no-any-return]
 
     def sql(self, query: str, *, as_: Form = "pandas", max_rows: int = _MOST_ROWS) -> Any:
-        """Ask the warehouse one question in DuckDB's SQL. A warning says if rows were left out."""
+        """Run one query on the warehouse, in DuckDB's SQL. Warns if rows were left out."""
         wanted = {"sql": query, "max_rows": max_rows, "format": "json" if as_ == "rows" else "arrow"}
         with self.open("/api/v1/sql", "POST", body=wanted) as answer:
             left_out, body = answer.headers.get("X-Drafthouse-Left-Out"), self.read(answer)
@@ -108,7 +108,7 @@ class Lab:
         return self.sql(f"SELECT * FROM {view}{which} ORDER BY started_at, run_id", as_=as_)  # noqa: S608 - quoted
 
     def plan(self, study: str | Path | Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a study takes, and why it would be refused; nothing is stored."""
+        """Return a study's expected time and size, and the problems that would refuse it; nothing is stored."""
         return self.ask("/studies/plan", "POST", body=_study(study))  # type: ignore[no-any-return]
 
     def submit(self, study: str | Path | Mapping[str, Any], *, priority: int = 0) -> str:
@@ -127,8 +127,8 @@ class Lab:
     def watch(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the job whenever it changes, until it has ended.
 
-        A connection that breaks is made anew, and for ten minutes a lab that has answered once may be away: its server
-        may be started again meanwhile. A study's name stands for the job that was its newest at the beginning.
+        A broken connection is made again, and a lab that has answered once may be away for ten minutes: its server
+        may be restarted meanwhile. A study's name means the job that was its newest at the beginning.
         """
         last, seen_s = None, time.monotonic()
         while True:
@@ -144,7 +144,7 @@ class Lab:
                 if last is None or error.status not in PASSING or time.monotonic() - seen_s > PATIENCE_S:
                     raise
             except (OSError, http.client.HTTPException):
-                pass  # the next try says whether the lab is there
+                pass  # the next try shows whether the lab is there
             time.sleep(1)
 
     def wait(self, name: str) -> dict[str, Any]:
@@ -198,8 +198,8 @@ class Lab:
     def pull(self, to: str | Path = "warehouse.duckdb", *, progress: Progress = lambda _has, _of: None) -> bool:
         """Fetch the warehouse's file if it changed. Returns whether it did.
 
-        The file that is there is replaced in one step, once all of the new one is there and has its digest. A fetch
-        that was interrupted is continued.
+        An existing file is replaced in one step, once the new one is complete and has the expected digest. A fetch
+        that was interrupted is resumed.
         """
         to, newest = Path(to), self.snapshot()
         if to.is_file() and to.stat().st_size == newest.bytes and _sha256(to) == newest.digest:
@@ -259,7 +259,7 @@ class Lab:
             raise LabError(f"the lab at {self.url} cannot be reached: {getattr(error, 'reason', error)}") from None
 
     def read(self, answer: Any, most_bytes: int | None = None) -> bytes:
-        """Read all of an answer, or its next piece."""
+        """Read all of a response, or its next piece."""
         try:
             return answer.read() if most_bytes is None else answer.read(most_bytes)  # type: ignore[no-any-return]
         except (OSError, http.client.HTTPException):
@@ -308,7 +308,7 @@ def _origin(url: str) -> str:
 
 
 def _refusal(error: urllib.error.HTTPError, url: str) -> LabError:
-    """Return the lab's own sentence as an error, or the status where something else answers."""
+    """Return the lab's own sentence as an error, or the status if something else responded."""
     body = error.read(1 << 20)
     try:
         problem = json.loads(body)
@@ -347,7 +347,7 @@ def _in_quotes(name: str) -> str:
 
 def _arrow(body: bytes) -> Any:
     try:
-        import pyarrow as pa  # noqa: PLC0415 - those who want rows do without
+        import pyarrow as pa  # noqa: PLC0415 - rows need no pyarrow
     except ImportError:
         raise LabError('this needs pyarrow (pip install pyarrow pandas); as_="rows" does without') from None
     return pa.ipc.open_stream(body).read_all()

@@ -1,1 +1,1 @@
-"""Who somebody is and what they may do here: accounts, passwords, sessions, tokens, shared links, and their login."""
+"""Identity and permissions of visitors: accounts, passwords, sessions, tokens, shared links, and the login."""

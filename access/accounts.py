@@ -1,6 +1,6 @@
 """The users of this lab: their roles, the one-time links with which they set a password, and who is disabled.
 
-A user is never deleted, because jobs and the audit table name them; a disabled one cannot come in.
+A user is never deleted, because jobs and the audit table name them; a disabled user cannot sign in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import login_links, sessions, users
 
-#: As people are called by a mail program, a directory or each other.
+#: A name as mail programs, directories and people write it.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 LINK_LASTS = timedelta(days=3)
 
@@ -34,7 +34,7 @@ class User:
 
 
 def add_user(engine: sa.Engine, name: str, role: Role, *, actor: Actor) -> None:
-    """Raises AccessError for a name that is taken or is none, and if the actor may not manage users."""
+    """Add a user. Raises AccessError for a taken or invalid name, and if the actor may not manage users."""
     roles.require(actor, Change.USERS)
     if not _NAME.fullmatch(name):
         raise AccessError(f"{name!r} cannot be a user's name: use up to 100 letters, digits and . _ @ + -")
@@ -69,7 +69,7 @@ def set_role(engine: sa.Engine, name: str, role: Role, *, actor: Actor) -> None:
 
 
 def disable(engine: sa.Engine, name: str, *, actor: Actor) -> None:
-    """End the user's sessions and links, and let them in no more."""
+    """End the user's sessions and links, and refuse their sign-ins from now on."""
     roles.require(actor, Change.USERS)
     with engine.begin() as connection:
         _existing(connection, name)
@@ -97,7 +97,7 @@ def all_users(engine: sa.Engine) -> list[User]:
 def role_now(engine: sa.Engine, name: str | None) -> Role | None:
     """Return the role of whoever made something, at this moment; None for a user who is disabled.
 
-    Who is no user, or not known, has come by the host itself: whoever may use that is an administrator.
+    Whoever is not a user, or unknown, came in on the host itself, and anybody who may use the host is an administrator.
     """
     with reading(engine).connect() as connection:
         row = None if name is None else _find(connection, name)
@@ -107,9 +107,9 @@ def role_now(engine: sa.Engine, name: str | None) -> Role | None:
 
 
 def is_present(absent_after: timedelta | None) -> sa.ColumnElement[bool]:
-    """Return the condition that a user came in within this time, at a provider that may have let them go since.
+    """Return the SQL condition that a user signed in within this time: the provider may have removed them since.
 
-    Whoever has never come in, such as a program's user, is an administrator's to disable.
+    A user who never signed in, such as a program's, is present until an administrator disables them.
     """
     if absent_after is None:
         return sa.true()
@@ -119,7 +119,7 @@ def is_present(absent_after: timedelta | None) -> sa.ColumnElement[bool]:
 def welcome(engine: sa.Engine, name: str, claimed: Role | None, new: Role | None) -> None:
     """Let in a user whom another service vouches for, with the role that it claims, if it claims one.
 
-    Whoever is no user yet becomes one with that role, or else with the role `new`. Raises AccessError without either.
+    Anybody who is not a user yet becomes one with that role, else with `new`. Raises AccessError if neither is set.
     """
     with engine.begin() as connection:
         row = _find(connection, name)
@@ -136,7 +136,7 @@ def welcome(engine: sa.Engine, name: str, claimed: Role | None, new: Role | None
 
 
 def user_of_link(engine: sa.Engine, secret: str) -> str:
-    """Return the name of the user to whom an unused link belongs. Raises AccessError for any other."""
+    """Return the name of the user to whom an unused link belongs. Raises AccessError for any other link."""
     with reading(engine).connect() as connection:
         return _user_of_link(connection, secret)
 

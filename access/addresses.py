@@ -1,12 +1,12 @@
-"""Addresses of visitors, as tries and queues are counted by them."""
+"""Addresses of visitors, by which tries and queues are counted."""
 
 from __future__ import annotations
 
 import ipaddress
 
-#: The part of an IPv6 address that is given to one customer: within it everybody can have as many as they like.
+#: The prefix of an IPv6 address that one customer gets: within it they can use as many addresses as they like.
 _IPV6_PREFIX = 64
-#: A visitor whose address is not known, or none.
+#: The address of a visitor without a known one.
 UNKNOWN = "unknown"
 
 

@@ -19,7 +19,7 @@ _HASHING = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 def hash_password(password: str) -> str:
-    """Raises AccessError for a password that is too short or too long."""
+    """Return the hash. Raises AccessError for a password that is too short or too long."""
     if not LEAST_LENGTH <= len(password) <= MOST_LENGTH:
         raise AccessError(f"a password has {LEAST_LENGTH} to {MOST_LENGTH} characters")
     with _HASHING:
@@ -38,18 +38,18 @@ def is_password(stored: str | None, password: str) -> bool:
 
 
 def new_secret() -> str:
-    """256 random bits that fit into a URL and a cookie."""
+    """Return 256 random bits as text that fits into a URL and a cookie."""
     return secrets.token_urlsafe(32)
 
 
 def digest(secret: str) -> str:
-    """Return what is stored of a secret from `new_secret`: too random to be guessed, so it needs no slow hash."""
+    """Return the digest to store of a secret from `new_secret`, which is too random to need a slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 @functools.cache
 def _hasher() -> PasswordHasher:
-    """argon2id with the library's parameters (RFC 9106, for little memory)."""
+    """Return the hasher: argon2id with the library's parameters (RFC 9106, for little memory)."""
     return PasswordHasher()
 
 

@@ -1,8 +1,8 @@
 """Sessions of signed-in users: a random secret in the browser's cookie, of which only the digest is stored.
 
 A session ends when its user signs out or is disabled, or signs in on too many other browsers, a while after it was last
-used, and at the latest a week after it began. Wrong passwords are counted by name and by address; from an address
-from which a user came in before, only their own tries there count.
+used, and at the latest a week after it began. Wrong passwords are counted by name and by address. At an address
+from which the user signed in before, only tries from there count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import login_addresses, login_failures, sessions, users
 
 LASTS, LASTS_UNUSED = timedelta(days=7), timedelta(hours=24)
-#: Sessions of one user: signing in once more ends the one that was used longest ago.
+#: The most sessions of one user: signing in once more ends the least recently used one.
 MOST_SESSIONS = 20
 #: How often a session's last use is written.
 _SEEN_EVERY = timedelta(minutes=5)
@@ -29,22 +29,22 @@ _SEEN_EVERY = timedelta(minutes=5)
 WINDOW = timedelta(minutes=15)
 MOST_PAIR, MOST_NAME, MOST_ADDRESS = 5, 50, 100
 MOST_CHARACTERS = 100
-#: How long, and how many, addresses are remembered from which a user came in.
+#: How long, and how many, addresses of a user's sign-ins are remembered.
 KNOWN_FOR, MOST_KNOWN = timedelta(days=90), 20
-#: Whoever tried to come in and could not.
+#: The actor of a failed attempt to sign in.
 NOBODY = Actor("nobody", Role.VIEWER)
 _WRONG = "the name or the password is wrong"
 
 
 def sign_in(engine: sa.Engine, name: str, password: str, address: str) -> str:
-    """Return the secret of a new session. Raises AccessError, with one sentence for whatever is wrong."""
+    """Return the secret of a new session. Raises AccessError, with the same sentence whatever is wrong."""
     name = name[:MOST_CHARACTERS]
     _refuse_wrong_password(engine, name, password, address)
     return begin(engine, name, address)
 
 
 def change_password(engine: sa.Engine, name: str, old: str, new: str, address: str) -> None:
-    """Set a user's password, who shows the old one, and end all of their sessions, so that only the new one opens any.
+    """Change the password of a user who gives the old one, and end all of their sessions.
 
     Raises AccessError for a wrong or unusable password; wrong ones are counted as at signing in.
     """
@@ -77,7 +77,7 @@ def _refuse_wrong_password(engine: sa.Engine, name: str, password: str, address:
 
 
 def is_known(engine: sa.Engine, name: str, address: str) -> bool:
-    """Whether the user came in from this address, or its /64, within `KNOWN_FOR`: others cannot lock them out there."""
+    """Return whether the user signed in from this address, or its /64, within `KNOWN_FOR`: others cannot block it."""
     this = (login_addresses.c.name == name, login_addresses.c.address == network_of(address))
     recent = login_addresses.c.came_in_at > datetime.now(UTC) - KNOWN_FOR
     with reading(engine).connect() as connection:
@@ -103,7 +103,7 @@ def begin(engine: sa.Engine, name: str, address: str) -> str:
 
 
 def _remember_address(connection: sa.Connection, name: str, network: str, now: datetime) -> None:
-    """Store the address from which the user came in, and forget the oldest ones."""
+    """Store the address from which the user signed in, and forget their oldest ones."""
     own = login_addresses.c.name == name
     connection.execute(login_addresses.delete().where(own, login_addresses.c.address == network))
     older = sa.select(login_addresses.c.address).where(own).order_by(login_addresses.c.came_in_at.desc())
@@ -122,7 +122,7 @@ def _end_oldest(connection: sa.Connection, actor: Actor) -> None:
 
 
 def actor_of(engine: sa.Engine, secret: str) -> Actor | None:
-    """Return the user of an open session, with the role of this moment; None if there is no such session."""
+    """Return the user of an open session, with their current role; None if there is no such session."""
     key, now = passwords.digest(secret), datetime.now(UTC)
     alive = (sessions.c.ends_at > now, sessions.c.last_seen > now - LASTS_UNUSED, users.c.disabled_at.is_(None))
     query = sa.select(sessions.c.last_seen, users.c.name, users.c.role).join(users)
@@ -146,7 +146,7 @@ def end(engine: sa.Engine, secret: str) -> None:
 
 
 def _count_try(engine: sa.Engine, limits: dict[str, int], now: datetime) -> None:
-    """Count the try as a wrong one before it is looked at: many at once are not more than one after the other."""
+    """Count the try as wrong before checking it, so that parallel tries gain nothing over sequential ones."""
     counted = sa.select(login_failures.c.key, sa.func.count()).group_by(login_failures.c.key)
     with engine.begin() as connection:
         connection.execute(login_failures.delete().where(login_failures.c.at < now - WINDOW))

@@ -38,29 +38,29 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class SharedLink:
-    """What may be shown of a link."""
+    """The parts of a link that may be shown."""
 
     link_id: str
     owner: str  # who made it
     kind: Kind
     subject: str  # the id of what it shows
-    title: str  # of what it shows, as it was called when the link was made
+    title: str  # the subject's title when the link was made
     created_at: datetime
     ends_at: datetime
     last_used_at: datetime | None
     revoked_at: datetime | None
 
     def works(self, now: datetime) -> bool:
-        """Return whether it opens anything, unless its maker was disabled."""
+        """Return whether the link still works, provided that its maker is not disabled."""
         return self.revoked_at is None and now < self.ends_at
 
 
 def make_link(
     engine: sa.Engine, kind: Kind, subject: str, title: str, *, lasts: timedelta, most: timedelta, actor: Actor
 ) -> tuple[SharedLink, str]:
-    """Make a link that works for `lasts`, and return it with its secret; `most` is the longest time that is allowed.
+    """Make a link that works for `lasts`, `most` at the longest, and return it with its secret.
 
-    Raises AccessError for a time that is none or longer, and for more links than anybody can look after.
+    Raises AccessError for a time that is not positive or too long, and for too many links.
     """
     roles.require(actor, Change.SHARE, is_new=True)
     if not most:
@@ -80,10 +80,10 @@ def make_link(
 
 
 def opened(engine: sa.Engine, secret: str, *, absent_after: timedelta | None = None) -> SharedLink | None:
-    """The link with this secret; None if there is none, it has ended, or its maker was disabled or has not come in for
+    """Return the link with this secret; None if unknown or ended, or if its maker was disabled or has not signed in for
     the time `absent_after`.
 
-    Who made a link need not be a user: a lab without accounts has none.
+    The maker of a link need not be a user: a lab without accounts has none.
     """
     now = datetime.now(UTC)
     query = sa.select(shared_links).outerjoin(users, users.c.name == shared_links.c.owner)
@@ -101,7 +101,7 @@ def opened(engine: sa.Engine, secret: str, *, absent_after: timedelta | None = N
 
 
 def all_links(engine: sa.Engine, owner: str | None = None) -> list[SharedLink]:
-    """Return the links that a user has made, or all users, the newest first; also those that have ended."""
+    """Return the links of one user or of all, ended ones included, the newest first."""
     query = sa.select(shared_links).order_by(shared_links.c.created_at.desc(), shared_links.c.link_id)
     with reading(engine).connect() as connection:
         rows = connection.execute(query if owner is None else query.where(shared_links.c.owner == owner)).mappings()
@@ -109,7 +109,7 @@ def all_links(engine: sa.Engine, owner: str | None = None) -> list[SharedLink]:
 
 
 def working_links_to(engine: sa.Engine, kind: Kind, subject: str) -> list[SharedLink]:
-    """Return the links of all users that show this thing, the newest first, without those that have ended."""
+    """Return the working links of all users to this subject, the newest first."""
     of_it = (shared_links.c.kind == kind, shared_links.c.subject == subject, shared_links.c.revoked_at.is_(None))
     query = sa.select(shared_links).where(*of_it, shared_links.c.ends_at > datetime.now(UTC))
     with reading(engine).connect() as connection:

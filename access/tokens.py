@@ -20,7 +20,7 @@ from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import api_tokens, users
 
-#: So that a token is recognised in a file or a log that somebody shares.
+#: The prefix of every token, by which one is recognised in a shared file or log.
 PREFIX = "drafthouse_"
 LASTS, LASTS_AT_MOST = timedelta(days=90), timedelta(days=366)
 MOST_LABEL = 100
@@ -32,12 +32,12 @@ _SEEN_EVERY = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Token:
-    """What may be shown of a token."""
+    """The parts of a token that may be shown."""
 
     token_id: str
     name: str  # of its user
     label: str  # what it is for
-    role: Role  # at most; its user's if that is less
+    role: Role  # the most it may have; its user's role if that is less
     created_at: datetime
     ends_at: datetime
     last_used_at: datetime | None
@@ -49,8 +49,8 @@ def add_token(
 ) -> tuple[Token, str]:
     """Make a token for a user: one's own, or anybody's for an administrator. Returns it with its secret.
 
-    Raises AccessError for a user that is not there, for more than the user's or the actor's own role, for a time that
-    is none or longer than a year, and for more tokens than anybody can look after.
+    Raises AccessError for an unknown user, for more than the user's or the actor's own role, for a time that
+    is not positive or longer than a year, and for too many tokens.
     """
     roles.require(actor, Change.TOKENS, name)
     if not timedelta(0) < lasts <= LASTS_AT_MOST:
@@ -75,8 +75,8 @@ def add_token(
 
 
 def actor_of(engine: sa.Engine, secret: str, *, absent_after: timedelta | None = None) -> Actor | None:
-    """The user whose token this is, with the lesser of both roles; None if it is none, has ended, or its user has not
-    come in for the time `absent_after`.
+    """Return the token's user, with the lesser of both roles; None if it is unknown, has ended, or its user has not
+    signed in for the time `absent_after`.
     """
     now = datetime.now(UTC)
     valid = (api_tokens.c.revoked_at.is_(None), api_tokens.c.ends_at > now, users.c.disabled_at.is_(None))
@@ -94,7 +94,7 @@ def actor_of(engine: sa.Engine, secret: str, *, absent_after: timedelta | None =
 
 
 def all_tokens(engine: sa.Engine, name: str | None = None) -> list[Token]:
-    """Return the tokens of a user, or of all users, the newest first; also those that have ended."""
+    """Return the tokens of one user or of all, ended ones included, the newest first."""
     query = sa.select(api_tokens).order_by(api_tokens.c.created_at.desc(), api_tokens.c.token_id)
     with reading(engine).connect() as connection:
         rows = connection.execute(query if name is None else query.where(api_tokens.c.name == name)).mappings()

@@ -1,4 +1,4 @@
-"""How much of the disk stays free: what would fill it is refused before it begins, with a sentence."""
+"""A check of free disk space before work that would fill the disk."""
 
 from __future__ import annotations
 

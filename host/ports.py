@@ -7,16 +7,16 @@ import socket
 import sys
 from collections import deque
 
-#: Below those that Linux and macOS hand to outgoing connections: one of them could be taken before its program listens.
+#: Below the ports for outgoing connections of Linux and macOS, any of which could be taken before its program listens.
 _PORTS = range(20_000, 32_768)
 _ATTEMPTS = 100
-#: Of the ports that this process has picked. The program of an earlier one has long begun to listen.
+#: How many picked ports stay reserved: the programs on earlier ones have long begun to listen.
 _MOST_RESERVED = 64
 _reserved: deque[socket.socket] = deque()
 
 
 def free_port() -> int:
-    """Pick at random a port on which nothing listens, and which no other process has picked so. Raises OSError if all
+    """Pick at random a port on which nothing listens and that no other process has reserved. Raises OSError if all
     ports tried are taken.
     """
     for _ in range(_ATTEMPTS):
@@ -26,7 +26,7 @@ def free_port() -> int:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether this process could listen on 127.0.0.1 there now."""
+    """Return whether this process could listen on this port of 127.0.0.1 now."""
     try:
         with socket.create_server(("127.0.0.1", port)):
             return True
@@ -35,10 +35,10 @@ def port_is_free(port: int) -> bool:
 
 
 def _reserve(port: int) -> bool:
-    """Keep a name of the port until this process ends or has picked many others; False if another process has it.
+    """Reserve the port until this process ends or has picked many others; return False if another process has it.
 
-    Linux takes an abstract socket's name back however a process ends, and has one set of them and of ports for each
-    network. Elsewhere nothing is kept.
+    Linux frees an abstract socket's name however a process ends, and has one set of names and one of ports per
+    network namespace. On other systems nothing is reserved.
     """
     if sys.platform != "linux":
         return True

@@ -26,7 +26,7 @@ def take_lowest_priority() -> None:
 
 
 def lower_own_session() -> None:
-    """Do so for a process with a session of its own, whose threads Linux may weigh as a group (autogroup)."""
+    """Do the same for a process in its own session, whose threads Linux may schedule as a group (autogroup)."""
     take_lowest_priority()
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(_LOWEST), encoding="ascii")

@@ -1,4 +1,4 @@
-"""Who on this host may read the files of a home: its user, and a group that may read the warehouse if there is one."""
+"""Access to a home's files on this host: for its user, and for a group that may read the warehouse, if there is one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from lab.errors import SettingsError
 
-#: Members of the group may go through the home to the files that are theirs to read, and list nothing.
+#: Members of the group may traverse the home to files that they may read, but list nothing.
 _ALONE, _WITH_GROUP = 0o700, 0o710
 
 
 def write_for_nobody_else() -> None:
-    """Let this process make files and folders that only its user can read."""
+    """Make all new files and folders of this process readable for its user alone."""
     os.umask(0o077)
 
 
 def protect_home(home: Path, group: str | None) -> None:
-    """Close the home to others, also one that was open. Raises SettingsError for a group that cannot be used."""
+    """Close the home to others, even if it was open. Raises SettingsError for a group that cannot be used."""
     if group is not None:
         try:
             shutil.chown(home, group=group)
@@ -30,7 +30,7 @@ def protect_home(home: Path, group: str | None) -> None:
 
 
 def share_with_group(path: Path, home: Path) -> None:
-    """Let the home's group read a file, or find what is in a folder, if the home is open to its group."""
+    """Let the home's group read a file, or traverse a folder, if the home is open to its group."""
     about = home.stat()
     if about.st_mode & 0o010:
         os.chown(path, -1, about.st_gid)
@@ -38,6 +38,6 @@ def share_with_group(path: Path, home: Path) -> None:
 
 
 def open_to_others(home: Path) -> str:
-    """Say in words who beside its user can read the home, by its mode; empty if nobody can."""
+    """Describe who besides its user can read the home, by its mode; empty if nobody can."""
     mode = home.stat().st_mode
     return "everybody on this host" if mode & 0o007 else "its group" if mode & 0o040 else ""

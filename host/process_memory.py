@@ -12,15 +12,15 @@ import threading
 import time
 from pathlib import Path
 
-#: Of a process without a limit of its own: this share of the machine's memory, and at least so much.
+#: The limit of a process without one of its own: this share of the machine's memory, and at least so much.
 _SHARE, _LEAST_BYTES = 0.5, 2 * 2**30
 #: The kernel ends the process with the highest score first when memory runs out; engines have 0.
 _OOM_SCORE = 500
 _POLL_EVERY_S = 0.5
 _RESIDENT = Path("/proc/self/statm")
-#: Below this size a read leaves too little behind to be worth a collection.
+#: A read of fewer bytes leaves too little behind to be worth a collection.
 WORTH_GIVING_BACK_BYTES = 2**20
-#: "Internal software error" of sysexits.h: whoever supervises the process starts it anew.
+#: "Internal software error" of sysexits.h: the supervisor restarts the process.
 EXIT_STATUS = 70
 _log = logging.getLogger("drafthouse")
 
@@ -29,7 +29,7 @@ def limit_memory(limit_mib: int | None, *, measures: bool = False) -> None:
     """End this process when it has more than `limit_mib` in memory (None: half of the machine's); and unless it
     `measures`, the kernel ends it before others.
 
-    A thread looks at what is resident. A limit of the system would count what libraries only reserve: ten times that.
+    A thread watches resident memory. The system's own limit would count what libraries merely reserve: ten times that.
     """
     most, page_bytes = limit_bytes(limit_mib), os.sysconf("SC_PAGE_SIZE")
     if not measures:
@@ -41,13 +41,13 @@ def limit_memory(limit_mib: int | None, *, measures: bool = False) -> None:
 
 
 def limit_bytes(limit_mib: int | None) -> int:
-    """The limit that `limit_memory` sets, in bytes."""
+    """Return the limit that `limit_memory` sets, in bytes."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(_LEAST_BYTES, int(machine * _SHARE)) if limit_mib is None else limit_mib * 2**20
 
 
 def do_without_pandas() -> None:
-    """Let this process, which has no data frames, never import pandas, which takes time and memory.
+    """Prevent the import of pandas, which takes time and memory, in a process without data frames.
 
     PyArrow would import it at its first conversion of Python values, which may be within a measured window.
     """
@@ -56,9 +56,9 @@ def do_without_pandas() -> None:
 
 
 def allocate_like_the_system() -> None:
-    """Let Arrow, which this process has not imported yet, do without allocators of its own: they give back less.
+    """Make Arrow use the system's allocator, because its own give back less. Call it before Arrow is imported.
 
-    `pyarrow.set_memory_pool` is for what Python asks for, not for what Arrow computes.
+    `pyarrow.set_memory_pool` applies to Python's allocations, not to Arrow's own computations.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 

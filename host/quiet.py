@@ -1,6 +1,6 @@
 """Quiet windows: holds other work of the lab back during measurements, and records what ran beside them.
 
-Whoever works announces it by a file in `<home>/machines/<this boot>/` that it holds locked while the work lasts. The
+Each process announces its work by a file in `<home>/machines/<this boot>/`, locked while the work lasts. The
 kernel drops the lock however the process ends, so an announcement is never stale. A window is announced first, and then
 waits, within a bound, for an ingestion that is under way; an ingestion is announced first, and withdrawn if there is a
 window: neither begins unseen by the other. What took a tenth of a second or longer is added to `ended.jsonl` at its
@@ -34,7 +34,7 @@ from host.priority import take_lowest_priority
 
 T = TypeVar("T")
 Kind = Literal["window", "job", "ingester", "ingest", "question", "command"]
-#: What a window records if it ran beside it. Another worker's job covers its windows and its engine's starts.
+#: The work that a window records if it ran during it. Another worker's job covers its windows and its engine's starts.
 _RECORDED = frozenset({"job", "ingest", "question", "command"})
 LEAST_RECORDED_S = 0.1
 #: Interval at which the ingester looks whether windows have ended, and whether it is asked for a round.
@@ -57,7 +57,7 @@ class Work:
 
 
 class RanBeside(NamedTuple):
-    """What another process of ours did on the machine within a span of time; equal work is summed."""
+    """The work of another of our processes on the machine within a span of time; equal work is summed."""
 
     kind: str  # of _RECORDED
     what: str
@@ -100,7 +100,7 @@ def under_way(home: Path, *kinds: Kind) -> list[Work]:
 
 
 def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[RanBeside, ...]:
-    """Return what ran on this machine between two moments besides the job itself, longest first.
+    """Return the work on this machine between two moments besides the job itself, longest first.
 
     Only work that takes LEAST_RECORDED_S or longer; equal work is summed.
     """
@@ -117,9 +117,9 @@ def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[Ran
 
 
 def ask_for_round(home: Path) -> Path | None:
-    """Ask the ingester of this machine for a round at once; None if there is none.
+    """Request a round of this machine's ingester at once; return None if there is no ingester.
 
-    It removes the file that is returned when everything that was on disk by then is published.
+    The ingester removes the returned file when everything that was on disk by then is published.
     """
     if not under_way(home, "ingester"):
         return None
@@ -129,7 +129,7 @@ def ask_for_round(home: Path) -> Path | None:
 
 
 def asked_rounds(home: Path) -> list[Path]:
-    """Return the rounds that the ingester is asked for."""
+    """Return the rounds that were requested of the ingester."""
     return list(_folder(home).glob(f"{_ASKED}*"))
 
 
@@ -151,7 +151,7 @@ def between_windows(home: Path, stop: threading.Event) -> Iterator[bool]:
 
 
 def wait_until_asked(home: Path, stop: threading.Event, at_most_s: float) -> None:
-    """Wait until a round is asked for, `stop` is set, or the time is over."""
+    """Wait until a round is requested, `stop` is set, or the time is over."""
     folder, until_s = str(_folder(home)), time.monotonic() + at_most_s
     while not _is_asked(folder) and (left_s := until_s - time.monotonic()) > 0:
         if stop.wait(min(left_s, _POLL_EVERY_S)):
@@ -159,7 +159,7 @@ def wait_until_asked(home: Path, stop: threading.Event, at_most_s: float) -> Non
 
 
 def _is_asked(folder: str) -> bool:
-    """Looked up ten times a second, so it costs no more than it must."""
+    """Return whether a round was requested; kept cheap, as it is called ten times a second."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         return any(entry.name.startswith(_ASKED) for entry in entries)
     return False
@@ -176,7 +176,7 @@ def announced_if_possible(home: Path, kind: Kind, subject: str) -> Iterator[None
 
 
 def run_at_low_priority(home: Path, subject: str, question: Callable[[], T]) -> T:
-    """Answer a question that may take long: announced, and at the lowest priority while a window is on."""
+    """Run a query that may take long: announced, and at the lowest priority while a window is on."""
     with announced_if_possible(home, "question", subject):
         if not under_way(home, "window"):
             return question()
@@ -185,7 +185,7 @@ def run_at_low_priority(home: Path, subject: str, question: Callable[[], T]) -> 
 
 @contextlib.contextmanager
 def command(home: Path, subject: str) -> Iterator[None]:
-    """Announce a command of the user; its whole process takes the lowest priority if a window is on at its start."""
+    """Announce a user's command; its whole process takes the lowest priority if a window is on at its start."""
     if under_way(home, "window"):
         take_lowest_priority()
     with announced_if_possible(home, "command", subject):
@@ -203,7 +203,7 @@ def _folder(home: Path) -> Path:
 
 @functools.cache
 def _machine() -> str:
-    """Identify this boot of this machine: the same in all of its containers."""
+    """Return the id of this boot of this machine, the same in all of its containers."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return hashlib.sha256((boot.read_text() if boot.exists() else platform.node()).encode()).hexdigest()[:12]
 
@@ -217,7 +217,7 @@ def _is_free(file: IO[str]) -> bool:
 
 
 def _remember(folder: Path, work: Work) -> None:
-    """Add work that has ended to the list of such work, if it took long enough. One earlier file is kept, too."""
+    """Add work that has ended to the list of ended work if it took long enough. One earlier file is kept, too."""
     ended_s = time.monotonic()
     if work.kind not in _RECORDED or ended_s - work.began_s < LEAST_RECORDED_S:
         return

@@ -193,7 +193,7 @@ class Settings(BaseSettings):
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
@@ -207,12 +207,12 @@ class Settings(BaseSettings):
 
     @property
     def master_file(self) -> Path:
-        """The ingester's own database. No other process opens it."""
+        """Return the ingester's own database, which no other process opens."""
         return self.home / "master.duckdb"
 
     @property
     def warehouse_file(self) -> Path:
-        """The published database, replaced atomically at each publish; open it read-only."""
+        """Return the published database, which each publish replaces atomically; open it read-only."""
         return self.home / "warehouse.duckdb"
 
     @property
@@ -228,12 +228,12 @@ class Settings(BaseSettings):
 
     @property
     def own_broker_url(self) -> str | None:
-        """The URL of a broker that is not the embedded one, with its password; None without any."""
+        """Return the URL of a broker other than the embedded one, with its password; None if there is none."""
         return None if self.broker_url is None else with_password(self.broker_url, self.broker_password_file)
 
     @property
     def app_database_file(self) -> Path | None:
-        """The SQLite file of the app database, or None if a database server holds it."""
+        """Return the SQLite file of the app database, or None if a database server holds it."""
         embedded = re.fullmatch(r"sqlite(?:\+\w+)?:///([^?]+)(?:\?.*)?", self.app_database_url)
         return None if embedded is None else Path(embedded[1])
 
@@ -244,13 +244,13 @@ class Settings(BaseSettings):
 
     @property
     def page_url(self) -> str:
-        """The page's address for a browser on this machine."""
+        """Return the page's address for a browser on this machine."""
         host = "127.0.0.1" if self.web_host in ("0.0.0.0", "::") else self.web_host  # noqa: S104 - compared, not bound
         return f"http://{f'[{host}]' if ':' in host else host}:{self.web_port}"
 
     @property
     def public_url(self) -> str:
-        """The page's address for browsers: by its first public name, else as on this machine."""
+        """Return the page's address for browsers: by its first public name, else as on this machine."""
         names = self.public_hosts
         if not names:
             return self.page_url
@@ -260,7 +260,7 @@ class Settings(BaseSettings):
 
     @property
     def absent_after(self) -> timedelta | None:
-        """The time without signing in after which a user's tokens and links are suspended; None if they never are."""
+        """Return the time without signing in after which a user's tokens and links are suspended; None for never."""
         if self.web_login != "oidc" or not self.web_oidc_absent_days:
             return None
         return timedelta(days=self.web_oidc_absent_days)
@@ -295,7 +295,7 @@ def load_settings() -> Settings:
 
 
 def with_password(url: str, file: Path | None) -> str:
-    """The URL with the password that is in the file. Raises SettingsError if it cannot be read or put there."""
+    """Return the URL with the file's password. Raises SettingsError if the file cannot be read or its password used."""
     if file is None:
         return url
     try:
@@ -312,8 +312,8 @@ def with_password(url: str, file: Path | None) -> str:
 def secret(home: Path, name: str, base_url: str) -> str:
     """Return a secret that a study names, for the server at `base_url`.
 
-    It is DRAFTHOUSE_SECRET_<NAME>, or the `key` of the table [<name>] in secrets.toml under home. Each is bound to the
-    server it is for, by DRAFTHOUSE_SECRET_<NAME>_URL or `base_url` in the table: otherwise a study could have it sent
+    It comes from DRAFTHOUSE_SECRET_<NAME>, or from the `key` of the table [<name>] in secrets.toml. It is bound to the
+    server it is for, by DRAFTHOUSE_SECRET_<NAME>_URL or `base_url` in the table: otherwise a study could send it
     anywhere. Raises SettingsError if it is missing, invalid or another server's; no message ever contains the value.
     """
     variable, file = SECRET_PREFIX + name.upper(), home / SECRETS_FILE
@@ -342,7 +342,7 @@ def secret(home: Path, name: str, base_url: str) -> str:
 
 
 def _origin(url: str) -> str:
-    """Scheme, host and port."""
+    """Return scheme, host and port."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     return f"{parts.scheme}://{(parts.hostname or '').rstrip('.')}:{port}"

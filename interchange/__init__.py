@@ -1,4 +1,4 @@
-"""Results that come and go as files: those of other tools are imported, ours are exported and restored.
+"""Results as files: other tools' results are imported, ours are exported and restored.
 
-`store.import_paths` imports. One module per format in `formats`; docs/importing.md says what each field became.
+`store.import_paths` imports. `formats` has one module per format; docs/importing.md lists what each field becomes.
 """

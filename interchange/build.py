@@ -22,7 +22,7 @@ from warehouse.bundles.imported_run import (
 #: Relative difference between a printed figure and the one recomputed from the same file's requests above which it is
 #: doubted. Tools round and interpolate a little differently; percentiles of a dozen values move most.
 TOLERANCE = 0.005
-#: Latencies between the tokens of an answer.
+#: Latencies between the tokens of one output.
 _BETWEEN = ("tpot", "icl", "itl")
 _OF_DRAFTED = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
 #: Tools compute shares in floating point.
@@ -41,7 +41,7 @@ _OF_COMPLETED = (
 
 
 def of_requests(requests: ImportedRequests) -> dict[str, Value]:
-    """Counts, latencies and acceptance of all requests of a run; only what is known for every completed request."""
+    """Compute counts, latencies and acceptance over a run's requests; only what is known for every completed one."""
     done = requests.completed
     values: dict[str, Value] = {"requests_completed": len(done), "requests_failed": len(requests) - len(done)}
     values["prompt_tokens"] = _sum(done, "prompt_tokens")
@@ -54,7 +54,7 @@ def of_requests(requests: ImportedRequests) -> dict[str, Value]:
 
 
 def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) -> dict[str, Value]:
-    """Counts, rate (accepted / drafted) and length (1 + accepted / rounds) in Drafthouse's definitions."""
+    """Return counts, rate (accepted / drafted) and length (1 + accepted / rounds) by Drafthouse's definitions."""
     values: dict[str, Value] = {
         "num_drafts": drafts,
         "num_draft_tokens": drafted,
@@ -160,7 +160,7 @@ def build_run(
 
 
 def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> None:
-    """Drop figures that some tools print as 0 because there is nothing to compute them from."""
+    """Drop figures that some tools print as 0 when there is nothing to compute them from."""
     metrics = taken.metrics
     if _has_single_tokens(metrics, requests):
         taken.drop(latency_columns(*_BETWEEN), "no answer has a second token")
@@ -174,7 +174,7 @@ def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> N
 
 
 def _has_single_tokens(metrics: Mapping[str, Value], requests: ImportedRequests | None) -> bool:
-    """Return whether certainly no completed request has a second token."""
+    """Return whether it is certain that no completed request has a second token."""
     if requests is not None and len(requests.completed) and requests.completed.known("completion_tokens").all():
         return float(requests.completed.numbers("completion_tokens").max()) <= 1
     tokens, answers = (_number(metrics.get(name)) for name in ("completion_tokens", "requests_completed"))

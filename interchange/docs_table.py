@@ -47,14 +47,14 @@ def _section(format_: Format) -> Iterator[str]:
 
 
 def _metric_and_remark(figure: Figure) -> tuple[str, str]:
-    """Return the metric without its statistic, and the remark. Neighbours with the same of both share a row."""
+    """Return the metric without its statistic, and the remark. Neighbouring figures that share both get one row."""
     factor = f"× {figure.factor:g}" if figure.factor != 1.0 else ""
     remark = "; ".join(part for part in (factor, figure.remark) if part)
     return re.sub(r"_(mean|p\d+)_ms$", "", figure.becomes or ""), remark
 
 
 def _shortened(paths: Sequence[str]) -> Iterator[str]:
-    """Yield each path; of one in the same object as the path before it, only the last key."""
+    """Yield each path, or only its last key if it is in the same object as the previous path."""
     before = ""
     for path in paths:
         parent, _, key = path.rpartition(".")

@@ -22,9 +22,9 @@ from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.rows import dicts
 
-#: The format by the suffix of the file's name; a name with another suffix is a folder.
+#: The format by the suffix of the file's name; any other name is a folder.
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vllm"}
-#: The beginning of a text that spreadsheets take for a formula: names of arms and of imports are other people's.
+#: The beginning of a text that spreadsheets run as a formula: other people choose the names of arms and imports.
 FORMULA = r"^([=+@\t\r-])"
 _RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY started_at, run_id"
 _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
@@ -33,8 +33,8 @@ _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_i
 def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) -> int:
     """Write the runs of a study and return how many. The suffix of `to` selects one of FORMATS or a folder of bundles.
 
-    Raises QueryError for an unknown study, UserError for a target of an unknown kind, one that is taken, or one that
-    cannot be written. An existing file is replaced atomically: readers never see a half-written one.
+    Raises QueryError for an unknown study, UserError for a target that is of an unknown kind, taken, or
+    not writable. An existing file is replaced atomically: readers never see a half-written file.
     """
     jobs = jobs_of(con, study)
     try:

@@ -1,4 +1,4 @@
-"""Declarations of formats: what each figure of a file became in Drafthouse, by which factor, or why it was left out.
+"""Declarations of formats: what each figure of a file becomes in Drafthouse, by which factor, or why it is left out.
 
 The tables of docs/importing.md are generated from these declarations.
 """
@@ -66,7 +66,7 @@ class Format:
     detect: Callable[[object], bool]
     read: Callable[[Sequence[Document]], list[ImportedRun]]
     figures: tuple[Figure, ...]
-    notes: Mapping[str, str]  # what becomes of fields that no figure declares
+    notes: Mapping[str, str]  # how fields that no figure declares are handled
     is_of_folder: bool = False  # whether several files of a folder describe one run
 
 
@@ -80,23 +80,23 @@ class Taken:
     left_out: list[LeftOut] = field(default_factory=list)
 
     def leave_out(self, name: str, why: str) -> None:
-        """Note why the run lacks something."""
+        """Record why the run lacks a figure."""
         self.left_out.append(LeftOut(name, why))
 
     def drop(self, names: Iterable[str], why: str) -> None:
-        """Remove metrics; note the reason for those that had a value."""
+        """Remove metrics; record the reason for each that had a value."""
         for name in names:
             if self.metrics.pop(name, None) is not None:
                 self.leave_out(name, why)
 
 
 def one_of(names: Mapping[str, str]) -> Any:
-    """Return the type of a name that becomes another; None for any that is not among these."""
+    """Return the type of a name that is translated; None for a name that is not listed."""
     return Annotated[Name, AfterValidator(names.get)]
 
 
 def has_keys(value: object, *keys: str) -> bool:
-    """Return whether the value is an object with all of these keys, by which formats are detected."""
+    """Return whether the value is an object with all of these keys, as the detection of formats needs."""
     return isinstance(value, dict) and all(key in value for key in keys)
 
 
@@ -116,8 +116,8 @@ def latency_columns(*latencies: str) -> list[str]:
 
 
 def take(part: Part, figures: Sequence[Figure], owner: str, needed: Sequence[str] = ()) -> Taken:
-    """Read every declared figure that the file has. Raises ForeignFileError if one of those `needed` is missing in the
-    file, which is `owner`, or if one that became a column has another type; one that is left out may hold anything.
+    """Read every declared figure that the file has. Raises ForeignFileError if a `needed` figure is missing from
+    the file `owner`, or if a figure that becomes a column has another type; left-out figures may hold anything.
     """
     taken = Taken()
     for figure in figures:

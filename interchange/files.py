@@ -19,11 +19,11 @@ from warehouse.bundles.imported_run import SourceFile
 MIB = 2**20
 #: The largest file that is read. A result file with every request of a long run in it has some ten MiB.
 LARGEST_FILE_BYTES = 128 * MIB
-#: The most that one import reads. What was read stays in memory until all of it is, so that nothing is half imported.
+#: The most that one import reads. All of it is in memory before anything is stored, so that nothing is half imported.
 LARGEST_IMPORT_BYTES = 256 * MIB
 #: The most files that a folder may have.
 MOST_FILES = 10_000
-#: The content of a file on disk that has as many bytes is not in memory as a whole.
+#: From this size on, the content of a file on disk is never in memory as a whole.
 LARGE_BYTES = MIB
 _PIECE_BYTES = MIB
 _LONGEST_NAME = 200
@@ -31,10 +31,10 @@ _LONGEST_NAME = 200
 
 @dataclass
 class ForeignFile:
-    """A file's content, or the path of a large file, and its name, which is shown and tells folders apart; the file is
+    """A file's content, or the path of a large file, and its name, which is shown and identifies its folder; it is
     never opened by its name.
 
-    A file at a path may be read several times. Every reading gives what the first one gave, or a ForeignFileError.
+    A file at a path may be read several times. Every reading gives the same content, or raises ForeignFileError.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ForeignFile:
 
     @property
     def head(self) -> bytes:
-        """How the content begins. Raises ForeignFileError."""
+        """Return the beginning of the content. Raises ForeignFileError."""
         return next(self._read(), b"")[:HEAD_BYTES]
 
     @property
@@ -103,8 +103,8 @@ class ForeignFile:
 def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
     """Read the named files, and every regular file in the named folders; links in folders are not followed.
 
-    Of a file that was found and does not begin like JSON, the beginning is read, which says what it is. Raises
-    ForeignFileError for files that are named and missing or too large, and for too many.
+    Of a found file that does not begin like JSON only the beginning is read, to identify it. Raises
+    ForeignFileError for named files that are missing or too large, and for too many files.
     """
     files: list[ForeignFile] = []
     left = LARGEST_IMPORT_BYTES
@@ -157,7 +157,7 @@ def _file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
 
 
 def _read_file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
-    """Reads at most one byte more than the limit, even if the file grows meanwhile."""
+    """Read at most one byte more than the limit, even if the file grows meanwhile."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")

@@ -1,4 +1,4 @@
-"""Read foreign JSON: one document or several, one after another. Stricter than Python's own reader.
+"""Read foreign JSON, one document or several in sequence, more strictly than Python's own reader.
 
 Refused, with line or key: text that is not UTF-8, duplicate keys, NaN, infinite numbers (except a request rate, where
 tools write them), half a surrogate pair, and nesting or numbers of values that would exhaust the memory.
@@ -24,9 +24,9 @@ DEEPEST = 64
 MOST_VALUES = 5_000_000
 #: Keys under which Infinity means "all at once".
 _MAY_BE_INFINITE = frozenset({"request_rate"})
-#: The key of a list that has a list of gaps between chunks for each request: nearly all of a large file.
+#: The key of the list that holds each request's list of gaps between chunks: nearly all of a large file.
 _GAPS = "itls"
-#: A value of a large file that is longer than this is read with the whole file.
+#: A large file with a longer value than this is read as a whole.
 _LONGEST = 4 * 2**20
 _FOLLOWS = frozenset(" \t\r\n,:]}")
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -147,7 +147,7 @@ def _in_pieces(file: ForeignFile) -> Document | None:
 
 
 class _Text:
-    """The text of a file; only the part that is not read yet is in memory, as far as it is needed."""
+    """The text of a file, of which only the unread part is in memory, as far as it is needed."""
 
     def __init__(self, file: ForeignFile) -> None:
         self._pieces = codecs.iterdecode(file.pieces(), "utf-8-sig")
@@ -155,11 +155,11 @@ class _Text:
 
     @property
     def line(self) -> int:
-        """The line after the first mark."""
+        """Return the number of the line after the first mark."""
         return self._text.count("\n", 0, self._at) + 1
 
     def mark(self, expected: str) -> str:
-        """Step over the next character, which has to be one of these."""
+        """Step over the next character, which must be one of these."""
         found = self._match(_ONE)
         if found[1] not in expected:
             raise _ReadWholeError

@@ -1,10 +1,10 @@
-"""Says what a file is that is no JSON, from how it begins, and what to give instead."""
+"""Identifies a file that is not JSON by its beginning, and suggests what to import instead."""
 
 from __future__ import annotations
 
 import re
 
-#: So much of a file shows what it is.
+#: The number of bytes by which a file is identified.
 HEAD_BYTES = 4096
 _UNPACK = "archives are never opened: unpack it and import the JSON file in it"
 _UTF_8 = "save it as UTF-8"
@@ -30,12 +30,12 @@ _YAML = re.compile(r"(---\s*$|%YAML|(- )?[\w.\"'/-]+:(\s|$))")
 
 
 def begins_like_json(head: bytes) -> bool:
-    """Return whether the content may be JSON: an object or a list, damaged perhaps."""
+    """Return whether the content may be a JSON object or list, perhaps a damaged one."""
     return bool(_JSON.match(_text(head)))
 
 
 def kind_of(head: bytes) -> tuple[str, str]:
-    """Return what a file is that does not begin like JSON, and what to do about it."""
+    """Describe a file that does not begin like JSON, and what to do about it."""
     if not head.strip():
         return "an empty file", _OF_THE_TOOL
     for magic, kind in _MAGIC.items():
@@ -67,7 +67,7 @@ def _text(head: bytes) -> str:
 
 
 def _is_utf_8(head: bytes) -> bool:
-    """Return whether the beginning of a file is UTF-8; its last character may be cut."""
+    """Return whether the beginning of a file is UTF-8; its last character may be truncated."""
     try:
         head.decode()
     except UnicodeDecodeError as error:

@@ -13,7 +13,7 @@ from lab.errors import ForeignFileError
 from warehouse.bundles.imported_run import ImportedRun
 
 AUTO = "auto"
-#: Gets what an import does next, and the share of its work that is done, 0 to 1.
+#: Called with the next step of an import, and the share of its work that is done, 0 to 1.
 Progress = Callable[[str, float], None]
 SILENT: Progress = lambda _next, _share: None  # noqa: E731 - a default, not a function of its own
 #: The share of an import's work that is done after reading the files, and after computing figures from them.
@@ -26,8 +26,8 @@ _MOST_NAMES, _MOST_REFUSED = 20, 200
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """The result of an import: each run once, the files that have some, and what of a folder was not read: the files
-    that are no results, by kind, and a sentence for each result that cannot be read.
+    """The result of an import: each run once, the files with runs, and what was not read from a folder: the files
+    that are not results, by kind, and a sentence for each result that cannot be read.
     """
 
     runs: tuple[ImportedRun, ...]
@@ -45,8 +45,8 @@ def read_runs(
     """Return every run in the files. Raises ForeignFileError, and imports nothing then.
 
     `tool` is a key of FORMATS, or AUTO. `labels` are the user's own, for every run; they override those of a file.
-    A file that the user named must be a result. One found in a folder is skipped if it is not, and named if it is one
-    that cannot be read. Files of one folder may describe the same run.
+    A file that the user named must be a result. A file found in a folder is skipped if it is not, and reported if it
+    is damaged. Files of one folder may describe the same run.
     """
     if tool != AUTO and tool not in FORMATS:
         raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")
@@ -68,7 +68,7 @@ def read_runs(
 
 
 class _Reading:
-    """What is found in the files of an import: the documents that are read together, and what is not read."""
+    """The contents of an import's files: the documents that are read together, and what is not read."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
@@ -78,7 +78,7 @@ class _Reading:
         self.refused: list[str] = []
 
     def detect(self, file: ForeignFile) -> None:
-        """Add what is in the file. Raises ForeignFileError if it was named and is no result, or damaged."""
+        """Add the file's documents. Raises ForeignFileError if it was named and is not a result, or damaged."""
         try:
             detected = _detected(file, self._tool)
         except _NotAResultError as error:
@@ -94,7 +94,7 @@ class _Reading:
                 self.groups.setdefault((name, together), []).append(document)
 
     def read(self, name: str, group: Sequence[Document]) -> list[ImportedRun]:
-        """Return the runs of documents, without those of a file that was found and cannot be read."""
+        """Return the runs of the documents, except for found files that cannot be read."""
         while group:
             try:
                 return FORMATS[name].read(group)
@@ -126,14 +126,14 @@ class _NotAResultError(Exception):
 
 
 def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
-    """Every document of the file with its format. Raises ForeignFileError for a damaged result."""
+    """Return every document of the file with its format. Raises ForeignFileError for a damaged result."""
     if file.problem:
         raise ForeignFileError(file.problem)
     head = file.head
     if not begins_like_json(head):
         kind, remedy = kind_of(head)
         if kind == "text" and file.was_named and head.lstrip()[:1] in (b"{", b"["):
-            documents(file)  # says in which line
+            documents(file)  # its error names the line
         raise _NotAResultError(f"{printable(file.name)}: this is {kind}, not JSON: {remedy}", kind)
     detected: list[tuple[str, Document]] = []
     for document in documents(file):

@@ -1,8 +1,8 @@
 """Copying runs from a folder that another Drafthouse exported: as imported results, or as measured ones.
 
 The folder may come from a stranger. Only files named in the manifest are read, and only if their digests match; ids
-must be plain names, and every bundle must be readable, within a limit of memory, before any is written. What the
-sender chose as ids is no id here: a run gets one of our own, in a job of its own (see `provenance`). An administrator
+must be plain names, and every bundle must be readable, within a memory limit, before any is written. The
+sender's ids are not used here: a run gets an id of our own, in a job of its own (see `provenance`). An administrator
 may restore runs as measured ones with their ids, to move them from one home to another.
 """
 
@@ -47,7 +47,7 @@ Content = dict[PurePosixPath, Path]
 
 @dataclass(frozen=True)
 class Restored:
-    """The jobs and ids that the runs of an export have here, those of runs that were not stored before, and what they
+    """The jobs and ids that an export's runs have here, the ids of runs that were not stored before, and what these
     take in memory.
     """
 
@@ -72,10 +72,10 @@ def is_export(folder: Path) -> bool:
 
 
 def restore_bundles(root: Path, folder: Path, importer: str, refuse_more: Callable[[int], None]) -> Restored:
-    """Copy every bundle of the export that `root` lacks, as imported by this person: all or none.
+    """Copy every bundle of the export that is missing under `root`, as imported by this person: all or none.
 
-    `refuse_more` gets what the new runs take so far, and may raise. A run that lies here already, with the same files
-    under the same ids, stays as it is. Raises ForeignFileError for a damaged or invalid export, OSError if the disk is
+    `refuse_more` is called with the size of the new runs so far, and may raise. A run that exists with the same files
+    under the same ids stays as it is. Raises ForeignFileError for a damaged or invalid export, OSError if the disk is
     full.
     """
     runs = []
@@ -92,9 +92,9 @@ def restore_bundles(root: Path, folder: Path, importer: str, refuse_more: Callab
 
 
 def restore_as_measured(root: Path, folder: Path, refuse_jobs: Callable[[set[str]], None]) -> Restored:
-    """Copy every bundle of the export that `root` lacks as it is, with its ids: all or none.
+    """Copy every bundle of the export that is missing under `root` unchanged, with its ids: all or none.
 
-    `refuse_jobs` gets the jobs that would get runs, and may raise. Raises like `restore_bundles`.
+    `refuse_jobs` is called with the jobs that would get runs, and may raise. Raises like `restore_bundles`.
     """
     runs = [_Run(job_id, run_id, content) for (job_id, run_id), content in _bundles(folder).items()]
     new = _new(root, runs)
@@ -185,7 +185,7 @@ def _split(folder: Path, name: str) -> tuple[str, str, PurePosixPath]:
 
 
 def _size_bytes(folder: Path, runs: Sequence[_Run], refuse_more: Callable[[int], None]) -> int:
-    """Return what the runs take once their tables are read. Raises ForeignFileError if one of these takes too much."""
+    """Return the size of the runs' tables once read. Raises ForeignFileError if one of them is too large."""
     paths = [path for run in runs for path in run.content.values()]
     tables = [path for path in paths if path.suffix == ".parquet"]
     size_bytes = sum(path.stat().st_size for path in paths)

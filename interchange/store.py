@@ -29,7 +29,7 @@ from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 
 @dataclass(frozen=True)
 class Import:
-    """The outcome of an import: the jobs of its runs, the runs without their requests, those that were new, and what of
+    """The outcome of an import: the jobs of its runs, the runs without their requests, the new runs, and what of
     a folder was not imported: by kind the files that are no results, and a sentence for each result that is damaged.
 
     `taken_in` are the ids of runs that another Drafthouse exported.
@@ -67,7 +67,7 @@ def import_paths(
 ) -> Import:
     """Import all files and folders, or raise ForeignFileError or AccessError and import nothing.
 
-    The runs of a folder that another Drafthouse exported, which is imported on its own, count as imported by the actor.
+    A folder that another Drafthouse exported must be imported on its own; its runs count as imported by the actor.
     `as_measured`, for an administrator at the command line, restores them as they are: they keep their ids and count as
     measured.
     """
@@ -142,7 +142,7 @@ def import_read(
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
     places = imported_jobs(settings.bundles)
-    jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
+    jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # runs that were stored already keep their jobs
     new_ids = tuple(record.run.run_id for record in new)
     _record(settings, actor, ", ".join(jobs), new_runs=len(new_ids), bytes=size_bytes)
     runs = tuple(replace(run, requests=None) for run in read.runs)
@@ -150,8 +150,8 @@ def import_read(
 
 
 def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
-    """Return a function that raises ForeignFileError or UserError if there is no room for an import of so many bytes,
-    on the disk or in what the user may import in a day.
+    """Return a function that raises ForeignFileError or UserError if an import of so many bytes has no room,
+    on the disk or in the user's daily allowance.
     """
     earlier = 0
     if actor.via != "command":
@@ -171,14 +171,14 @@ def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
 
 
 def remove_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
-    """Remove all runs of a job of imported results. Raises UserError for any other job, and AccessError."""
+    """Remove all runs of a job of imported results. Raises UserError for any other job, or AccessError."""
     roles.require(actor, Change.IMPORT)
     remove_job(settings.bundles, job_id)
     _record(settings, actor, job_id, removed=True)
 
 
 def restore_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
-    """Restore the runs that `remove_imported` removed last. Raises UserError if there are none, and AccessError."""
+    """Restore the runs that `remove_imported` removed last. Raises UserError if there are none, or AccessError."""
     roles.require(actor, Change.IMPORT)
     restore_job(settings.bundles, job_id)
     _record(settings, actor, job_id, restored=True)
@@ -190,7 +190,7 @@ def _record(settings: Settings, actor: Actor, subject: str, **detail: object) ->
 
 
 def _storable(read: ReadRuns) -> ReadRuns:
-    """Refuse a figure that no column can hold now, not when the ingester finds the bundle."""
+    """Refuse a figure that no column can hold now, rather than when the ingester finds the bundle."""
     named = {printable(file.name) for file in read.files if file.was_named}
     runs, refused = [], list(read.refused)
     for run in read.runs:

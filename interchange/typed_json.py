@@ -33,7 +33,7 @@ _LONGEST_NAME = 1000
 
 
 def _whole(value: object) -> object:
-    """Return 16 for 16.0, which is a whole number too."""
+    """Turn 16.0, which is a whole number too, into 16."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -74,7 +74,7 @@ class Record(BaseModel):
 
 
 def at(*path: str, default: Any = None) -> Any:
-    """Return a field that is read from this path within the object. What is missing on the way is missing itself."""
+    """Declare a field that is read from this path within the object. It is missing if any part of the path is."""
     return Field(default, validation_alias=AliasPath(*path))
 
 
@@ -97,7 +97,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _sentence(error: ErrorDetails, owner: str) -> str:
-    """Return why the value is refused."""
+    """Return the reason why the value is refused."""
     if error["type"] == "missing":
         return f"this is missing in {owner}"
     value, why = error["input"], error["msg"]
@@ -128,7 +128,7 @@ class Part:
         return parse(model, self.document, self.content, owner, self.at)
 
     def labels(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the values of these keys that are short, as text."""
+        """Return the short values among these keys, as text."""
         values = {key: self.content.get(key) for key in keys}
         short = {key: value for key, value in values.items() if _is_short(value)}
         texts = {key: value if isinstance(value, str) else repr(value) for key, value in short.items()}

@@ -71,7 +71,7 @@ def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
         **{name: run[column] for name, column in _RUN_FIELDS.items()},
         **{name: run[name] for name in _IDENTITY},
     }
-    if rate is not None or run["closed_loop"]:  # else vLLM has no word for it
+    if rate is not None or run["closed_loop"]:  # else vLLM cannot express it
         result["request_rate"] = "inf" if rate is None else rate
     if run["num_drafts"] is not None or run["acceptance_rate"] is not None:
         rate = run["acceptance_rate"]
@@ -91,7 +91,7 @@ def _is_complete(request: Mapping[str, Any]) -> bool:
 
 
 def _arrays(requests: Sequence[Row]) -> dict[str, list[Any]]:
-    """Requests as parallel arrays; a failed one has zeros, an empty text and its error, as in vLLM's own files."""
+    """Return parallel arrays; a failed request has zeros, an empty text and its error, as in vLLM's own files."""
     done = [request if request["is_completed"] else None for request in requests]
     return {
         "input_lens": [request["prompt_tokens"] or 0 for request in requests],
@@ -108,6 +108,6 @@ def _arrays(requests: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _latency_s(request: Row) -> float:
-    """Seconds from sending to the last chunk, vLLM's definition."""
+    """Return the seconds from sending to the last chunk, vLLM's definition."""
     last_s: float = request["chunk_s"][-1] if request["chunk_s"] else request["end_s"]
     return last_s - float(request["sent_s"])

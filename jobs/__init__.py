@@ -1,1 +1,1 @@
-"""A study's way through the queue, for whoever submits, watches or works. Starts and measures nothing."""
+"""The queue of studies, for submitters, watchers and workers. Starts and measures nothing."""

@@ -1,4 +1,4 @@
-"""The repeat blocks of a job that the workers of a host share: which worker has which block, and until when.
+"""The blocks of a job that a host's workers share: which worker holds which block, and until when.
 
 A block is the repeats of all arms that belong together, so that what is compared was measured on one slot. The job's
 own worker and any other of its host claim blocks one by one; the bundles say which of a block's runs are left.
@@ -26,14 +26,14 @@ IsDead = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class Block:
-    """A block that was handed out. `is_done`: every run of it has a bundle in this attempt of the job."""
+    """A block that was handed out. `is_done`: each of its runs has a bundle in this attempt of the job."""
 
     content: Content
     is_done: bool
 
 
 def handed_out(engine: sa.Engine, job: Job) -> list[Block]:
-    """Return the blocks in order, with those of earlier attempts whose runs count: what they hold is decided."""
+    """Return the blocks in order, including those of earlier attempts whose runs count: their contents stay fixed."""
     counting = (job_blocks.c.job_id == job.job_id) & job_blocks.c.attempt.between(job.reuse_from_attempt, job.attempt)
     query = sa.select(job_blocks).where(counting).order_by(job_blocks.c.block, job_blocks.c.attempt)
     with reading(engine).connect() as connection:
@@ -47,10 +47,10 @@ def handed_out(engine: sa.Engine, job: Job) -> list[Block]:
 def claim_block(
     engine: sa.Engine, job: Job, worker: str, lease_s: float, *, contents: Sequence[Content], is_dead: IsDead
 ) -> int | None:
-    """Take the first block with these contents, from 0, that nobody has; None if all are taken or done.
+    """Claim the first free block with these contents, from 0; None if all are taken or done.
 
-    A block whose lease has expired or whose worker `is_dead` is taken over. The contents are those of the blocks that
-    were handed out, and of one more, perhaps. None also if somebody has handed that one out meanwhile.
+    A block whose lease has expired or whose worker `is_dead` is taken over. `contents` are those of the blocks that
+    were handed out, and perhaps of one more. Also returns None if that last block has been handed out meanwhile.
     """
     with engine.begin() as connection:
         row = find_row(connection, job.job_id, lock=True)  # so that others who claim wait
@@ -74,7 +74,7 @@ def claim_block(
 
 
 def renew_blocks(engine: sa.Engine, job: Job, worker: str, lease_s: float) -> int:
-    """Renew the leases of the worker's blocks that are not done. Return how many it has."""
+    """Renew the leases of the worker's unfinished blocks. Return their number."""
     with engine.begin() as connection:
         lease = {"lease_expires_at": database_now_s() + lease_s}
         return connection.execute(job_blocks.update().where(_own(job, worker)).values(lease)).rowcount
@@ -83,7 +83,7 @@ def renew_blocks(engine: sa.Engine, job: Job, worker: str, lease_s: float) -> in
 def helping(engine: sa.Engine, job: Job, worker: str, lease_s: float) -> bool:
     """Renew the lease of the block with which this worker helps. Return False if the user asked to cancel the job.
 
-    Raises LeaseLost if the block belongs to another worker by now, or if the job has ended.
+    Raises LeaseLost if the block now belongs to another worker, or if the job has ended.
     """
     if renew_blocks(engine, job, worker, lease_s) == 0:
         raise LeaseLost(f"a block of job {job.job_id} is no longer {worker}'s")
@@ -103,13 +103,13 @@ def finish_block(engine: sa.Engine, job: Job, block: int, worker: str) -> None:
 
 
 def release_blocks(engine: sa.Engine, job: Job, worker: str) -> None:
-    """Let others take the worker's blocks that are not done."""
+    """Release the worker's unfinished blocks for others."""
     with engine.begin() as connection:
         connection.execute(job_blocks.update().where(_own(job, worker)).values(lease_expires_at=0.0))
 
 
 def shared_jobs(engine: sa.Engine, worker: str) -> list[Job]:
-    """Return the jobs that other workers of this host are running and share, the one that was started first first."""
+    """Return the shared jobs that other workers of this host are running, in the order of their starts."""
     query = sa.select(jobs).where(jobs.c.state == "running", jobs.c.worker != worker).order_by(jobs.c.started_at)
     with reading(engine).connect() as connection:
         running = readable(connection.execute(query).mappings())[0]

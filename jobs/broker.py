@@ -34,7 +34,7 @@ def wake(settings: Settings) -> None:
     options = {
         "socket_connect_timeout": _CONNECT_TIMEOUT_S,
         "socket_timeout": _CONNECT_TIMEOUT_S,
-        "max_retries": 0,  # kombu would try for six seconds, in which whoever submits a study would wait
+        "max_retries": 0,  # kombu would try for six seconds, and the submitter of a study would wait
     }
     with contextlib.suppress(UserError, OperationalError):
         url = broker_url(settings)

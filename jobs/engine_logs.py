@@ -11,7 +11,7 @@ _TAIL_BYTES = 1 << 20
 
 
 def engine_log(logs_dir: Path, job_id: str, number: int = 0) -> Path:
-    """Return the path of the log of the job's running engine. Each bundle keeps its own copy.
+    """Return the log's path of the job's running engine. Each bundle has its own copy.
 
     `number` counts engines that are up at the same time.
     """
@@ -19,13 +19,13 @@ def engine_log(logs_dir: Path, job_id: str, number: int = 0) -> Path:
 
 
 def engine_logs(logs_dir: Path, job_id: str) -> list[Path]:
-    """Return the logs of the job's engines that exist; the one that was written to last comes first."""
+    """Return the existing logs of the job's engines, the most recently written first."""
     every = [engine_log(logs_dir, job_id), *(logs_dir / "engines").glob(f"{job_id}-*.log")]
     return sorted((path for path in every if path.exists()), key=lambda path: -path.stat().st_mtime)
 
 
 def log_tail(logs_dir: Path, bundles: Path, job_id: str, lines: int = 200) -> str:
-    """Return the last lines of the running engine's log, or of the job's newest bundle; empty if there is neither."""
+    """Return the last lines of the running engine's log, else of the newest bundle's; empty if there is neither."""
     if Path(job_id).name != job_id:  # from a URL, say
         return ""
     if running := engine_logs(logs_dir, job_id):

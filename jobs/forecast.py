@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 _Publication = tuple[int, int, int, datetime | None]
 #: The metric whose verdicts are forecast.
 _METRIC = "output_tok_per_s"
-#: The newest, and those of points in time that visitors chose.
+#: How many publications are cached: the newest, and points in time that visitors chose.
 _REMEMBERED_PUBLICATIONS = 4
 
 
 def forecast_study(settings: Settings, study: Study) -> Estimate:
     """Estimate how long the study takes on this host (or on the hardware it names), from the published runs.
 
-    With `workers_elsewhere` in the settings workers may have a GPU that this host lacks. Any host is taken to have as
-    many slots as the settings say.
+    With `workers_elsewhere` in the settings workers may have a GPU that this host lacks. Every host is taken to have as
+    many slots as the settings state.
     """
     past = _history(settings.warehouse_file, study.target, study.hardware)
     models_dir = settings.models_dir
@@ -70,8 +70,8 @@ def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
     """Forecast how many cells the study will decide on this host, or on the hardware it names.
 
     None if there is nothing to compare, if the study tunes or measures until decided, so that its cells depend on what
-    it finds, or if too few cells were measured there with several engine starts to know how far ratios scatter. The
-    target's own are preferred to those of other targets.
+    it finds, or if too few cells were measured there with several engine starts to estimate the scatter. The
+    target's own ratios are preferred to other targets'.
     """
     if study.tune is not None or study.until_decided or not settings.warehouse_file.exists():
         return None
@@ -89,7 +89,7 @@ def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
 def _past_components(
     warehouse_file: Path, _publication: _Publication, target: str, hardware: str, *, whole: bool
 ) -> Components | None:
-    """Return how far ratios of the target, or else of any, scattered on the hardware.
+    """Return the past scatter of ratios on the hardware, of the target or else of any.
 
     Read once per publication: the form forecasts the study after each edit.
     """
@@ -111,7 +111,7 @@ def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
 
 
 def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return what a study takes as a JSON document: engine starts, runs, requests, time, the verdicts to expect, and
+    """Return a study's plan as a JSON document: engine starts, runs, requests, time, the verdicts to expect, and
     the problems for which it would be refused.
     """
     estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
@@ -156,7 +156,7 @@ def repeat_seconds(settings: Settings, database: sa.Engine, job_id: str) -> floa
 
 
 def _history(warehouse_file: Path, target: str, hardware: str | None) -> History:
-    """Return what runs of the target took on hardware with `hardware` in its name, or without one on this host's own.
+    """Return past times of the target's runs on hardware with `hardware` in its name, by default this host's own.
 
     Empty before the first publication. Raises UserError for a warehouse of another revision.
     """
@@ -175,7 +175,7 @@ def _history(warehouse_file: Path, target: str, hardware: str | None) -> History
 
 
 def _publication_of(warehouse_file: Path) -> _Publication:
-    """Return what differs between the publications of a file, and as of different points in time."""
+    """Return a key that differs between publications of a file, and between points in time."""
     stat = warehouse_file.stat()
     return stat.st_ino, stat.st_mtime_ns, stat.st_size, seen_as_of()
 
@@ -194,7 +194,7 @@ def _past_runs(warehouse_file: Path, _publication: _Publication) -> tuple[tuple[
 
 
 def _past(row: Mapping[Hashable, Any]) -> PastRuns:
-    import pandas as pd  # noqa: PLC0415 - likewise
+    import pandas as pd  # noqa: PLC0415 - takes a second
 
     values: dict[str, Any] = {str(key): None if pd.isna(value) else value for key, value in row.items()}
     values["output_tokens"] = values["requested_output_tokens"]

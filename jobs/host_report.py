@@ -1,4 +1,4 @@
-"""The report of the last `drafthouse verify` on this host, stored in the home for the page Home."""
+"""The report of the last `drafthouse verify` on this host, stored under the home for the Home page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = "verification.json"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a report on the host. `remedy` says what to do if `ok` is False."""
+    """One line of a report on the host. `remedy` is what to do if `ok` is False."""
 
     what: str
     ok: bool
@@ -24,7 +24,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class HostReport:
-    """What was found, when, and the job of the study that was measured; None if none could be."""
+    """The findings, their time, and the job of the measured study; None if none could be measured."""
 
     at: datetime
     job_id: str | None
@@ -36,7 +36,7 @@ class HostReport:
 
 
 def write_report(home: Path, report: HostReport) -> None:
-    """Replace the last report, whole or not at all."""
+    """Replace the last report atomically."""
     writing = home / f".{_NAME}"
     with writing.open("wb") as file:
         file.write(TypeAdapter(dict).dump_json(asdict(report), indent=1))

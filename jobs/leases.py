@@ -1,6 +1,6 @@
 """The workers' side of the job table: claim, heartbeat, finish, and requeueing the jobs of dead workers.
 
-A worker owns a job while its lease runs. A worker that lost the lease may write nothing more for the job: every
+A worker owns a job while its lease lasts. A worker that lost the lease may write nothing more for the job: every
 statement here names the worker, and so cannot change a row that belongs to another one.
 """
 
@@ -25,22 +25,22 @@ from warehouse.app_db.schema import job_blocks, job_events, jobs
 logger = logging.getLogger(__name__)
 #: After this many deaths of workers at the same point the job itself is to blame (its memory, say) and fails.
 MAX_DEATHS_AT_ONE_POINT = 8
-#: Any constant will do: PostgreSQL's lock on the claims of a host is this plus a checksum of the host's name.
+#: An arbitrary constant: PostgreSQL's lock on the claims of a host is this plus a checksum of the host's name.
 _CLAIMS_OF_A_HOST = 7_205_759_403_792_793_600
-#: Jobs of which a claim reads the studies at once: few at first, because most claims take the first job of the queue.
+#: How many studies a claim reads at once: few at first, because most claims take the first job of the queue.
 _AT_ONCE, _MOST_AT_ONCE = 20, 1000
 
 
 class EnginesHere:
-    """The engines of a worker's host, and what is known of the jobs' needs: a study never changes, and is read once."""
+    """The engines of a worker's host, and a cache of the jobs' needs: a study never changes, and is read once."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
         self.names = names
         self._needed: dict[str, frozenset[str]] = {}
 
     def runnable(self, connection: sa.Connection, queued: Sequence[str]) -> Iterator[str]:
-        """Yield those of the queued jobs whose engines are all here, in the same order."""
-        if len(self._needed) > 2 * len(queued):  # forget those that wait no longer
+        """Yield the queued jobs whose engines are all here, in the same order."""
+        if len(self._needed) > 2 * len(queued):  # forget jobs that no longer wait
             self._needed = {job_id: self._needed[job_id] for job_id in queued if job_id in self._needed}
         first, at_once = 0, _AT_ONCE
         while some := queued[first : first + at_once]:
@@ -52,7 +52,7 @@ class EnginesHere:
 
 
 def _needed_engines(study_json: str) -> frozenset[str]:
-    """Return no engine of a study that this Drafthouse cannot read: whoever claims it sets it aside."""
+    """Return the engines a study needs; none if this Drafthouse cannot read it: whoever claims it sets it aside."""
     try:
         return frozenset(str(arm["engine"]) for arm in json.loads(study_json)["arms"])
     except (ValueError, LookupError, TypeError):
@@ -60,7 +60,7 @@ def _needed_engines(study_json: str) -> frozenset[str]:
 
 
 class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
-    """This worker was silent for too long, and another one owns the job: stop at once and write nothing more."""
+    """This worker was silent for too long, and another worker owns the job: stop at once and write nothing more."""
 
 
 def claim(
@@ -79,7 +79,7 @@ def claim(
 
     No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
     this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
-    `set_aside`, whose jobs are passed over. Unless it `starts_engines`, it gets only studies of servers that run
+    `set_aside`, whose jobs are skipped. A worker that does not `starts_engines` gets only studies of servers that run
     already. It gets none of the jobs `but`.
 
     A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: as long
@@ -127,7 +127,7 @@ def _running_beside(connection: sa.Connection, worker: str) -> list[sa.RowMappin
 
 
 def _is_alone(study_json: str, *, has_gpus: bool) -> bool:
-    """Also for a study that this Drafthouse cannot read."""
+    """Return whether the study is measured alone; the default if it cannot be read."""
     try:
         alone = json.loads(study_json).get("alone")
     except (ValueError, AttributeError):
@@ -140,7 +140,7 @@ def _alone_or_default(alone: object, *, has_gpus: bool) -> bool:
 
 
 def _shared_beside(connection: sa.Connection, worker: str) -> set[str]:
-    """Return the jobs of which workers of this host have a block: also those that wait for a worker of their own."""
+    """Return the jobs whose blocks workers of this host hold, including jobs that wait for a worker of their own."""
     held = sa.select(job_blocks.c.job_id, job_blocks.c.worker).join(jobs, jobs.c.job_id == job_blocks.c.job_id)
     held = held.where(jobs.c.state == "queued", jobs.c.tries == job_blocks.c.attempt, ~job_blocks.c.is_done)
     rows = connection.execute(held.where(job_blocks.c.lease_expires_at > database_now_s())).all()
@@ -203,7 +203,7 @@ def finish(
 
 
 def release(engine: sa.Engine, job_id: str, worker: str, why: str = "stopped") -> None:
-    """Put the job back because this worker is stopping, or because of `why`; completed runs stay valid.
+    """Requeue the job because this worker is stopping, or because of `why`; completed runs stay valid.
 
     A job that is to be cancelled is cancelled. Raises LeaseLost.
     """
@@ -224,10 +224,10 @@ def another_waits(
     has_gpus: bool,
     engines: EnginesHere | None = None,
 ) -> bool:
-    """Return whether a queued job could have the slot of this running one, which is spread and has ended a block.
+    """Return whether a queued job could take the slot of this running, spread job, which has just ended a block.
 
-    It must be of no lower priority and fit the hardware and the engines. One that is measured alone waits until the
-    host is quiet, and whatever comes after it waits, too; one that is measured alone itself makes room for nobody.
+    It must have at least the same priority and fit the hardware and the engines. A job measured alone waits until the
+    host is quiet, and all jobs after it wait, too; a running job that is measured alone makes room for nobody.
     """
     if _alone_or_default(job.study.alone, has_gpus=has_gpus):
         return False
@@ -269,7 +269,7 @@ def _requeue(connection: sa.Connection, row: sa.RowMapping) -> None:
 
 
 def _point(progress_json: str | None) -> str:
-    """Say how far a job was. The study of the job may be unreadable here, and so may its progress."""
+    """Describe how far a job had got. Its study and its progress may be unreadable here."""
     if progress_json is None:
         return "before its first run"
     try:

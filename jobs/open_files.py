@@ -1,4 +1,4 @@
-"""The open files that a load needs: each of its streams is a connection, and a process may have only so many."""
+"""The limit on open files: each stream of a load is a connection, and a process may have only so many."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from lab.study import Load
 
-#: What a worker has open beside the streams of a load: databases, logs, pipes, pages beside the answers.
+#: A worker's open files besides a load's streams: databases, logs, pipes, metrics pages.
 _BESIDES = 256
 #: More than the largest load needs. Engines inherit it, and some close every number below it when they start.
 _ENOUGH = 65_536
 
 
 def raise_limit() -> None:
-    """Let this process open as many files as it may, or enough: the limit that it starts with is often 1,024."""
+    """Raise this process's limit on open files, often 1,024 at the start, to the maximum or to enough."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(_most(), _ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -24,7 +24,7 @@ def raise_limit() -> None:
 
 
 def problems(loads: Sequence[Load]) -> list[tuple[str, str]]:
-    """Return the loads of which a worker on this host could not open all streams, as (field, sentence)."""
+    """Return the loads with more streams than a worker on this host can open, as (field, sentence)."""
     most = _most()
     too_many = [(index, load) for index, load in enumerate(loads) if load.max_concurrency + _BESIDES > most]
     return [(f"loads[{index}].max_concurrency", _sentence(load.max_concurrency, most)) for index, load in too_many]

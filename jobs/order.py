@@ -30,7 +30,7 @@ _LATEST_S = 315_360_000
 
 
 def queued_in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Return the queued ones of all active jobs in the order in which they are taken."""
+    """Return the queued jobs among the active ones, in the order in which they are taken."""
     every = list(jobs)
     running = [job.submitted_by for job in every if job.state == "running"]
     return in_turn((job for job in every if job.state == "queued"), running)
@@ -50,9 +50,9 @@ def estimated_starts(
 ) -> Mapping[str, datetime | None]:
     """Estimate when each queued job will start, by its id; None if no present worker may take it.
 
-    A worker that becomes free takes the first job that its hardware and engines allow; the simulation applies the same
-    rule. A study that is spread makes room for others after each block, and its rest waits for its turn again.
-    `takes_s` returns the seconds of a study; a running job takes as long as its own progress says.
+    A free worker takes the first job that its hardware and engines allow; the simulation applies the same
+    rule. A spread study makes room for others after each block, and its rest is queued again.
+    `takes_s` returns the seconds of a study; a running job's progress predicts its remaining time.
     """
     now = now or datetime.now(UTC)
     running = {job.worker: job for job in jobs if job.state == "running"}
@@ -99,7 +99,7 @@ class _Slot:
         self.job: Job | None = None
 
     def measure(self, job: Job, left_s: dict[str, float], takes_s: Callable[[Study], float]) -> float:
-        """Begin with the job; return the seconds until this slot could have another one. `left_s` is what follows."""
+        """Begin the job; return the seconds until this slot could take another one. `left_s` is the rest."""
         alone = not self._worker.gpus if job.study.alone is None else job.study.alone
         seconds = left_s[job.job_id] if job.job_id in left_s else takes_s(job.study)
         step_s = min(seconds, _block_s(job.study, takes_s)) if job.study.spread and not alone else seconds
@@ -107,7 +107,7 @@ class _Slot:
         return step_s
 
     def may_take(self, job: Job) -> bool:
-        """Return whether it has what the job needs, and its own job, between two blocks, would make room for it."""
+        """Return whether the worker fits the job, and its own job, between two blocks, would make room for it."""
         if self.job is not None and job.priority < self.job.priority:
             return False
         starts = self._starts_engines or not job.study.starts_engines
@@ -116,7 +116,7 @@ class _Slot:
 
 
 def _block_s(study: Study, takes_s: Callable[[Study], float]) -> float:
-    """Return the seconds of a repeat of all arms, or of those that share an engine start."""
+    """Return the seconds of a repeat of all arms, or of all repeats that share an engine start."""
     each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     return takes_s(study) / math.ceil(study.repeats / each)
 
@@ -164,9 +164,9 @@ def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
 
 
 def priorities(order: Sequence[Job]) -> dict[str, int]:
-    """Return the new priorities that give the jobs this order, from the last job up, and none above the highest.
+    """Return new priorities that give the jobs this order, from the last job up, with none above the highest.
 
-    Of equal priority are only jobs of one submitter, the older before: whose turn it is changes as jobs start and end.
+    Only jobs of one submitter get equal priority, the older first: the submitters' order changes as jobs start and end.
     """
     least: list[int] = []
     for job, following in reversed(list(zip(order, [*order[1:], None], strict=True))):
@@ -180,7 +180,7 @@ def priorities(order: Sequence[Job]) -> dict[str, int]:
 
 
 def _step(job: Job, following: Job) -> int:
-    """Return how far a job's priority has to be above that of the job that follows it."""
+    """Return how far a job's priority must be above that of the next job."""
     is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
     return 0 if is_older and job.submitted_by == following.submitted_by else 1
 

@@ -1,4 +1,4 @@
-"""The policy of a lab: what a study may set, where its models, datasets and servers may be, and how long it may run.
+"""A lab's policy: what a study may set, where its models, datasets and servers may be, and how long it may run.
 
 A study becomes a command line, an environment, file names and addresses on the worker. So whatever may be set is
 listed: in `allowed.toml` for every lab, in `policy.toml` under the home for this one. It is checked at submission, and
@@ -38,18 +38,18 @@ REMOTE_CODE = "trust-remote-code"
 _ALLOWED = Path(__file__).with_name("allowed.toml")
 #: The name of the table for engines of every kind.
 _ANY = "any"
-#: Suffixes of variables that name a path; a * in the list of every lab does not stand for these.
+#: Suffixes of variables that name a path; a * in the common list does not cover these.
 _OF_PATHS = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
-#: What text may be where every lab allows a setting: a word; or numbers, as a tree of drafted tokens is written.
+#: The text that a commonly allowed setting may have: a word; or numbers, as in a tree of drafted tokens.
 _WORD = re.compile(r"[A-Za-z0-9_.:+][A-Za-z0-9_.:+,|-]*|[0-9(\[][0-9()\[\], .-]*")
-#: Likewise of a variable, which no program takes for a flag.
+#: The text that a commonly allowed variable may have, which no program takes for a flag.
 _VALUE_OF_VARIABLE = re.compile(r"[A-Za-z0-9_.:+,|;=^()\[\] -]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class EngineRules(Frozen):
-    """What studies may set of one kind of engine; * stands for any text. A flag stands for its parts, too."""
+    """What studies may set for one kind of engine; * matches any text. A flag covers its parts, too."""
 
     flags: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ class EngineRules(Frozen):
 
 
 class Policy(Frozen):
-    """`policy.toml`. Places that are None may be any where one person uses the lab, and none where people log in."""
+    """`policy.toml`. Locations left None are all allowed in a lab of one person, and none in a lab with a login."""
 
     engines: dict[str, EngineRules] = Field(default_factory=dict)  # by kind, beyond `allowed.toml`
-    remote_code: tuple[Role, ...] = ()  # who may submit a study that runs Python of a model
+    remote_code: tuple[Role, ...] = ()  # who may submit a study that runs a model's own Python
     model_folders: tuple[Path, ...] | None = None
     dataset_folders: tuple[Path, ...] | None = None
     endpoint_hosts: tuple[str, ...] | None = None  # names, addresses, *.lab.example, 10.0.0.0/24; * for any
@@ -101,12 +101,12 @@ def policy_file(settings: Settings) -> Path:
 
 
 def location_problems(rules: Rules, study: Study) -> list[Problem]:
-    """Return the models, datasets and servers that the study may not name, whether they are there or not."""
+    """Return the models, datasets and servers that the study may not name, whether they exist or not."""
     return [*_study_location_problems(rules, study), *_arm_location_problems(rules, study)]
 
 
 def setting_problems(rules: Rules, study: Study, role: Role | None) -> list[Problem]:
-    """Return what somebody of this role may not set in a study, and how it is longer than it may be."""
+    """Return the settings that this role may not use in a study, and the excess over the time limit."""
     problems = list(_size_problems(rules, study))
     for kind in dict.fromkeys(rules.kind(arm.engine) for arm in study.arms):
         problems += rules.flags(kind, "engine_flags", study.engine_flags, role)
@@ -116,7 +116,7 @@ def setting_problems(rules: Rules, study: Study, role: Role | None) -> list[Prob
 
 
 def launch_problems(rules: Rules, study: Study, arm: Arm) -> list[Problem]:
-    """Return what an arm of a study in the queue may not have, whoever submitted it: see `author_problems`."""
+    """Return the problems of a queued study's arm, whoever submitted it; see `author_problems` for the rest."""
     role = next(iter(rules.policy.remote_code), None)
     one = study.model_copy(update={"arms": (arm,)})
     shared = rules.flags(rules.kind(arm.engine), "engine_flags", study.engine_flags, role)
@@ -124,7 +124,7 @@ def launch_problems(rules: Rules, study: Study, arm: Arm) -> list[Problem]:
 
 
 def author_problems(rules: Rules, study: Study, arm: Arm, role: Role | None) -> list[Problem]:
-    """Return what the study's author, who has this role now, may not have in it any more: code that comes with a model.
+    """Return what the author's present role no longer allows in the study: code that comes with a model.
 
     None: the author may not sign in.
     """
@@ -136,23 +136,23 @@ def author_problems(rules: Rules, study: Study, arm: Arm, role: Role | None) -> 
 
 
 def _is_remote_code(flag: str) -> bool:
-    """Return whether the flag is, or abbreviates, the one that lets an engine run Python of a model."""
+    """Return whether the flag is, or abbreviates, the one that lets an engine run a model's own Python."""
     name = _plain(flag).partition(".")[0].lower().removeprefix("no-")
     return name.startswith("tru") and REMOTE_CODE.startswith(name)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """A lab's policy, and what it takes to judge a study by it."""
+    """A lab's policy with what is needed to judge a study by it."""
 
     policy: Policy
     file: Path  # that an administrator would edit
     models_dir: Path
-    kind_of: Callable[[str], str | None]  # of an engine by its name; None: nobody has it
+    kind_of: Callable[[str], str | None]  # the kind of an engine by its name; None: nobody has it
     hours_of: Callable[[Study], float]
 
     def kind(self, engine: str) -> str | None:
-        """Return the kind of an engine, or else the one whose name it has. None: only what every kind may have is
+        """Return the kind of an engine, or else the kind of the same name. None: only settings common to all kinds are
         allowed.
         """
         return self.kind_of(engine) or (engine if engine in KINDS else None)
@@ -163,7 +163,7 @@ class Rules:
         return folders is None or _is_within(expanded(name).absolute(), (self.models_dir, *folders))
 
     def arm(self, field: str, arm: Arm, role: Role | None) -> Iterator[Problem]:
-        """Judge what an arm sets, whether its engine is known or not; of a running server nothing is started."""
+        """Judge an arm's settings, whether its engine is known or not; for a running server nothing is started."""
         kind = self.kind(arm.engine)
         if kind == ENDPOINT:
             return
@@ -184,7 +184,7 @@ class Rules:
     def flags(
         self, kind: str | None, field: str, flags: Mapping[str, JsonValue], role: Role | None
     ) -> Iterator[Problem]:
-        """Judge flags, or a configuration, whose tables are as good as flags of their parts."""
+        """Judge flags, or a configuration, whose tables count like flags for their parts."""
         if kind == ENDPOINT:
             return
         for flag, given in flags.items():
@@ -212,9 +212,9 @@ class Rules:
             yield field, self.refused(called + unlisted, of, name, kind or _ANY)
 
     def unlisted(self, kind: str | None, of: str, name: str, value: JsonValue) -> str | None:
-        """Return what to say of a setting that is not allowed; None if it is.
+        """Return the problem with a setting that is not allowed; None if it is allowed.
 
-        This lab's own list is about names alone. What every lab allows are switches, which take numbers and words.
+        This lab's own list restricts names alone. The common list allows only switches, numbers and words as values.
         """
         spellings = _spellings(name) if of == "flags" else (name,)
         own, every = (self.rules(table, kind, of) for table in (self.policy, _allowed()))
@@ -261,9 +261,9 @@ def _leaves(name: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _decoded(value: JsonValue) -> JsonValue:
-    """Return text that is a table or a list in JSON as what engines read in it; anything else unchanged.
+    """Return text that holds a JSON table or list as the value that engines read; anything else unchanged.
 
-    What two readers could read differently (a key that is there twice, a number that is none) stays text.
+    Text that parsers read differently (a duplicate key, NaN) stays text.
     """
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
@@ -285,7 +285,7 @@ def _no_number(constant: str) -> JsonValue:
 
 
 def _spellings(flag: str) -> list[str]:
-    """Return what a list may call a flag: its own name, those of the tables that it is a part of, and without `no-`."""
+    """Return the names under which a list may have a flag: its own, its enclosing tables', and itself without `no-`."""
     parts = flag.split(".")
     names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     return [*names, *(name.removeprefix("no-") for name in names)]
@@ -296,7 +296,7 @@ def _matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
-    """Yield every text in a value, keys of tables too, and what is in text that is JSON."""
+    """Yield every text in a value, keys of tables and the contents of JSON text included."""
     value = _decoded(value)
     if isinstance(value, str):
         yield value
@@ -355,7 +355,7 @@ def _dataset_problems(rules: Rules, field: str, name: str) -> Iterator[Problem]:
 
 
 def _is_within(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether the path, with every link followed, lies in one of the folders."""
+    """Return whether the path, with all links resolved, lies in one of the folders."""
     real = path.resolve()
     return any(real.is_relative_to(folder.resolve()) for folder in folders)
 
@@ -374,14 +374,14 @@ def _host_problems(rules: Rules, field: str, base_url: str) -> Iterator[Problem]
 
 
 def _is_host(host: str, pattern: str) -> bool:
-    """Return whether a pattern of policy.toml means the host.
+    """Return whether a pattern of policy.toml matches the host.
 
-    `*` is any, `*.lab.example` whatever ends so, 10.0.0.0/24 a network of addresses. Elsewhere * stands for text
+    `*` is any host, `*.lab.example` any name with this ending, 10.0.0.0/24 a network. Elsewhere * matches text
     without dots, and in a pattern of an address for a number.
     """
     if pattern == "*":
         return True
-    if re.fullmatch(r"[a-z0-9_.:-]+", host) is None:  # whose readers may disagree where it ends
+    if re.fullmatch(r"[a-z0-9_.:-]+", host) is None:  # parsers may disagree where such a host ends
         return False
     address = _address(host)
     if "/" in pattern:

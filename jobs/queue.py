@@ -39,10 +39,10 @@ from warehouse.app_db.engine import app_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
 
-#: Jobs of one user that may wait at once: every page with the queue shows all of it. An administrator may have more.
+#: The most waiting jobs of one user: every page with the queue shows all of it. An administrator may have more.
 MOST_WAITING = 200
-#: Of one study as JSON, and of what one user submits within a day: each study is stored three times, and pages with the
-#: queue read those that wait. An administrator may submit more in a day.
+#: The most bytes of a study as JSON, and of a user's studies in a day: each is stored three times, and pages with the
+#: queue read the waiting ones. An administrator may submit more in a day.
 MOST_STUDY_LENGTH, MOST_BYTES_PER_DAY = 200_000, 20 * 2**20
 _SUBMITTED = (jobs_table.c.submitted_at, jobs_table.c.job_id)
 _NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTED))
@@ -51,7 +51,7 @@ _NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTE
 def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor) -> str:
     """Check the study against this host, queue it as a job and wake a worker. Return the job's id.
 
-    Raises AccessError if the actor may not submit studies, not before others, or no more of them, and StudyError for an
+    Raises AccessError if the actor may not submit studies, at this priority, or no more of them, and StudyError for an
     engine, a model or hardware that is not available. An unreachable broker is not an error: workers also poll for
     queued jobs.
     """
@@ -125,16 +125,16 @@ def _new_id(connection: sa.Connection, now: datetime) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """Some jobs, newest first. Ask for the next page with `before=older`; None if this is the last one."""
+    """Some jobs, newest first. The next page is that with `before=older`; None if this is the last page."""
 
     jobs: tuple[Job, ...]
     older: str | None
 
 
 def page(engine: sa.Engine, limit: int = 200, before: str | None = None) -> Page:
-    """Return the newest jobs and, however old, all that are queued or running; or the jobs submitted before one.
+    """Return the newest jobs and, however old, all queued and running ones; or the jobs submitted before one.
 
-    Without those of `set_aside`. Raises UserError if there is no job `before`.
+    Leaves out the jobs of `set_aside`. Raises UserError if there is no job `before`.
     """
     newest = _NEWEST.limit(limit + 1)
     with reading(engine).connect() as connection:
@@ -152,23 +152,23 @@ def page(engine: sa.Engine, limit: int = 200, before: str | None = None) -> Page
 
 
 def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
-    """Return the newest jobs, newest first, without those of `set_aside` that cannot be read here."""
+    """Return the newest jobs, newest first, without the unreadable ones of `set_aside`."""
     return _readable(engine, _NEWEST.limit(limit))
 
 
 def active(engine: sa.Engine) -> list[Job]:
-    """Return every queued and running job, newest first, without those of `set_aside`."""
+    """Return every queued and running job, newest first, without the unreadable ones of `set_aside`."""
     return _readable(engine, _NEWEST.where(jobs_table.c.state.in_(ACTIVE)))
 
 
 def ended(engine: sa.Engine, limit: int) -> list[Job]:
-    """Return the jobs that ended last, the last one first, without those of `set_aside`."""
+    """Return the jobs that ended last, the latest first, without the unreadable ones of `set_aside`."""
     last = (jobs_table.c.finished_at.desc(), jobs_table.c.job_id.desc())
     return _readable(engine, sa.select(jobs_table).where(jobs_table.c.state.in_(FINISHED)).order_by(*last).limit(limit))
 
 
 def newest_of_study(engine: sa.Engine, digest: str) -> Job | None:
-    """Return the newest job of the study whose digest begins so, or None."""
+    """Return the newest job of the study whose digest has this prefix, or None."""
     same = _NEWEST.where(jobs_table.c.study_id.startswith(digest, autoescape=True))
     return next(iter(_readable(engine, same.limit(1))), None)
 
@@ -180,7 +180,7 @@ def _readable(engine: sa.Engine, query: sa.Select[Any]) -> list[Job]:
 
 @dataclass(frozen=True)
 class SetAside:
-    """A job that this Drafthouse, or a worker, cannot read. It stays as it is; the queue goes on without it."""
+    """A job that this Drafthouse, or a worker, cannot read. It stays unchanged; the queue skips it."""
 
     job_id: str
     name: str
@@ -190,7 +190,7 @@ class SetAside:
 
 
 def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
-    """Return the jobs that cannot be read here, of the newest and the active ones, and the queued ones that a worker
+    """Return the newest and active jobs that cannot be read here, and the queued jobs that a worker
     could not read.
     """
     by_worker = (
@@ -251,8 +251,8 @@ def events(engine: sa.Engine, job_id: str) -> list[Event]:
 def cancel(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
     """Cancel a queued job at once, or ask the worker of a running one to stop; cancelling twice is not an error.
 
-    Raises UserError if the job has ended otherwise or does not exist, and AccessError if it is not the actor's to
-    cancel.
+    Raises UserError if the job has ended otherwise or does not exist, and AccessError if the actor may not
+    cancel it.
     """
     with engine.begin() as connection:
         row = get_row(connection, job_id, lock=True)
@@ -271,10 +271,10 @@ def cancel(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
 
 
 def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = False) -> None:
-    """Queue an ended job again. Completed runs are reused and the others measured again; with `everything` all are.
+    """Queue an ended job again. Completed runs are reused unless `everything` is to be measured again.
 
-    Raises UserError if the job has not ended, or has no missing or failed run, and AccessError if it is not the actor's
-    to retry. Workers find the job within seconds by polling.
+    Raises UserError if the job has not ended, or has no missing or failed run, and AccessError if the actor may not
+    retry it. Workers find the job within seconds by polling.
     """
     with engine.begin() as connection:
         job = get_job(connection, job_id, lock=True)

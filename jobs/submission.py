@@ -1,4 +1,4 @@
-"""Submission is one pass: a `Context` reads what is known of this lab, and `problems` judges a study by it.
+"""Submission in one pass: a `Context` reads the state of this lab, and `problems` judges a study by it.
 
 Pages, the API, the command and the queue call `problems`, so that nobody waits for a job that cannot start.
 """
@@ -32,7 +32,7 @@ from warehouse.app_db.engine import app_engine
 
 
 class Context:
-    """What is known of this lab when a study is judged. Each part is read when it is first needed, and once."""
+    """The state of this lab by which a study is judged. Each part is read once, on first use."""
 
     def __init__(self, settings: Settings, database: sa.Engine | None = None) -> None:
         self.settings = settings
@@ -41,7 +41,7 @@ class Context:
 
     @functools.cached_property
     def rules(self) -> Rules:
-        """The policy. Raises SettingsError for a file that cannot be used."""
+        """Return the policy. Raises SettingsError for a file that cannot be used."""
         settings = self.settings
 
         def hours_of(study: Study) -> float:
@@ -51,12 +51,12 @@ class Context:
 
     @functools.cached_property
     def profiles(self) -> Mapping[str, Profile]:
-        """The engines of engines.toml. Raises SettingsError."""
+        """Return the engines of engines.toml. Raises SettingsError."""
         return read_profiles(self.settings.engines_file)
 
     @functools.cached_property
     def workers(self) -> Sequence[WorkerInfo]:
-        """Every worker that the app database lists; none before this home is set up."""
+        """Return every worker that the app database lists; none before this home is set up."""
         if self._database is not None:
             return list_workers(self._database)
         try:
@@ -79,7 +79,7 @@ class Context:
         return self._capabilities[engine]
 
     def kind_of(self, engine: str) -> str | None:
-        """Return the kind of an engine of this host, or of one that a worker has reported; None if it is neither."""
+        """Return the kind of an engine that this host has or a worker has reported; None for any other."""
         if engine in self.profiles:
             return self.profiles[engine].kind
         return next((known.kind for known in distinct_engines(self.workers) if known.engine == engine), None)
@@ -88,7 +88,7 @@ class Context:
 def check_study(
     settings: Settings, study: Study, role: Role = Role.ADMINISTRATOR, database: sa.Engine | None = None
 ) -> Study:
-    """Return the study as `absolute` does. Raises StudyError listing every problem for somebody of this role."""
+    """Return the study with absolute paths. Raises StudyError listing every problem for somebody of this role."""
     context = Context(settings, database)
     if found := problems(context, study, role):
         raise StudyError(found)
@@ -98,7 +98,7 @@ def check_study(
 def problems(
     context: Context, study: Study, role: Role = Role.ADMINISTRATOR, *, probe_engines: bool = True
 ) -> list[Problem]:
-    """Return every problem of the study as (field, sentence): what the policy does not allow somebody of this role, or
+    """Return every problem of the study as (field, sentence): whatever the policy forbids somebody of this role, or
     an engine, flag, method, model, dataset, address or hardware that is not available. Empty if it would be accepted.
 
     Without `probe_engines` no engine is started and no host's name resolved, so that a page can call it after each
@@ -117,7 +117,7 @@ def problems(
 
 
 def _text_problems(field: str, value: object) -> Iterator[Problem]:
-    """Yield the texts with characters that nobody sees: they steer the terminal of whoever lists the study."""
+    """Yield the texts with invisible characters, which could control the terminal of whoever lists the study."""
     if isinstance(value, dict):
         for name, part in value.items():
             yield from _text_problems(field, name)
@@ -143,7 +143,7 @@ def absolute(context: Context, study: Study) -> Study:
 
 
 def _absolute_model(context: Context, name: str) -> str:
-    """Return the folder that the name means, or a hub name unchanged, also if the policy forbids its folder."""
+    """Return the absolute folder of the name, even if the policy forbids it; a hub name unchanged."""
     if name in REFERENCE_MODELS:
         return name
     folder = local_folder(context.settings.models_dir, name)
@@ -195,7 +195,7 @@ def _is_for_hardware_here(study: Study) -> bool:
 def _is_installed_here(context: Context, study: Study, arm: Arm) -> bool:
     try:
         context.profile(arm.engine)
-    except UserError:  # another host may have the engine, and then what it serves
+    except UserError:  # another host may have the engine, and then its models too
         return False
     return _is_for_hardware_here(study)
 
@@ -237,7 +237,7 @@ def _engine_problems(context: Context, study: Study, arm: Arm, field: str) -> tu
 
 
 def _problems_here(context: Context, study: Study, arm: Arm, field: str) -> list[Problem] | None:
-    """Return None if this host cannot judge: the study needs other hardware, or an engine that only others have."""
+    """Return the problems on this host; None if it cannot judge a study that needs other hosts' hardware or engine."""
     if not _is_for_hardware_here(study):
         return None
     try:
@@ -247,7 +247,7 @@ def _problems_here(context: Context, study: Study, arm: Arm, field: str) -> list
 
 
 def _missing_here(context: Context, study: Study) -> Iterator[Problem]:
-    """Yield the models, datasets and categories that are not there."""
+    """Yield the models, datasets and categories that do not exist here."""
     check_name = functools.partial(_check_model, context, study)
     yield from _problem("target", functools.partial(check_name, study.target))
     for index, arm in enumerate(study.arms):
@@ -268,7 +268,7 @@ def _check_model(context: Context, study: Study, name: str) -> None:
 
 
 def _hub_is_ours(context: Context, study: Study) -> bool:
-    """Return whether engines that are started here reach the hub as this process does: with its token and cache."""
+    """Return whether engines started here reach the hub with the same token and cache as this process."""
     started = [arm for arm in study.arms if arm.server is None]
     environments = [context.profile(arm.engine).environment for arm in started] + [arm.environment for arm in started]
     names = itertools.chain.from_iterable(environments)

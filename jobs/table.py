@@ -15,12 +15,12 @@ from lab.study import Frozen, Study
 from warehouse.app_db.schema import job_events, jobs
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
-#: States of a job that has not ended, and of one that has.
+#: States of jobs that have not ended, and of ended jobs.
 ACTIVE: tuple[State, ...] = ("queued", "running")
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
 #: The event of a queued job that a worker could not read; its detail ends with the traceback.
 SET_ASIDE = "set aside"
-#: The largest priority, negative or positive, that a job is given; fits into an INTEGER.
+#: The largest priority of a job, negative or positive; fits into an INTEGER.
 MAX_PRIORITY = 1_000_000
 Phase = Literal["starting engine", "warming up", "measuring", "finishing"]
 
@@ -34,7 +34,7 @@ class Progress(Frozen):
     load: str | None = None
     repeat: int = 0
     runs_total: int = 0
-    runs_total_is_at_most: bool = False  # what was measured so far decides how many it will be
+    runs_total_is_at_most: bool = False  # earlier runs decide how many there will be
     runs_done: int = 0  # with a bundle, completed or failed
     runs_failed: int = 0
     launches_total: int = 0
@@ -44,7 +44,7 @@ class Progress(Frozen):
     output_tok_per_s: float | None = None
     ttft_ms: float | None = None
     remaining_s: float | None = None
-    standing: str = ""  # a sentence on what is known so far, if the study decides by that what it measures next
+    standing: str = ""  # a sentence on what is known so far, if that decides what the study measures next
     end_reason: str = ""  # why nothing more was measured, in a word or two; empty while it measures
     end_sentence: str = ""  # the same in a sentence; empty if there is nothing to add
     at: str  # UTC, ISO 8601
@@ -71,7 +71,7 @@ class Job:
     cancel_requested: bool
     hardware: str | None = None  # lower case: only workers with this text in their hardware's name take the job
     reuse_from_attempt: int = 0  # runs of earlier attempts do not count
-    submitted_by: str | None = None  # its owner; None: nobody that is known
+    submitted_by: str | None = None  # its owner; None: unknown
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def job_from_row(row: sa.RowMapping) -> Job:
             reuse_from_attempt=values.pop("reuse_from_try"),
             **values,
         )
-    except Exception as reason:  # whatever it is: one row must not stop those who read the others
+    except Exception as reason:  # whatever it is: one bad row must not hide the others
         raise UnreadableJobError(row, reason) from reason
 
 
@@ -131,7 +131,7 @@ def readable(rows: Iterable[sa.RowMapping]) -> tuple[list[Job], list[UnreadableJ
 
 
 def find_row(connection: sa.Connection, job_id: str, *, lock: bool = False) -> sa.RowMapping | None:
-    """Return the job's row, or None. With `lock` it cannot be changed by others until the transaction ends."""
+    """Return the job's row, or None. `lock` prevents changes by others until the transaction ends."""
     query = sa.select(jobs).where(jobs.c.job_id == job_id)
     return connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
 
@@ -150,12 +150,12 @@ def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Jo
 
 
 def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "", actor: str | None = None) -> None:
-    """Record the event in the transaction that changes the job. `actor` is None for what a worker does."""
+    """Record the event in the transaction that changes the job. `actor` is None for a worker."""
     row = {"job_id": job_id, "at": datetime.now(UTC), "kind": kind, "detail": detail, "actor": actor}
     connection.execute(job_events.insert().values(row))
 
 
 def check_priority(priority: int) -> None:
-    """Raise UserError for a priority that no job is given."""
+    """Raise UserError for a priority outside the range."""
     if abs(priority) > MAX_PRIORITY:
         raise UserError(f"priority {priority} is out of range: use -{MAX_PRIORITY} to {MAX_PRIORITY}")

@@ -1,7 +1,7 @@
-"""Whose turn it is: the order in which waiting jobs are taken.
+"""The order in which waiting jobs are taken.
 
 Higher priority first. Of equal priority, the submitters take turns: whoever has fewest jobs running and before it in
-the queue comes first, then the older job. So nobody who submits many studies holds up somebody who submits one.
+the queue comes first, then the older job. So a submitter of many studies does not hold up a submitter of one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of workers: which exist, on what hardware, with which engines, and which job each works on."""
+"""The table of workers: their hardware, their engines, and the job that each works on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warehouse.app_db.clock import database_now
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import workers as workers_table
 
-#: Each worker records its presence this often.
+#: How often each worker records its presence.
 PRESENCE_EVERY_S = 10.0
 #: A worker that has been silent for this long is away; its row stays for a while.
 AWAY_AFTER_S = 3 * PRESENCE_EVERY_S
@@ -41,12 +41,12 @@ class WorkerInfo:
 
     @property
     def slot_number(self) -> int:
-        """The slot's number from 1; 0 for the whole host."""
+        """Return the slot's number from 1; 0 for the whole host."""
         return int((self.slot or "0").partition(":")[0])
 
     @property
     def slot_name(self) -> str:
-        """`slot 3 of gpu01`, or the host alone for a worker that has all of it."""
+        """Return `slot 3 of gpu01`, or the host alone for a worker that has all of it."""
         return f"slot {self.slot_number} of {self.host}" if self.slot else self.host
 
     @property
@@ -54,7 +54,7 @@ class WorkerInfo:
         return {engine.engine for engine in self.engines or ()}
 
     def has_engines(self, study: Study) -> bool:
-        """Return whether it has the engines of all arms; also if it has not examined its engines yet."""
+        """Return whether it has the engines of all arms; true if it has not examined its engines yet."""
         return self.engines is None or all(arm.engine in self.engine_names for arm in study.arms)
 
     def is_away(self, now: datetime | None = None) -> bool:
@@ -62,9 +62,9 @@ class WorkerInfo:
 
 
 def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
-    """Return every worker that is or recently was there, the last seen first.
+    """Return every present or recently present worker, the last seen first.
 
-    `last_seen` is by this host's clock, whatever the clocks of the database and of the workers say.
+    `last_seen` is by this host's clock, whatever the clocks of the database and of the workers.
     """
     rows = sa.select(workers_table).order_by(workers_table.c.last_seen.desc(), workers_table.c.worker)
     with reading(engine).connect() as connection:
@@ -73,7 +73,7 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
 
 
 def why_jobs_wait(engine: sa.Engine, jobs: Sequence[Job]) -> dict[str, str]:
-    """Return by job id why no present worker starts a job; jobs that one may start are left out."""
+    """Return by job id why no present worker starts a job, without the jobs that some worker may start."""
     present = [worker for worker in list_workers(engine) if not worker.is_away()]
     return {job.job_id: why for job in jobs if (why := _why_it_waits(job.study, present))}
 
@@ -88,7 +88,7 @@ def _why_it_waits(study: Study, present: Sequence[WorkerInfo]) -> str:
 
 
 def lacking_engines(study: Study, workers: Sequence[WorkerInfo]) -> str:
-    """Return which of its engines none of these workers has: `no worker has the engine 'sglang'`; empty if one may have
+    """Return which of its engines no worker has, like `no worker has the engine 'sglang'`; empty if one may have
     all.
     """
     if not workers or any(worker.has_engines(study) for worker in workers):
@@ -122,7 +122,7 @@ def register_worker(
 
 
 def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
-    """Record that the worker is there and works on this job."""
+    """Record that the worker is present and works on this job."""
     with engine.begin() as connection:
         _update(connection, worker, last_seen=database_now(connection), job_id=job_id)
 
@@ -134,7 +134,7 @@ def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> Non
 
 
 def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:
-    """Store what the worker's engines can do."""
+    """Store the capabilities of the worker's engines."""
     with engine.begin() as connection:
         _update(connection, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
 

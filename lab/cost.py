@@ -72,7 +72,7 @@ class Price(Frozen):
 def price_on(book: Iterable[Price], hardware: str, day: date) -> Price | None:
     """Return the price valid for this hardware on that day.
 
-    Among the entries whose name matches best, it is the latest; of two for the same day, the later one in the book.
+    The latest of the entries whose name matches best; of two for the same day, the later one in the book.
     """
     fitting = [price for price in book if price.hardware.lower() in hardware.lower() and price.valid_from <= day]
     return max(enumerate(fitting), key=lambda at: (len(at[1].hardware), at[1].valid_from, at[0]), default=(0, None))[1]

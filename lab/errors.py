@@ -10,11 +10,11 @@ class DrafthouseError(Exception):
 
 
 class UserError(DrafthouseError):
-    """An error that the user can fix: its text is one sentence that says how. Printed without a traceback."""
+    """An error that the user can fix: its text is one sentence with the remedy. Printed without a traceback."""
 
 
 class UnknownNameError(UserError):
-    """A job, a study or a run that is not there."""
+    """A job, a study or a run that does not exist."""
 
 
 class SettingsError(UserError):
@@ -22,7 +22,7 @@ class SettingsError(UserError):
 
 
 class AccessError(UserError):
-    """A change that this actor may not make, or a way in that is closed to this visitor."""
+    """A change that this actor may not make, or a login that this visitor may not use."""
 
 
 class StudyError(UserError):
@@ -61,7 +61,7 @@ class QueryError(UserError):
 
 
 class BusyError(QueryError):
-    """A request for which there is no place or no memory now: it can be sent again as it is."""
+    """A request for which there is no slot or no memory now: it can be sent again unchanged."""
 
 
 class UnknownStudyError(QueryError, UnknownNameError):

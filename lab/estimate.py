@@ -41,7 +41,7 @@ class Assumptions:
 
 #: Fitted to the reference pair on two cores.
 WITHOUT_GPU = Assumptions("the reference pair on two cores", 35.0, 0.025, 0.2, 0.001)
-#: The same for any other model there, which says what a guess it is.
+#: The same for any other model there: a rough guess.
 OF_ANOTHER_MODEL = replace(WITHOUT_GPU, of="another model, the reference pair on two cores")
 #: Near the published figures of gpt-oss-120b: 180 tok/s alone, some 2,500 tok/s at 200 requests at once.
 WITH_GPU = Assumptions("another model on other hardware, gpt-oss-120b on one large GPU", 120.0, 0.006, 0.06, 0.0001)
@@ -128,7 +128,7 @@ class Estimate:
 
 
 class History:
-    """Looks up the most similar past runs: the same cell, or else the same arm at the same concurrency."""
+    """Look-up of the most similar past runs: the same cell, or else the same arm at the same concurrency."""
 
     def __init__(self, past: Sequence[PastRuns] = ()) -> None:
         cells, paces, starts = (defaultdict[Hashable, list[float]](list) for _ in range(3))
@@ -179,7 +179,7 @@ def estimate(
 ) -> Estimate:
     """Estimate launches; each start and each run from the history if it has an answer. `hardware`: whose history.
 
-    `length_of`: how long the sessions of a workload are, if more is known than what the study says.
+    `length_of`: how long the sessions of a workload are, if more is known than the study itself states.
     """
     starts = [history.start_s(arm) for arm in engine_starts(launches)]
     starts_s = sum(assumed.start_s if known_s is None else known_s for known_s in starts)

@@ -1,7 +1,7 @@
 """Who may do what: three roles, the changes in a lab, and the least role for each. Pure: no database.
 
-Whoever changes something is an `Actor`. The functions that store a change call `require` before they do; pages and
-commands ask `may` only to leave out what would be refused.
+An `Actor` is whoever makes a change. The functions that store a change call `require` first; pages and
+commands call `may` only to hide what would be refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 from lab.errors import AccessError
 
-#: By what way an actor came.
+#: How an actor came in.
 Via = Literal["page", "command", "api"]
 
 
@@ -50,7 +50,7 @@ class Rule:
 
 
 class Change(StrEnum):
-    """What can be changed; the values stand in the audit table."""
+    """What can be changed; the values are stored in the audit table."""
 
     SUBMIT = "job.submit"
     CANCEL = "job.cancel"
@@ -85,14 +85,14 @@ RULES: dict[Change, Rule] = {
 
 
 def may(actor: Actor, change: Change, owner: str | None = None, *, is_new: bool = False) -> bool:
-    """Whether the actor may make this change to what `owner` owns (None: nobody), or to something new."""
+    """Return whether the actor may make this change to what `owner` owns (None: nobody), or to something new."""
     rule = RULES[change]
     least = rule.own if is_new or owner == actor.name else rule.others
     return actor.role.rank >= least.rank
 
 
 def may_any(actor: Actor, change: Change) -> bool:
-    """Whether there can be anything to which the actor may make this change."""
+    """Return whether the actor may make this change to anything at all."""
     return may(actor, change, is_new=True)
 
 
@@ -113,7 +113,7 @@ def require(actor: Actor, change: Change, owner: str | None = None, *, is_new: b
 
 
 def role_of(text: str) -> Role:
-    """Raises AccessError for a word that is no role."""
+    """Return the role of this name. Raises AccessError if there is none."""
     try:
         return Role(text)
     except ValueError:

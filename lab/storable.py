@@ -1,4 +1,4 @@
-"""Text of others, made storable where it enters: as UTF-8, in Parquet and DuckDB, and in PostgreSQL."""
+"""Cleans foreign text on entry, so that it can be stored as UTF-8 in Parquet, DuckDB and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _CUT = " [...]"
 
 
 def storable(text: str, most_chars: int | None = None) -> str:
-    """Return the text without what cannot be stored: halves of a character are joined, and a half without its other
+    """Return the text fit to be stored: surrogate pairs are joined, and lone surrogates
     and NUL, which PostgreSQL refuses, become U+FFFD. A text of more than `most_chars` is cut.
     """
     if most_chars is not None and len(text) > most_chars:

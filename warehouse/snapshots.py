@@ -1,11 +1,11 @@
-"""Snapshots: states of the published warehouse for readers elsewhere, each a file that is never written to.
+"""Snapshots of the published warehouse for readers elsewhere: each is a file that is never written to.
 
-A snapshot is made when it is first asked for, as another name of the published file, which costs no copy. Its name is
-the SHA-256 of what is in it. While it has that name it cannot become the next master (`warehouse.ingest.publication`):
-the ingester copies instead. So nothing is copied for a lab that nobody asks.
+A snapshot is made on the first request, as another name of the published file, which costs no copy. Its name is
+the SHA-256 of its content. While it has that name it cannot become the next master (`warehouse.ingest.publication`):
+the ingester copies instead. So a lab without such requests copies nothing.
 
-The last ones stay, and any that was asked for within ten minutes. Where that would take too much disk, or making one
-too much of a processor, readers get the newest one that exists.
+The last snapshots stay, and any that was requested within ten minutes. If that took too much disk, or making one
+too much processor time, readers get the newest existing one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from host.quiet import run_at_low_priority
 from lab.errors import MIGRATE_COMMAND, UnknownNameError, UserError
 
 FOLDER, SUFFIX = "snapshots", ".duckdb"
-#: A snapshot that was asked for so recently is in use: a reader asks for its ranges as its queries need them.
+#: A snapshot that was requested this recently is in use: a reader requests its ranges as its queries need them.
 IN_USE_S = 600.0
 #: So much may be used whatever the size of the warehouse: a small one changes with every run.
 ALWAYS_BYTES = 1 << 30
@@ -58,7 +58,7 @@ class Snapshots:
         self._take_over()
 
     def newest(self) -> Snapshot:
-        """Return the published state, or the newest that there is while a newer one costs too much.
+        """Return the published state, or the newest snapshot while making a newer one costs too much.
 
         Raises UserError if nothing is published yet.
         """

@@ -1,1 +1,1 @@
-"""The login of visitors: what a request may do before any page or route sees it."""
+"""The login of visitors, and the checks of every request before any page or route sees it."""

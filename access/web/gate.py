@@ -1,4 +1,4 @@
-"""Who a browser is, by the cookie that it sends: one answer for the server's guard and for the pages."""
+"""Identifies a browser by its cookie, for the server's guard and the pages alike."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from host.settings import Settings, load_settings
 from lab.roles import Actor
 from warehouse.app_db.engine import app_engine
 
-#: Keys of a request's scope: who asks, the gate that let them in, and a function that asks it again.
+#: Keys of a request's scope: the visitor, the gate that let them in, and a function that checks again.
 ACTOR, GATE, AGAIN = "drafthouse.actor", "drafthouse.gate", "drafthouse.again"
-#: For this long an answer about a session is used again: the longest time for which a disabled user still comes in.
+#: For this long a session's user is cached: a disabled user gets in for that long at most.
 FRESH_S = 1.0
-#: Cookies and tokens that are longer are none of ours.
+#: No cookie or token that we issue is longer.
 LONGEST_SECRET = 200
 _MOST_REMEMBERED = 10_000
-#: A secret opens one door: a session the pages, a token what is for programs.
+#: The kinds of secrets: a session is for the pages, a token for the API.
 _Kind = Literal["session", "token"]
 _Key = tuple[_Kind, bytes]
 
@@ -41,17 +41,17 @@ class Gate:
         self.settings = settings
         self._lock = threading.Lock()
         self._answers: dict[_Key, tuple[float, Actor | None]] = {}
-        #: Half of what the page may have: the other half is for what it shows.
+        #: Half of the page's memory: the other half is for what it shows.
         self.account = HeldBytes(limit_bytes(settings.web_memory_mib) // 2, PAGE_SESSIONS.uploaded_bytes)
 
     @property
     def is_open(self) -> bool:
-        """Whether the lab has no login."""
+        """Return whether the lab has no login."""
         return self.settings.web_login == "none"
 
     @property
     def has_users(self) -> bool:
-        """Whether visitors are users of this lab, not simply the person at this machine."""
+        """Return whether visitors are users of this lab, not simply the person at this machine."""
         return self.settings.web_login in ("accounts", "oidc")
 
     @functools.cached_property
@@ -60,11 +60,11 @@ class Gate:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: browsers send a host's cookies to all of its ports, where other labs may be."""
+        """Return the cookie's name, with the port, because browsers send a host's cookies to all of its ports."""
         return "__Host-drafthouse" if self.settings.web_https else f"drafthouse-{self.settings.web_port}"
 
     def actor_of(self, cookie: str | None) -> Actor | None:
-        """The visitor with this cookie; None if they have to sign in. Raises UserError if the database is away."""
+        """Return the visitor with this cookie; None if they must sign in. Raises UserError if the database is away."""
         if self.is_open:
             return local_actor("page")
         if not cookie or len(cookie) > LONGEST_SECRET or cookie.startswith(tokens.PREFIX):
@@ -74,7 +74,7 @@ class Gate:
         return self._looked_up("session", cookie, sessions.actor_of)
 
     def actor_with(self, token: str) -> Actor | None:
-        """Return who uses the API with this token; the token of the start is one, too. None if it opens nothing."""
+        """Return the API user with this token, which may be the start's token; None if it is not valid."""
         if self.is_open:
             return local_actor("api")
         if len(token) > LONGEST_SECRET:
@@ -105,7 +105,7 @@ class Gate:
         return hmac.compare_digest(token.encode(), start_token.read(self.settings.start_token_file).encode())
 
     def token_cookie(self) -> str:
-        """Return the cookie of a browser that has shown the start's token; the token cannot be derived from it."""
+        """Return the cookie for a browser that presented the start's token; the token cannot be derived from it."""
         token = start_token.read(self.settings.start_token_file)
         return hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
 
@@ -120,7 +120,7 @@ class Gate:
 
 
 def _key(kind: _Kind, secret: str) -> _Key:
-    """Return the cache key of a secret, from which nobody can read the secret."""
+    """Return the cache key of a secret, which does not reveal it."""
     return kind, hashlib.sha256(secret.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""Stands before everything that answers: checks each request's host and origin, asks who it comes from, and adds
+"""Guards every route: checks each request's host and origin, identifies the visitor, and adds
 headers. Pure ASGI, because a websocket has to be refused before Streamlit accepts it.
 """
 
@@ -32,27 +32,27 @@ from lab.errors import BusyError, UserError
 from lab.roles import Actor
 from warehouse.app_db.engine import DATABASE_ERRORS
 
-#: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
+#: Health checks, open under any host name and without a login; they reveal only that the server runs.
 HEALTH = ("/healthz", "/readyz")
 LOGIN, LOGOUT = "/login", "/logout"
 #: Links that show one thing without a login.
 SHARED = "/shared"
 #: The client for notebooks, one file of Python.
 CLIENT = "/drafthouse.py"
-#: Streamlit's own figures name files and functions.
+#: Streamlit's own metrics, refused because they reveal files and functions.
 _CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check")
 _READING = ("GET", "HEAD", "OPTIONS")
 #: How long a websocket may go on after its session has ended: it is closed at its next message.
 _POLL_INTERVAL_S = 2.0
 TOKEN = "token"  # noqa: S105 - the name of a parameter
-#: Look-ups have threads of their own: whatever else waits in one keeps nobody from coming in.
+#: Look-ups have threads of their own, so that other waiting work keeps nobody from signing in.
 _LOOK_UPS_AT_ONCE = 8
-#: Of all headers and the address; browsers and proxies send far less.
+#: The most bytes of all headers and the address; browsers and proxies send far less.
 _MOST_HEADER_BYTES = 64 * 1024
 _WAREHOUSE = "/warehouse/"
 #: Far more than the fields of any page.
 _MOST_WIDGETS = 5_000
-#: The header in which Streamlit's browser side sends a word, a token, and the session to go on with.
+#: The header in which Streamlit's browser side sends a word, a token, and the session to resume.
 _PROTOCOLS = b"sec-websocket-protocol"
 
 
@@ -96,7 +96,7 @@ class Guard:
                 await self._app(scope, self._while_signed_in(scope, receive, send), send)
 
     def _pace_of(self, scope: Scope, refusal: Response | None) -> Pace | None:
-        """Return the pace of this kind of request; None if it is not limited here. Requests without a visitor are."""
+        """Return the pace for this kind of request, and for all without a visitor; None if there is no limit here."""
         path: str = scope["path"]
         if scope["type"] != "http" or path in HEALTH:
             return None
@@ -107,7 +107,7 @@ class Guard:
         return self._ranges if path.startswith(_WAREHOUSE) else None
 
     def _hold(self, scope: Scope, held: contextlib.ExitStack) -> Response | None:
-        """Count this request as its visitor's until it is answered; or the answer to one that is too much."""
+        """Count this request as its visitor's until it is answered; return a refusal if the visitor has too many."""
         if self._gate.is_open or scope["path"] in HEALTH:
             return self._hold_upload(scope, held)
         if self._requests.count(_visitor(scope)) >= limits.MOST_AT_ONCE:
@@ -116,7 +116,7 @@ class Guard:
         return self._hold_upload(scope, held)
 
     def _hold_upload(self, scope: Scope, held: contextlib.ExitStack) -> Response | None:
-        """Files go into a page of one's own that has shown an uploader, if there is room, and nowhere else."""
+        """Accept files only for the visitor's own page with an uploader, if there is room."""
         if not scope["path"].startswith(UPLOADS) or scope["method"] not in ("PUT", "DELETE"):
             return None
         actor, length = self._actor(scope), Headers(scope=scope).get("content-length", "")
@@ -134,7 +134,7 @@ class Guard:
         return self._gate.actor_of(None) if self._gate.is_open else scope.get(ACTOR)
 
     def _without_foreign_session(self, scope: Scope) -> Iterable[tuple[bytes, bytes]]:
-        """The headers, without the session to go on with unless it is the visitor's own: then they get a new one."""
+        """Drop the session to resume from the headers unless it is the visitor's own, so that they get a new one."""
         actor = self._actor(scope)
         for name, value in scope["headers"]:
             parts = value.split(b",", 2)
@@ -151,7 +151,7 @@ class Guard:
         return PlainTextResponse(why, 429, {"Retry-After": "30"})
 
     async def _slow_down(self, scope: Scope, pace: Pace) -> Response | None:
-        """Let who asks too fast wait; or the answer to one who asks much too fast."""
+        """Delay a visitor who is too fast; return a refusal for one who is much too fast."""
         if self._gate.is_open:
             return None
         wait_s = pace.wait_s(_visitor(scope), 1.0 + _body_bytes(scope) / limits.BODY_BYTES)
@@ -162,7 +162,7 @@ class Guard:
         return None
 
     async def _refusal(self, scope: Scope) -> Response | None:
-        """Return the response to a request that goes no further; None if it may."""
+        """Return the response that refuses the request; None if it may pass."""
         path = scope["path"]
         if path in HEALTH:
             return None
@@ -187,7 +187,7 @@ class Guard:
         return None
 
     def _refuse_address_or_origin(self, scope: Scope) -> Response | None:
-        """Refuse other names, and other sites' pages: browsers name the origin of websockets and of what may change."""
+        """Refuse other host names and other sites' pages: browsers send the origin with websockets and with changes."""
         if scope["path"] in _CLOSED:
             return PlainTextResponse("Not found", 404)
         headers = Headers(scope=scope)
@@ -205,7 +205,7 @@ class Guard:
         return HTTPConnection(scope).cookies.get(self._gate.cookie)
 
     def _to_login(self, scope: Scope) -> Response:
-        """Lead a page that is opened to the login and back; refuse anything else."""
+        """Redirect a page request to the login and back; refuse anything else."""
         if _is_for_programs(scope["path"]):
             return _api_refusal()
         if scope["type"] == "websocket" or scope["method"] != "GET" or _is_part_of_a_page(scope):
@@ -234,7 +234,7 @@ class Guard:
         return sending
 
     def _while_signed_in(self, scope: Scope, receive: Receive, send: Send) -> Receive:
-        """Passes on what is done on a page, not faster than one may, until the first message after the session's
+        """Passes a page's messages on, within the pace, until the first message after the session's
         end.
         """
         if self._gate.is_open:
@@ -258,14 +258,14 @@ class Guard:
                 if await to_thread.run_sync(self._gate.actor_of, cookie, limiter=self._looking_up) is not None:
                     return message
             except (UserError, *DATABASE_ERRORS):
-                return message  # the page asks again before it shows anything, and says what is wrong
+                return message  # the page checks again before it shows anything, and reports the problem
             await send({"type": "websocket.close", "code": 1008, "reason": "signed out"})
             return {"type": "websocket.disconnect", "code": 1008}
 
         return receiving
 
     async def _wait_for_turn(self, scope: Scope, sent: BackMsg) -> None:
-        """Delay what is done on an open page; nothing of it is lost, however long it takes."""
+        """Delay an open page's messages to the pace; none is lost, however long it takes."""
         is_allowed, counts = False, limits.PART_OF_PAGE if _renews_itself(sent) else 1.0
         while not is_allowed:
             wait_s = self._pages.wait_s(_visitor(scope), counts)
@@ -274,16 +274,16 @@ class Guard:
 
 
 def set_cookie(response: Response, gate: Gate, value: str, name: str = "", lasts_s: int | None = None) -> None:
-    """Kept until the browser is closed, or so long; scripts do not see it, and other sites' pages do not send it along.
+    """Set a cookie until the browser closes, or for a time; hidden from scripts and not sent by other sites' pages.
 
-    It is the session's, unless it has another `name`.
+    It is the session's cookie unless another `name` is given.
     """
     options = {"path": "/", "secure": gate.settings.web_https, "httponly": True, "max_age": lasts_s}
     response.set_cookie(name or gate.cookie, value, samesite="lax", **options)  # type: ignore[arg-type]
 
 
 def local_path(target: str) -> str:
-    """Return where to go after signing in: a path of ours, or the first page instead of an address of elsewhere."""
+    """Return where to go after signing in: a path of ours; the first page in place of a foreign address."""
     is_ours = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
     return target if is_ours and not target.startswith((LOGIN, LOGOUT)) else "/"
 
@@ -294,7 +294,7 @@ def _visitor(scope: Scope) -> str:
 
 
 def _back_message(message: bytes) -> BackMsg:
-    """Parse a message of a browser; an empty one if Streamlit would not understand it, which then refuses it."""
+    """Parse a browser's message; return an empty one if Streamlit could not parse it and will refuse it."""
     sent = BackMsg()
     with contextlib.suppress(DecodeError):
         sent.ParseFromString(message)
@@ -302,12 +302,12 @@ def _back_message(message: bytes) -> BackMsg:
 
 
 def _renews_itself(sent: BackMsg) -> bool:
-    """Return whether a browser asks for a part of its page again by the clock."""
+    """Return whether a browser requests a timed rerun of a part of its page."""
     return bool(sent.rerun_script.fragment_id) and sent.rerun_script.is_auto_rerun
 
 
 def _body_bytes(scope: Scope) -> int:
-    """Return the bytes of a body that count; files have limits of their own."""
+    """Return the size of the body that counts; files have limits of their own."""
     length = Headers(scope=scope).get("content-length", "")
     return min(int(length), limits.LONGEST_COUNTED) if length.isdecimal() and len(length) < 20 else 0
 
@@ -320,7 +320,7 @@ def _too_long(scope: Scope) -> Response | None:
 
 
 def _is_page(scope: Scope) -> bool:
-    """Return whether a browser asks for a page, which opens a websocket next."""
+    """Return whether a browser requests a page, which opens a websocket next."""
     path: str = scope["path"]
     is_other = path in HEALTH or _is_login(path) or _is_shared(scope) or _is_for_programs(path)
     return scope["method"] == "GET" and not is_other and not _is_part_of_a_page(scope)
@@ -337,7 +337,7 @@ def _is_shared(scope: Scope) -> bool:
 
 
 def _is_for_programs(path: str) -> bool:
-    """Return whether a token opens it, too."""
+    """Return whether this route accepts a token, too."""
     return path.startswith(("/api/v1/", "/warehouse/")) or path == CLIENT
 
 
@@ -348,7 +348,7 @@ def _bearer(scope: Scope) -> str | None:
 
 
 def _api_refusal() -> Response:
-    """As problem details, like every error of the API."""
+    """Return the refusal as problem details, like every error of the API."""
     detail = "send a token as `Authorization: Bearer ...`: `drafthouse token add` makes one"
     body = {"type": "about:blank", "title": "Sign in first", "status": 401, "detail": detail}
     return JSONResponse(body, 401, {"WWW-Authenticate": "Bearer"}, "application/problem+json")

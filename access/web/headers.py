@@ -15,7 +15,7 @@ _YEAR_S = 365 * 24 * 3600
 
 
 def script_digests(html: str) -> list[str]:
-    """Return the digests of the HTML's own scripts, as a policy names them."""
+    """Return the digests of the HTML's own scripts, in the form of a content security policy."""
     found = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(html))
     return [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in found]
 
@@ -59,8 +59,8 @@ def login_headers(settings: Settings, style: str) -> Headers:
 def shared_headers(settings: Settings, scripts: Iterable[str], *, embed: bool) -> Headers:
     """Return the headers of a shared link's page: one file that loads nothing.
 
-    `sandbox` takes its origin away, so that no script in it, whatever happens, acts for a visitor who has signed in.
-    Its address is a secret, so it is told to nobody.
+    `sandbox` removes its origin, so that no script in it can ever act for a visitor who has signed in.
+    Its address is a secret, so it is sent as referrer to nobody.
     """
     policy = {
         "default-src": "'none'",

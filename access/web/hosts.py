@@ -1,6 +1,6 @@
-"""By which names the page answers, from which pages requests may come, and which settings it cannot start with.
+"""Host names that the page accepts, origins from which requests may come, and settings that prevent its start.
 
-A page of elsewhere can make a browser send requests here (cross-site, or by a name that it points to this address):
+A foreign page can make a browser send requests here (cross-site, or by a name that it points to this address):
 the names in Host and Origin give it away.
 """
 
@@ -31,7 +31,7 @@ class Hosts:
         return host is not None and _name_in(host) in self.names
 
     def trusts(self, origin: str | None, host: str | None) -> bool:
-        """Return whether the page at this origin may send requests that change something, or open a websocket."""
+        """Return whether a page of this origin may send requests that change something, or open a websocket."""
         if origin is None:
             return False
         netloc = urlsplit(origin).netloc.lower()
@@ -46,7 +46,7 @@ def hosts_of(settings: Settings) -> Hosts:
 
 
 def refuse_open_page(settings: Settings) -> None:
-    """Raise SettingsError where anybody on the network could come in, or the page could not tell who asks for it."""
+    """Raise SettingsError if anybody on the network could come in, or the page could not identify visitors."""
     if settings.web_login == "none" and not is_loopback(settings.web_host):
         raise SettingsError(
             f"the page would listen on {settings.web_host} without a login, and whoever submits a study uses this "
@@ -66,9 +66,9 @@ def refuse_open_page(settings: Settings) -> None:
 
 
 def trusted_proxies(settings: Settings) -> str:
-    """The addresses and networks of `web_proxies`, as uvicorn reads them: separated by commas. Raises SettingsError.
+    """Return the addresses and networks of `web_proxies` for uvicorn, separated by commas. Raises SettingsError.
 
-    Where the page listens on `::`, an IPv4 address has a spelling in IPv6, too.
+    If the page listens on `::`, each IPv4 address is also given in its IPv6 form.
     """
     trusted: list[str] = []
     for text in filter(None, map(str.strip, settings.web_proxies.split(","))):

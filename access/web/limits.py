@@ -1,6 +1,6 @@
-"""What one visitor may take of the page, so that others do not wait: requests, open pages, memory, hashes of passwords.
+"""Limits on one visitor's requests, open pages, memory and password hashes, so that others do not wait.
 
-Who asks faster than the pace waits, and who asks much faster is refused. What a browser loads for a page is not
+A visitor above the pace waits, and one far above it is refused. What a browser loads for a page is not
 counted; programs, uploads, passwords and links are.
 """
 
@@ -22,9 +22,9 @@ RATE_PER_S, BURST, LONGEST_WAIT_S = 20.0, 200.0, 5.0
 PAGES_PER_S, PAGES_BURST, PART_OF_PAGE = 2.0, 20.0, 0.1
 #: The same for passwords from one address, each of which takes a fifth of a second of a processor.
 PASSWORDS_PER_S, PASSWORDS_BURST = 1.0, 20.0
-#: The same for ranges of the warehouse's file, of which DuckDB asks for many small ones.
+#: The same for ranges of the warehouse's file, which DuckDB reads in many small pieces.
 RANGES_PER_S, RANGES_BURST = 100.0, 1000.0
-#: A body counts as one request more for each so many bytes, up to the longest of JSON.
+#: A body counts as one more request for each so many bytes, up to the longest of JSON.
 BODY_BYTES, LONGEST_COUNTED = 20_000, 200_000
 #: Requests of one visitor that are answered at once: a browser behind HTTP/2 loads a page by a hundred.
 MOST_AT_ONCE = 200
@@ -34,13 +34,13 @@ COUNTED = ("/api/", "/login", "/shared/", "/_stcore/upload_file/")
 _MOST_REMEMBERED = 10_000
 #: Bytes of one visitor in the page's memory: two of the largest files; less where the page itself may have little.
 MOST_EACH = 512 * 2**20
-#: Visitors who wait for a password's hash, of one address and of all: each is a fraction of a second of a processor.
+#: Visitors who wait for a password's hash, of one address and of all: each hash takes a fraction of a second.
 MOST_OF_ADDRESS, MOST_OF_ALL = 4, 20
 _BUSY = "too many people are signing in at the moment: wait a moment, then try again"
 
 
 class Pace:
-    """For one event loop. Each visitor is known by a name or an address."""
+    """The pace of requests, for one event loop. Visitors are keyed by a name or an address."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, *, rate_per_s: float = RATE_PER_S, burst: float = BURST
@@ -49,7 +49,7 @@ class Pace:
         self._free_at: dict[str, float] = {}  # when a visitor's requests so far are worked off at the rate
 
     def wait_s(self, visitor: str, counts: float = 1.0) -> float | None:
-        """How long this request has to wait; None if it is refused, which costs the visitor nothing. It `counts` as so
+        """Return how long this request must wait; None if it is refused, at no cost to the visitor. It `counts` as so
         many.
         """
         now = self._clock()
@@ -65,7 +65,7 @@ class Pace:
 
 
 class AtOnce:
-    """For one event loop: how many of something each visitor has at once."""
+    """A limit on how many of something each visitor has at once, for one event loop."""
 
     def __init__(self) -> None:
         self._open = Counter[str]()
@@ -85,10 +85,10 @@ class AtOnce:
 
 
 class OpenPages(AtOnce):
-    """How many pages each visitor has open."""
+    """A limit on each visitor's open pages."""
 
     def why_none(self, visitor: str) -> str | None:
-        """Return why this visitor may open no more; None if they may."""
+        """Return why this visitor may open no more pages; None if they may."""
         if self._open[visitor] >= MOST_OPEN:
             return f"You have {self._open[visitor]} pages of this lab open: close some, then load this one again."
         if self._open.total() >= MOST_OPEN_OF_ALL:
@@ -97,9 +97,9 @@ class OpenPages(AtOnce):
 
 
 class HeldBytes:
-    """How many bytes each visitor has in the page's memory: bodies that are read, answers that are sent, and uploads.
+    """A limit on each visitor's bytes in the page's memory: request bodies, responses and uploads.
 
-    Safe to use from any thread. `elsewhere` counts what visitors have beside what is held here.
+    Safe to use from any thread. `elsewhere` counts the visitors' bytes that are not held here.
     """
 
     def __init__(self, most: int, elsewhere: Callable[[], Counter[str]], most_each: int = MOST_EACH) -> None:
@@ -110,7 +110,7 @@ class HeldBytes:
 
     @contextmanager
     def holding(self, visitor: str, count: int) -> Iterator[None]:
-        """Count so many bytes as this visitor's during the block. Raises BusyError where there is no room."""
+        """Count so many bytes as this visitor's during the block. Raises BusyError if there is no room."""
         self.hold(visitor, count)
         try:
             yield
@@ -118,7 +118,7 @@ class HeldBytes:
             self.let_go(visitor, count)
 
     def hold(self, visitor: str, count: int) -> None:
-        """Count so many bytes until `let_go`. Raises BusyError where there is no room."""
+        """Count so many bytes until `let_go`. Raises BusyError if there is no room."""
         elsewhere = self._elsewhere()
         with self._lock:
             own = self._held[visitor] + elsewhere[visitor]
@@ -139,13 +139,13 @@ class HeldBytes:
 
 
 class TooManyWaitError(AccessError):
-    """The queue has no room for one more of this address, or of any."""
+    """The queue has no room for another visitor from this address, or from any."""
 
 
 class Hashing:
-    """For one event loop. Two queues with a thread each, so that neither takes the threads of those who read.
+    """Queues for password hashes, for one event loop: two with a thread each, apart from the threads that serve pages.
 
-    Whoever shows a one-time link, or a name that came in from the same address before, waits in a queue that nobody
+    Visitors with a one-time link, or a name that signed in from the same address before, have a queue that nobody
     else can fill.
     """
 
@@ -154,11 +154,11 @@ class Hashing:
         self._waiting = Counter[str]()
 
     async def at_once(self, hash_password: Callable[[], str]) -> str:
-        """Run what computes a hash, for somebody who is known."""
+        """Run a function that computes a hash, for a known visitor."""
         return await to_thread.run_sync(hash_password, limiter=self._known)
 
     async def in_turn(self, address: str, hash_password: Callable[[], str]) -> str:
-        """Run what computes a hash, for anybody at this address. Raises TooManyWaitError."""
+        """Run a function that computes a hash, for anybody at this address. Raises TooManyWaitError."""
         if self._waiting[address] >= MOST_OF_ADDRESS or self._waiting.total() >= MOST_OF_ALL:
             raise TooManyWaitError(_BUSY)
         self._waiting[address] += 1
@@ -166,4 +166,4 @@ class Hashing:
             return await to_thread.run_sync(hash_password, limiter=self._others)
         finally:
             self._waiting[address] -= 1
-            self._waiting += Counter()  # leaves out who waits no more
+            self._waiting += Counter()  # drops those who no longer wait

@@ -41,7 +41,7 @@ def page(title: str, content: str, *, sentence: str = "", problem: str = "") -> 
 
 
 def _with_code(text: str) -> str:
-    """Commands stand between backticks in our sentences."""
+    """Escape the text, with commands between backticks as code."""
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 

@@ -1,6 +1,6 @@
-"""Signing in at an OpenID provider: the authorization code flow with PKCE, and what its answer says of the visitor.
+"""Signing in at an OpenID provider: the authorization code flow with PKCE, and the claims about the visitor.
 
-The provider says who somebody is; what they may do here is said by the users of this lab, or by a claim.
+The provider identifies the visitor; this lab's users, or a claim, determine their role.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _secret() -> str:
 
 
 class Attempt(BaseModel):
-    """What a browser keeps while its user is at the provider, to recognise the response to its own request."""
+    """The state in a browser's cookie while its user is at the provider, by which the response is recognised."""
 
     then: str
     state: str = Field(default_factory=_secret)
@@ -53,7 +53,7 @@ class Attempt(BaseModel):
 
     @classmethod
     def unpacked(cls, text: str) -> Attempt:
-        """Raises AccessError for anything that `packed` has not made."""
+        """Read what `packed` has made. Raises AccessError for anything else."""
         try:
             return cls.model_validate_json(base64.urlsafe_b64decode(text))
         except ValueError:
@@ -104,7 +104,7 @@ class Provider:
         return self._more_claims(claims, str(answer.get("access_token", "")))
 
     def _exchanged(self, form: dict[str, str]) -> dict[str, Any]:
-        """The tokens for a code; the client shows its secret in a header unless the provider wants it in the form."""
+        """Exchange a code for tokens; the client's secret goes into a header, or the form if the provider demands."""
         described, client = self._described(), self._settings.web_oidc_client_id
         secret = client_secret(self._settings)
         ways = described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
@@ -143,7 +143,7 @@ class Provider:
             self._refuse_another_party(claims)
         except (JoseError, ValueError) as error:
             with self._lock:
-                self._read_s = float("-inf")  # the provider may have new keys
+                self._read_s = float("-inf")  # the provider may have changed its keys
             raise AccessError(f"{_FAILED}: its answer is not valid ({type(error).__name__}). Try again") from None
         return claims
 
@@ -177,7 +177,7 @@ class _SameOrigin(urllib.request.HTTPRedirectHandler):
 
 
 def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
-    """The visitor's name in this lab. Raises AccessError without one, and for an address that may be another's."""
+    """Return the visitor's name in this lab. Raises AccessError without one, and for an unverified e-mail address."""
     claim = settings.web_oidc_name_claim
     name = claims.get(claim)
     if not isinstance(name, str) or not name:
@@ -188,7 +188,7 @@ def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
 
 
 def role_in(settings: Settings, claims: Mapping[str, Any]) -> Role | None:
-    """Return the highest role that the claim names; None where roles are this lab's own business."""
+    """Return the highest role that the claim names; None if this lab manages roles itself."""
     if not settings.web_oidc_role_claim:
         return None
     given = claims.get(settings.web_oidc_role_claim)
@@ -197,7 +197,7 @@ def role_in(settings: Settings, claims: Mapping[str, Any]) -> Role | None:
 
 
 def refuse_incomplete(settings: Settings) -> None:
-    """Raise SettingsError unless a provider can be asked."""
+    """Raise SettingsError unless the settings of the provider are complete."""
     if settings.web_login != "oidc":
         return
     missing = [name for name in ("web_oidc_issuer", "web_oidc_client_id") if not getattr(settings, name)]
@@ -212,7 +212,7 @@ def refuse_incomplete(settings: Settings) -> None:
 
 
 def client_secret(settings: Settings) -> str:
-    """Raises SettingsError if its file cannot be read, or others can read it too."""
+    """Return the client's secret. Raises SettingsError if its file cannot be read, or others can read it too."""
     file = settings.web_oidc_client_secret_file
     if file is None:
         raise SettingsError("DRAFTHOUSE_WEB_LOGIN=oidc needs DRAFTHOUSE_WEB_OIDC_CLIENT_SECRET_FILE")
@@ -225,7 +225,7 @@ def client_secret(settings: Settings) -> str:
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
-    """Read the beginning of a response. The connection's timeout is for each piece: this one is for all of them."""
+    """Read the beginning of a response, within one timeout: the connection's own applies to each piece alone."""
     until_s, body = time.monotonic() + _TIMEOUT_S, bytearray()
     while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES - len(body))):
         body += piece
@@ -235,7 +235,7 @@ def _read(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _ask(url: str, form: Mapping[str, str] | None = None, authorization: str = "") -> dict[str, Any]:
-    """Return the provider's JSON object. Raises AccessError if it does not answer with one."""
+    """Return the provider's JSON object. Raises AccessError for any other response."""
     headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
     body = None if form is None else urlencode(form).encode()
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - the administrator's own setting

@@ -1,7 +1,7 @@
-"""Whose session each open page's is, and how large a file it may upload.
+"""The owner of each open page's session, and the largest file that may be uploaded into it.
 
-Streamlit takes a session's id for a key: whoever names it in a websocket goes on with that session, and whoever names
-it in an address uploads into it. So the guard asks here first.
+Streamlit treats a session's id as a key: whoever names it in a websocket resumes that session, and whoever names
+it in an address uploads into it. So the guard checks the owner first.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from lab.roles import Actor, Change, may_any
 
 UPLOADS = "/_stcore/upload_file/"
-#: What a form adds to its file.
+#: The most bytes that a form adds to its file.
 _FORM_BYTES = 2**20
-#: Far more than can be open or resumed; the one that ran longest ago is forgotten, until it runs again.
+#: Far more sessions than can be open or resumed; the one that ran longest ago is forgotten, until it runs again.
 _MOST_REMEMBERED = 5_000
-#: What a small file takes beside its bytes, generously: so their number has a limit too.
+#: A generous overhead for each file besides its bytes, which limits the number of small files too.
 LEAST_BYTES = 64 * 1024
 
 
@@ -31,7 +31,7 @@ class PageSessions:
         self._known: OrderedDict[str, tuple[str, int]] = OrderedDict()  # visitor, and bytes of the largest upload
 
     def claim(self, session_id: str, visitor: str) -> None:
-        """At each run of a page: the session is this visitor's. One that changes hands may upload nothing yet."""
+        """Assign the session to this visitor, at each run of a page. After a change of owner uploads are closed."""
         with self._lock:
             owner, largest = self._known.get(session_id, (visitor, 0))
             self._known[session_id] = (visitor, largest if owner == visitor else 0)
@@ -50,7 +50,7 @@ class PageSessions:
             return self._known.get(session_id, ("", 0))[0] == visitor
 
     def largest_upload(self, session_id: str) -> int:
-        """Bytes of the largest file that may be uploaded there; 0 where no uploader was shown."""
+        """Return the size of the largest file that may be uploaded there; 0 if no uploader was shown."""
         with self._lock:
             return self._known.get(session_id, ("", 0))[1]
 
@@ -70,7 +70,7 @@ class PageSessions:
 def why_no_upload(
     sessions: PageSessions, actor: Actor | None, path: str, method: str, length: str
 ) -> tuple[int, str] | None:
-    """Status and sentence of the answer to an upload, or its removal, that is refused; None if it may go on."""
+    """Return status and sentence that refuse an upload or its removal; None if it is accepted."""
     session_id, most = path.removeprefix(UPLOADS).partition("/")[0], 0
     if actor is None or not sessions.belongs(session_id, actor.name):
         return 403, "This page is not yours, or was not shown yet: load it again."
@@ -86,5 +86,5 @@ def why_no_upload(
     return (413, f"The file is longer than {most // 2**20} MiB.") if is_long else None
 
 
-#: Of this process.
+#: The sessions of this process.
 PAGE_SESSIONS = PageSessions()

@@ -1,4 +1,4 @@
-"""What the server answers besides pages: the login, the logout, and whether it runs."""
+"""The server's routes besides pages: the login, the logout and the health checks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from warehouse.app_db.engine import DATABASE_ERRORS, reading
 from warehouse.queries.connect import open_warehouse
 
 _MOST_FORM_BYTES = 8_192
-#: How long a form may take to come: nobody has signed in yet.
+#: How long a form may take to arrive: its sender has not signed in yet.
 _FORM_COMES_S = 20.0
 #: How long a visitor may take at the provider.
 _ATTEMPT_LASTS_S = 600
-#: Who waits for a slow provider does not take the threads of others.
+#: Threads for a slow provider, so that waiting for it takes no thread from others.
 _AT_PROVIDER = CapacityLimiter(4)
-#: How old the answer to whether the page is ready may be.
+#: For how long the result of the readiness check is cached.
 _POLL_INTERVAL_S = 1.0
-#: Whoever is refused because many wait, and asks again at once, takes nothing from those who read.
+#: The delay before a refusal for too many waiting visitors, so that instant retries cost other visitors nothing.
 _REFUSED_AFTER_S = 1.0
 _CLOSED = "Nobody can come in now"
 _AWAY = "the lab's database does not answer: try again in a moment"
@@ -48,7 +48,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def access_routes(gate: Gate) -> list[Route]:
-    """Return the routes of this way of signing in."""
+    """Return the routes for this way of signing in."""
     by_login: dict[str, tuple[Answer, Answer]] = {
         "none": (_nothing_to_do, _nothing_to_do),
         "accounts": (_show_sign_in, _sign_in),
@@ -92,12 +92,12 @@ def _with_gate(gate: Gate, answer: Answer) -> Answer:
 
 
 async def _healthz(_request: Request) -> JSONResponse:
-    """Answer while the process runs: a supervisor restarts one that does not."""
+    """Respond while the process runs: a supervisor restarts a process that does not."""
     return JSONResponse({"status": "ok"})
 
 
 async def _readyz(request: Request) -> JSONResponse:
-    """Return whether pages can be shown: a proxy sends visitors to a server that can."""
+    """Report whether pages can be shown: a proxy sends visitors only to a server that can."""
     gate = _gate(request)
     found = await run_in_threadpool(_parts, gate, int(time.monotonic() / _POLL_INTERVAL_S))
     is_ready = set(found.values()) == {"ok"}
@@ -106,7 +106,7 @@ async def _readyz(request: Request) -> JSONResponse:
 
 @functools.lru_cache(1)
 def _parts(gate: Gate, _look: int) -> dict[str, str]:
-    """Examine database and warehouse, once for all who ask within a moment: anybody may."""
+    """Check database and warehouse, once for all requests within a moment: anybody may send them."""
     found = {"database": "ok", "warehouse": "ok"}
     try:
         with reading(gate.engine).connect() as connection:
@@ -122,7 +122,7 @@ def _parts(gate: Gate, _look: int) -> dict[str, str]:
 
 
 async def _nothing_here(_request: Request) -> Response:
-    """Answer below the login's address, where Streamlit would answer anybody otherwise."""
+    """Return 404 below the login's address, which Streamlit would otherwise serve to anybody."""
     return PlainTextResponse("Not found", 404)
 
 
@@ -239,7 +239,7 @@ async def _from_provider(provider: oidc.Provider, request: Request) -> Response:
 
 
 async def _show_sign_out(request: Request) -> Response:
-    """Sign out at once after a click on our own page; ask first after a link from elsewhere."""
+    """Sign out at once after a click on our own page; show a confirmation after a link from elsewhere."""
     if request.headers.get("sec-fetch-site") == "same-origin":
         return await _sign_out(request)
     return _html(login_page.sign_out())
@@ -262,7 +262,7 @@ def _gate(request: Request) -> Gate:
 
 
 def _address(request: Request) -> str:
-    """Return the visitor's address, as a proxy of the settings gives it; UNKNOWN for anything that is no address."""
+    """Return the visitor's address, as a trusted proxy reports it; UNKNOWN for anything that is not an address."""
     address = request.client.host if request.client else ""
     return address if network_of(address) != UNKNOWN else UNKNOWN
 
@@ -276,7 +276,7 @@ def _html(text: str, status: int = 200) -> HTMLResponse:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The last value of each field; empty for a form larger than any of ours."""
+    """Return the last value of each field of the form; empty if the form is larger than any of ours."""
     body = b""
     try:
         async with asyncio.timeout(_FORM_COMES_S):

@@ -1,4 +1,4 @@
-"""The token of `web_login = "token"`: made at each start, printed with the page's address, in a file of its owner's."""
+"""The token of `web_login = "token"`: made at each start, printed with the page's address, in a private file."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from host.settings import Settings
 from lab.errors import UserError
 
-#: What a visitor reads when there is no token to compare theirs with.
+#: The message to a visitor when there is no token to compare theirs with.
 GONE = "this lab's token cannot be read, so nobody can come in: whoever runs the lab has to start the page again"
 
 
 class NoTokenError(UserError):
-    """The file with the start's token is gone, or others can read it. It is not made anew while the page runs: whoever
-    removes it ends what it opened.
+    """The file with the start's token is gone, or others can read it. It is not made again while the page runs:
+    removing it ends all access by it.
     """
 
 
 def renew(file: Path) -> str:
-    """Write a new token. Nobody else can read the file at any moment."""
+    """Write a new token to a file that nobody else can read at any moment."""
     token = secrets.token_urlsafe(32)
     written = file.with_name(f"{file.name}.{os.getpid()}")
     written.unlink(missing_ok=True)
@@ -31,7 +31,7 @@ def renew(file: Path) -> str:
 
 
 def ensure(settings: Settings) -> None:
-    """Make a token if the page needs one and `drafthouse up` has made none for this start."""
+    """Make a token if the page needs one and `drafthouse up` has not made one for this start."""
     if settings.web_login == "token" and not settings.start_token_file.exists():
         renew(settings.start_token_file)
         print(f"The page's address with its token: {address(settings)}", flush=True)
@@ -45,7 +45,7 @@ def address(settings: Settings) -> str:
 
 
 def read(file: Path) -> str:
-    """Raises NoTokenError if there is no token, or others can read it."""
+    """Return the token. Raises NoTokenError if there is none, or others can read it."""
     try:
         if file.stat().st_mode & 0o077:
             raise NoTokenError(f"{file} can be read by others: remove it and start the page again")

@@ -1,4 +1,4 @@
-"""Who looks at the page: the actor of every change that a page makes."""
+"""The visitor of a page: the actor of every change that the page makes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warehouse.app_db.engine import DATABASE_ERRORS
 
 
 def actor() -> Actor:
-    """The person whose browser shows the page. Raises AccessError if their session has ended since it was opened."""
+    """Return the person whose browser shows the page. Raises AccessError if their session has ended meanwhile."""
     here = gate()
     cookie = None if here.is_open else st.context.cookies.get(here.cookie)
     found = here.actor_of(cookie)
@@ -23,14 +23,14 @@ def actor() -> Actor:
 
 
 def claim_session() -> None:
-    """Let nobody else go on with this page's session, or upload into it. Raises AccessError as `actor` does."""
+    """Let nobody else resume this page's session, or upload into it. Raises AccessError as `actor` does."""
     name, context = actor().name, get_script_run_ctx(suppress_warning=True)
     if context is not None:
         PAGE_SESSIONS.claim(context.session_id, name)
 
 
 def allowed(change: Change, owner: str | None) -> bool:
-    """Return whether the page should offer this change of what `owner` owns. The function that makes it decides."""
+    """Return whether the page should offer this change to what `owner` owns. The change itself is checked again."""
     return may(actor(), change, owner)
 
 
@@ -40,13 +40,13 @@ def allowed_any(change: Change) -> bool:
 
 
 def name_for_queue() -> str:
-    """Return the user in whose name a script takes its turn; empty where visitors are not told apart."""
+    """Return the user name under which a script queues; empty if visitors are not distinguished."""
     here = gate()
     if not here.has_users:
         return ""
     try:
         found = here.actor_of(st.context.cookies.get(here.cookie))
-    except (UserError, *DATABASE_ERRORS):  # the database is away: the page says so
+    except (UserError, *DATABASE_ERRORS):  # the database is away: the page reports it
         return ""
     return "" if found is None else found.name
 

@@ -1,4 +1,4 @@
-"""The supported formats of result files; each module declares those of one tool."""
+"""The supported formats of result files, with one module per tool."""
 
 from __future__ import annotations
 

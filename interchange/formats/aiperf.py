@@ -87,7 +87,7 @@ _NOTES = {
 
 
 def _is_summary(value: object) -> bool:
-    """AIPerf's files of server metrics begin alike, but have their figures under one key."""
+    """Return whether the file is a summary: files of server metrics are alike, but have their figures under one key."""
     return has_keys(value, "aiperf_version", "schema_version", "input_config") and not has_keys(value, "metrics")
 
 
@@ -142,7 +142,7 @@ class _Summary(Record):
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """Return a run for each summary, with the lines of requests that fit it; one for lines that fit none."""
+    """Return a run for each summary, with the request lines that fit it, and a run for lines that fit none."""
     groups: dict[str, list[Document]] = {}
     for document in documents:
         if aiperf_requests.detect(document.value):
@@ -179,7 +179,7 @@ def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
 
 
 def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
-    """Add what follows from several figures of the file, and drop what contradicts the server."""
+    """Add metrics that follow from several figures of the file, and drop those that contradict the server."""
     if "requests_failed" not in taken.metrics and summary.error_rate == 0:
         taken.metrics["requests_failed"] = 0
     _describe(taken, summary)
@@ -238,7 +238,7 @@ def _describe(taken: Taken, summary: _Summary) -> None:
 
 
 def _measured(summary: _Summary) -> _Phase:
-    """Return the one phase that is measured; an empty one if there are several, or none."""
+    """Return the single measured phase; an empty one if there are several, or none."""
     if (load := summary.loadgen) is not None and not summary.phases:
         pattern, requests = load.arrival_pattern, load.request_count
         return _Phase(type=pattern, concurrency=load.concurrency, requests=requests, rate=load.request_rate)
@@ -247,7 +247,7 @@ def _measured(summary: _Summary) -> _Phase:
 
 
 def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
-    """Return the number of tokens that every request asked for; None if it differed."""
+    """Return the number of output tokens that every request asked for; None if requests differed."""
     lengths = datasets[0] if len(datasets) == 1 else _Dataset()
     return None if lengths.stddev or lengths.mean is None or not lengths.mean.is_integer() else int(lengths.mean)
 

@@ -17,7 +17,7 @@ from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, Im
 
 _TO_MS = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
 _NS_PER_S = 1e9
-#: Since 1970, which is larger than any other number here.
+#: Nanoseconds since 1970, larger than any other number here.
 Nanoseconds = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 _Unit = Literal["ms", "s", "sec", "us", "ns"]
 
@@ -90,7 +90,7 @@ def request_lines(documents: Sequence[Document]) -> RequestLines:
 
 
 def run(lines_of_run: RequestLines) -> ImportedRun:
-    """Return the run of a file without its summary: its requests, and what follows from them."""
+    """Return the run of a file without a summary, computed from its requests."""
     taken, sent = Taken(), requests(lines_of_run)
     if len(sent.completed):
         end_ns = max(line.end_ns for line in lines_of_run.lines)
@@ -109,7 +109,7 @@ def requests(lines_of_run: RequestLines) -> ImportedRequests:
 
 
 def columns(lines_of_run: RequestLines) -> dict[str, Scalar]:
-    """Return the columns of the run that follow from its lines."""
+    """Return the run's columns, computed from its lines."""
     if not lines_of_run.lines:
         return {}
     start: dict[str, Scalar] = {"started_at": started_at(_first_ns(lines_of_run) / _NS_PER_S)}

@@ -106,7 +106,7 @@ class _Metadata(Record):
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """Return the runs of one folder, with what its metadata file says of all of them."""
+    """Return the runs of one folder, each with the values from the folder's metadata file."""
     described = [whole(document) for document in documents if _is_metadata(document.value)]
     if len(described) > 1:
         raise described[1].error("benchmark_version", "a second metadata file for one folder: import them one by one")

@@ -178,7 +178,7 @@ def _run(part: Part, version: str | None) -> ImportedRun:
 
 
 def _limit(benchmark: _Benchmark) -> int | None:
-    """Return the limit on requests; where the report has a list of them, the one of this benchmark."""
+    """Return the limit on requests; this benchmark's if the report lists several."""
     given, index = benchmark.limit, benchmark.limit_index or 0
     if isinstance(given, list):
         given = given[index] if index < len(given) else None
@@ -187,7 +187,7 @@ def _limit(benchmark: _Benchmark) -> int | None:
 
 
 def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
-    """Return all requests; None if the report has only a sample of them, or none."""
+    """Return all requests; None if the report has only a sample, or none."""
     done = benchmark.successful or []
     if benchmark.successful is None or len(done) != benchmark.total:
         taken.leave_out("requests", f"the report has {len(done)} of {benchmark.total} completed requests")

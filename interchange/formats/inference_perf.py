@@ -1,4 +1,4 @@
-"""inference-perf: stage_N_lifecycle_metrics.json is a run; summary_lifecycle_metrics.json is all stages together, and a
+"""inference-perf: stage_N_lifecycle_metrics.json is a run; summary_lifecycle_metrics.json covers all stages, and is a
 run only if no stage lies beside it. per_request_lifecycle_metrics.json has the requests of all stages. Seconds.
 """
 
@@ -74,7 +74,7 @@ def _is_report(value: object) -> bool:
 
 
 def _is_stage(value: object) -> bool:
-    """Return whether it is one stage: the summary of all stages has no achieved rate."""
+    """Return whether the report is of one stage: the summary of all stages has no achieved rate."""
     return isinstance(value, dict) and _is_report(value) and "achieved_rate" in value["load_summary"]
 
 
@@ -89,7 +89,7 @@ def _is_of_server(value: object) -> bool:
 
 
 def _refuse_parts(stages: Sequence[Document]) -> None:
-    """Raise ForeignFileError for the first report on a part of a stage that lies beside it: only its name shows it."""
+    """Raise ForeignFileError for a report on a part of a stage if the whole stage's is there; names alone show it."""
     names = {document.file.name.rpartition("/")[2] for document in stages}
     for document in stages:
         found = _STAGE_FILE.fullmatch(document.file.name.rpartition("/")[2])
@@ -104,7 +104,7 @@ class _Report(Record):
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
-    """Return the runs of one folder: its stages, or its summary where it has none, or else only its requests."""
+    """Return the runs of one folder: from its stages, else from its summary, else from its requests alone."""
     stages = [document for document in documents if _is_stage(document.value)]
     _refuse_parts(stages)
     others = [document for document in documents if _is_report(document.value) and document not in stages]

@@ -36,7 +36,7 @@ class Request(Record):
 
     @property
     def chunks_s(self) -> Sequence[float]:
-        """When each chunk came; empty if that was not saved."""
+        """Return when each chunk came; empty if that was not saved."""
         return all_known(self.chunk_times)
 
     @model_validator(mode="after")
@@ -67,7 +67,7 @@ def in_order(document: Document) -> list[Request]:
 
 
 def run(document: Document) -> ImportedRun:
-    """Return the run of a file whose reports are not there: its requests, and what follows from them."""
+    """Return the run of a file without its reports, computed from its requests."""
     records, taken = in_order(document), Taken()
     sent = requests(records)
     if len(sent.completed):

@@ -15,7 +15,7 @@ from warehouse.bundles.imported_run import ImportedRequest
 
 
 def _unless_plain(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    """Validate lists of numbers, but copy none if all are valid: they are nearly all of a file."""
+    """Validate lists of numbers, which are nearly all of a file, without a copy if all are valid."""
     if not isinstance(value, list) or all(map(_is_plain, value)):
         return value if isinstance(value, list) else validate(value)
     return validate([list(values) if isinstance(values, array) else values for values in value])
@@ -76,7 +76,7 @@ def read(part: Part, arrays: RequestArrays) -> list[ImportedRequest] | None:
 
 
 def _refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
-    """Raise ForeignFileError if an array that `kind` declares has not as many values as `ttfts`."""
+    """Raise ForeignFileError if an array that `kind` declares does not have as many values as `ttfts`."""
     count = len(arrays.ttfts or ())
     for key in kind.model_fields:
         items = getattr(arrays, key)
@@ -95,7 +95,7 @@ def _request(
     lengths: tuple[int | None, int | None],
     text: object,
 ) -> ImportedRequest:
-    """Build one request. Of a failed one only its error and its prompt are known."""
+    """Build one request. Of a failed request only the error and the prompt are known."""
     prompt_tokens, tokens = lengths
     if error is not None or ttft_s is None:
         return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
@@ -114,7 +114,7 @@ def _request(
 
 
 def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:
-    """Return None for a completed request. Without errors in the file, one with neither token nor wait has failed."""
+    """Return the error or None. In a file without errors, a request with neither token nor wait has failed."""
     if errors is not None:
         return str(errors[index]) if errors[index] else None
     return None if ttft_s or tokens else "neither a token nor a wait is recorded"

@@ -75,7 +75,7 @@ def _run(document: Document) -> ImportedRun:
     requests = request_arrays.read(part, run)
     if requests is None:
         taken.leave_out("requests", "the run was saved without --output-details")
-    else:  # the file has no end of a request, only its last chunk; the run's e2e figures stay as printed by SGLang
+    else:  # the file has no request's end, only its last chunk; the run's e2e figures stay as printed by SGLang
         requests = [replace(request, e2e_ms=None) for request in requests]
     if run.backend in _DIVIDES_MAYBE:
         requests = requests and list(map(_divided, requests))
@@ -92,14 +92,14 @@ def _run(document: Document) -> ImportedRun:
 
 
 def _forget_drawn_lengths(taken: Taken, range_ratio: float | None) -> None:
-    """Forget lengths that are no random prompt's own: they are drawn from this share of it on."""
+    """Forget the configured lengths unless every prompt is random and has exactly these."""
     if not str(taken.columns.get("dataset")).startswith("random") or range_ratio != 1:
         for name in ("input_tokens", "requested_output_tokens"):
             taken.columns.pop(name, None)
 
 
 def _divided(request: ImportedRequest) -> ImportedRequest:
-    """Keep gaps only if there is one per token but the first; otherwise they may be of chunks or tokens."""
+    """Keep gaps only if there is one for each token but the first; otherwise they may be of chunks or tokens."""
     per_token = request.chunk_gaps_ms is not None and len(request.chunk_gaps_ms) + 1 == request.completion_tokens
     return replace(request, chunk_gaps_ms=None, token_gaps_ms=request.chunk_gaps_ms if per_token else None)
 

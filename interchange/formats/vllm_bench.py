@@ -99,7 +99,7 @@ class _Speculation(Record):
 
 
 def _config(value: object) -> object:
-    """Return a sweep's parameter, an object or its text, as an object; None for anything else."""
+    """Return a sweep's parameters, given as an object or as JSON text, as an object; None for anything else."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -146,13 +146,13 @@ def _run(part: Part, place: str) -> ImportedRun:
 
 
 def forget_unknown_loop(part: Part, taken: Taken) -> None:
-    """Forget the limit of a file without a rate: it is unknown whether it is that of a closed loop or an open one."""
+    """Forget the concurrency limit of a file without a rate, which may belong to a closed or an open loop."""
     if "request_rate" not in part.content:
         taken.columns.pop("concurrency", None)
 
 
 def _count_failed(taken: Taken) -> None:
-    """Count what was sent and did not complete: older versions write no `failed`."""
+    """Count the requests that were sent but did not complete: older versions write no `failed`."""
     sent, completed = taken.columns.get("num_prompts"), taken.metrics["requests_completed"]
     if "requests_failed" not in taken.metrics and isinstance(sent, int) and isinstance(completed, int):
         taken.metrics |= {"requests_failed": sent - completed} if sent >= completed else {}

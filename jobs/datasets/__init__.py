@@ -1,1 +1,1 @@
-"""The prompts of a study: which datasets there are, what their files hold, and how a workload picks from them."""
+"""The prompts of a study: the known datasets, the contents of their files, and how a workload picks from them."""

@@ -1,6 +1,6 @@
-"""The formats of the benchmarks that others report acceptance on: code, mathematics, summaries, tools, structured text.
+"""The formats of common acceptance benchmarks: code, mathematics, summaries, tools, structured text.
 
-Where a file has answers or tests, what comes back can be scored (`lab.quality`). Texts around a question are the
+Outputs can be scored (`lab.quality`) if the file has answers or tests. Texts around a question are the
 plainest that ask for it, and are stated in docs/datasets.md, because acceptance depends on them.
 """
 
@@ -17,7 +17,7 @@ from jobs.datasets.prompt import Message, text_of
 from jobs.datasets.sessions import RowTurn
 from lab.quality.code_answers import expected_tests
 
-#: What the public files of SPEED-Bench have in place of the prompts that are fetched from their own sources.
+#: The placeholders in SPEED-Bench's public files for prompts that have to be fetched from their own sources.
 _PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED"
 _CODE = "Complete this Python function. Answer with code alone.\n\n{}"
 _MBPP = "{}\n\nYour code should pass these tests:\n\n{}"
@@ -33,7 +33,7 @@ class _SpeedBench(Record):
 
 
 def speed_bench_row(record: Mapping[str, Any]) -> Row:
-    """SPEED-Bench: its own eleven categories (or entropy classes), with all turns as a session.
+    """Read a row of SPEED-Bench: its eleven categories (or entropy classes), with all turns as a session.
 
     Raises RowError, also for the placeholders that its public files hold.
     """
@@ -55,7 +55,7 @@ class _HumanEval(Record):
 
 
 def humaneval_row(record: Mapping[str, Any]) -> Row:
-    """HumanEval: the signature and docstring of a function to complete, and its tests. Raises RowError."""
+    """Read a row of HumanEval: signature and docstring of a function to complete, and its tests. Raises RowError."""
     read = checked(_HumanEval, record, '{"task_id": "HumanEval/0", "prompt": "def ..."}')
     expected = None
     if read.test and read.entry_point and read.entry_point.isidentifier():
@@ -81,7 +81,7 @@ class _Mbpp(Record):
 
 
 def mbpp_row(record: Mapping[str, Any]) -> Row:
-    """MBPP: a task in a sentence, with its tests. Raises RowError."""
+    """Read a row of MBPP: a task in a sentence, with its tests. Raises RowError."""
     read = checked(_Mbpp, record, '{"text": "Write a function to ...", "test_list": ["assert ..."]}')
     asks = read.text or read.prompt or ""
     text = _MBPP.format(asks, "\n".join(read.test_list)) if read.test_list else asks
@@ -96,7 +96,7 @@ class _Gsm8k(Record):
 
 
 def gsm8k_row(record: Mapping[str, Any]) -> Row:
-    """GSM8K: school mathematics in words, with a worked answer. Raises RowError."""
+    """Read a row of GSM8K: school mathematics in words, with a worked answer. Raises RowError."""
     read = checked(_Gsm8k, record, '{"question": "...", "answer": "... #### 42"}')
     return Row(text=_MATH.format(read.question), category="math", reply=read.answer, expected=_final(read.answer))
 
@@ -115,7 +115,7 @@ class _Math(Record):
 
 
 def math_row(record: Mapping[str, Any]) -> Row:
-    """MATH-500: competition mathematics; the subject is the category. Raises RowError."""
+    """Read a row of MATH-500: competition mathematics; the subject is the category. Raises RowError."""
     read = checked(_Math, record, '{"problem": "...", "solution": "...", "subject": "Algebra"}')
     return Row(
         text=_MATH.format(read.problem), category=read.subject or "math", reply=read.solution, expected=read.answer
@@ -134,7 +134,7 @@ class _Bfcl(Record):
 
 
 def bfcl_row(record: Mapping[str, Any]) -> Row | None:
-    """BFCL: questions that are answered by calling functions, which a system message describes; the id names the kind.
+    """Read a row of BFCL: a question to answer by calling functions, described in a system message.
 
     The turns of its multi-turn files are a session. None for a row without functions, whose tools are classes of
     BFCL's own code. Raises RowError.
@@ -182,7 +182,7 @@ class _Structured(Record):
 
 
 def json_schema_row(record: Mapping[str, Any]) -> Row:
-    """Structured output: a question and the JSON schema of its answer, to which the engine is told to hold it.
+    """Read a row of structured output: a question, and the JSON schema that the engine enforces on the answer.
 
     Raises RowError.
     """

@@ -23,8 +23,8 @@ SHIPPED = Path(__file__).parents[2] / "datasets"
 class Dataset:
     """One dataset: its source, its licence, and how it becomes prompts.
 
-    Prompts are either generated (`make`) or read row by row from a file (`read_row`): the one that is `shipped`, the
-    one that the user registered under the name, or, for the reference prompts, those of the prepared models.
+    Prompts are either generated (`make`) or read row by row from a file (`read_row`): the `shipped` file, the
+    file that the user registered under the name or, for the reference prompts, the files of the prepared models.
     `synthetic`: prompts are random tokens, so acceptance means little. `fits(prompt_tokens, output_tokens)`: whether a
     row has a usable length.
     """
@@ -43,7 +43,7 @@ class Dataset:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the user must register its file before it can be used."""
+        """Return whether the user must register its file before it can be used."""
         return self.read_row is not None and self.shipped is None and self.name != "reference"
 
 
@@ -225,7 +225,7 @@ _JSON_SCHEMA = Dataset(
     read_row=benchmarks.json_schema_row,
 )
 _READ = (_SHAREGPT, _SPEC_BENCH, _MT_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF, _GSM8K)
-#: Read like these, but without a sample that ships.
+#: Datasets in the same formats, but without a shipped sample.
 _READ_ALONE = (
     *(_SPEED_BENCH, _HUMANEVAL, _MBPP, _MATH_500, _CNN, _BFCL, _JSON_SCHEMA),
     *(_MOONCAKE, _OTEL),
@@ -269,7 +269,7 @@ def _shipped(name: str, description: str, file: str) -> Dataset:
 
 
 def _sample(dataset: Dataset) -> Dataset:
-    """A few made-up rows in the same format, so that the loader can be tried without a download."""
+    """Declare a shipped sample: a few made-up rows in the same format, to try the loader without a download."""
     file = _SAMPLES[dataset.name]
     description = f"a few made-up rows in the format of {dataset.name}, to try it with; no figure of it can be compared"
     return replace(

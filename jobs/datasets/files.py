@@ -33,7 +33,7 @@ _BATCH, _BATCH_BYTES = 1024, 2**28
 _MOST_CHARACTERS = 2**30
 #: The largest file.
 _MOST_BYTES = 2**31
-#: Characters in which the format of a file is recognised.
+#: The number of characters from which a file's format is recognised.
 _HEAD = 4096
 #: Files in memory: every check of a study reads its datasets, the list of datasets reads all, and they rarely change.
 _REMEMBERED_SMALL, _REMEMBERED_LARGE = 64, 4
@@ -42,7 +42,7 @@ _LARGE_BYTES = 1 << 20
 
 
 class Stock(Frozen):
-    """What a file holds. `categories`: the number of rows of each; rows without a category are in none."""
+    """A file's contents in numbers. `categories`: the number of rows of each; rows without a category are in none."""
 
     rows: int
     left_out: int  # records that the dataset's own rule excludes
@@ -53,7 +53,7 @@ class Stock(Frozen):
     has_lengths_only: bool  # rows give the length of a prompt, not its text
     sessions: int  # rows of several turns
     most_turns: int
-    has_recorded_answers: bool  # some of these sessions record the answers that their later turns follow
+    has_recorded_answers: bool  # some of these sessions record the answers before their later turns
     #: By category ("" without one): how many conversations have so many turns.
     turns: dict[str, dict[int, int]]
     wait_s: float  # the mean wait before a later turn
@@ -157,7 +157,7 @@ _read_large = functools.lru_cache(_REMEMBERED_LARGE)(_read_file)
 
 
 def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
-    """Yield each record and where it is in the file."""
+    """Yield each record with its position in the file."""
     if content.startswith(b"PAR1"):
         return _parquet(content, called)
     text = content.decode("utf-8-sig")
@@ -170,7 +170,7 @@ def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
 
 
 def _json_lines_or_csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
-    """CSV begins with a line of names; a broken line of JSON is reported as JSON."""
+    """Yield records of JSON lines or of CSV, which begins with names; a broken line of JSON is reported as JSON."""
     head = text.split("\n", 1)[0]
     return _csv(text, called) if "," in head and not head.lstrip().startswith(('"', "{")) else _json_lines(text, called)
 
@@ -189,7 +189,7 @@ def _json(line: str, called: str, where: str) -> Any:
 
 
 def _json_list(text: str, called: str) -> Iterator[tuple[str, Any]]:
-    """Decode entry by entry, because a list of 600 MB would become several GB of objects."""
+    """Yield the list's entries, decoded one by one, because 600 MB would become several GB of objects."""
     decoder, blank = json.JSONDecoder(), " \t\r\n"
     at, line, counted_to, number = text.index("[") + 1, 1, 0, 0
     while True:

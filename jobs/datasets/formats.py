@@ -1,4 +1,4 @@
-"""The formats of datasets' files: how a record of each becomes a row, which is what will be sent, not yet tokenized."""
+"""The formats of dataset files: how a record of each becomes a row, the text to send before tokenization."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Row:
 
     The recorded length of the answer is `output_tokens`, or that of `reply` in the target's own tokens. `time_s` is the
     arrival of the request, on the clock of the file. `turns` is the conversation as a session, the first turn included.
-    `session` names the session of a record that is a single request of it; `ended_s` is when its answer ended.
+    `session` names the session if the record is a single request of one; `ended_s` is when its answer ended.
     `expected` is the answer that a score compares with.
     """
 
@@ -68,13 +68,13 @@ class Row:
         return self.output_tokens is not None or self.reply is not None
 
 
-#: Parses a record of the file; returns None if the dataset's own rule excludes it, and several rows for a record that
+#: Parses a record of the file; returns None if the dataset's own rule excludes it, and several rows if the record
 #: holds several. Raises RowError.
 RowReader = Callable[[Mapping[str, Any]], Row | tuple[Row, ...] | None]
 
 
 class RowError(ValueError):
-    """What is wrong with a record; the caller adds its line."""
+    """An invalid record; the text names the problem, and the caller adds the line."""
 
 
 class Record(BaseModel):
@@ -179,7 +179,7 @@ def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
 
 
 def _conversation(turns: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """Return the messages up to the first that is no text."""
+    """Return the messages before the first one without text."""
     messages: list[Message] = []
     for turn in turns:
         speaker, value = turn.get("from"), turn.get("value")
@@ -216,7 +216,7 @@ def mt_bench_row(record: Mapping[str, Any]) -> Row:
 
 
 def asked(turns: Sequence[str]) -> tuple[RowTurn, ...]:
-    """Return the turns of a file that records what was asked, without answers."""
+    """Return the turns of a file that records the questions without answers."""
     return tuple(RowTurn((Message("user", turn),)) for turn in turns)
 
 
@@ -292,7 +292,7 @@ def mlperf_row(record: Mapping[str, Any]) -> Row:
 
 
 def _article_prompt(article: _Article) -> str:
-    """An instruction may be a template with {input}, under the name of the model that it was written for."""
+    """Build the prompt; an instruction may be a template with {input}, under the name of the model it is for."""
     if isinstance(article.instruction, dict):
         if len(article.instruction) != 1:
             raise RowError("instruction must be a text, or one template under the name of its model")

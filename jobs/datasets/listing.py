@@ -1,4 +1,4 @@
-"""The datasets and the state of each on this host, for the command line and the page; and their digests."""
+"""The datasets, with the state and digest of each on this host, for the command line and the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from warehouse.app_db.engine import app_engine
 
 
 class DatasetState(Frozen):
-    """A dataset and whether it can be used here; a `missing` one can be once its file is registered.
+    """A dataset and whether it is usable here; a `missing` dataset becomes usable once its file is registered.
 
     `stock` is None for generated prompts, and for a missing dataset.
     """

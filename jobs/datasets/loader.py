@@ -1,4 +1,4 @@
-"""From a workload to its prompts, the same ones in the same order for every arm, host and repeat; and whether it has
+"""Turns a workload into its prompts, the same in the same order for every arm, host and repeat, and checks that it has
 them.
 """
 
@@ -77,14 +77,14 @@ def _tokenizer(models_dir: Path, target: str | None) -> TargetTokenizer:
 
 
 def _in_order(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
-    """Order rows by the seed. Rows of a trace stay in the order of time, so that they arrive as they did."""
+    """Order rows by the seed; rows of a trace stay in order of time, to arrive as recorded."""
     if all(row.time_s is not None for row in rows):
         return _in_time(sorted(rows, key=lambda row: row.time_s or 0.0), seed)
     return (_Pick(rows[index]) for index in np.random.default_rng(seed).permutation(len(rows)))
 
 
 def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
-    """Start at a row that the seed picks, go to the end of the trace, and on from its beginning a mean gap later."""
+    """Start at a row that the seed picks, and wrap around at the end of the trace after a mean gap."""
     times_s = [row.time_s or 0.0 for row in rows]
     start = int(np.random.default_rng(seed).integers(len(rows)))
     length_s = (times_s[-1] - times_s[0]) * len(rows) / max(1, len(rows) - 1)
@@ -96,7 +96,7 @@ def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
 def _sessions(
     settings: Settings, picks: Sequence[_Pick], workload: Workload, seed: int, target: str | None
 ) -> tuple[Prompt, ...]:
-    """Return sessions with all their turns; of a trace without texts random tokens."""
+    """Return sessions with all their turns, as random tokens for a trace without texts."""
     own = workload.own_output_lengths
     has_replies = own and any(turn.reply is not None for pick in picks for turn in pick.row.turns)
     lengths_only = any(pick.row.input_tokens is not None for pick in picks)
@@ -155,7 +155,7 @@ def _of_lengths(
 def _counted(
     picks: Iterator[_Pick], workload: Workload, dataset: Dataset, tokenizer: TargetTokenizer
 ) -> Iterator[Prompt]:
-    """Yield the rows whose recorded lengths the dataset uses, independent of the workload's own output length."""
+    """Yield the rows of usable recorded lengths, whatever the workload's own output length."""
     while batch := list(itertools.islice(picks, _BATCH)):
         prompt_tokens = tokenizer.count([pick.row.text for pick in batch])
         reply_tokens = tokenizer.count([pick.row.reply or "" for pick in batch])
@@ -203,7 +203,7 @@ def check_workload(
 
 
 def known_session_length(settings: Settings, workload: Workload) -> SessionLength:
-    """Return how long the workload's sessions are by its dataset, or assume it where the dataset is not here."""
+    """Return the length of the workload's sessions from its dataset, or an assumption if the dataset is not here."""
     if workload.sessions is None:
         return SessionLength()
     try:
@@ -221,7 +221,7 @@ def known_session_length(settings: Settings, workload: Workload) -> SessionLengt
 
 
 def check_fields(dataset: Dataset, workload: Workload) -> None:
-    """Raise UserError for a field that does not apply to this dataset, or that it needs and that is missing."""
+    """Raise UserError for a field that does not apply to this dataset, and for a missing one that it needs."""
     if workload.sessions is not None and dataset.make is not None:
         raise UserError(f"dataset {dataset.name} has no conversations to replay: leave sessions out")
     if dataset.make is None:
@@ -240,7 +240,7 @@ def check_fields(dataset: Dataset, workload: Workload) -> None:
 
 
 def check_stock(workload: Workload, stock: Stock, count: int) -> None:
-    """Raise UserError if a file does not hold what the workload asks for."""
+    """Raise UserError if a file does not hold what the workload needs."""
     if workload.category is not None and workload.category not in stock.categories:
         names = ", ".join(stock.categories)
         hint = f"its categories are {names}" if names else "its prompts have no category: leave category out"
@@ -272,7 +272,7 @@ def check_stock(workload: Workload, stock: Stock, count: int) -> None:
 
 
 def _replays(stock: Stock) -> bool:
-    """Return whether recorded answers can be replayed; a trace without texts stands for them with random tokens."""
+    """Return whether recorded answers can be replayed; a trace without texts replays random tokens instead."""
     return stock.has_recorded_answers or stock.has_lengths_only
 
 

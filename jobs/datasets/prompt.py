@@ -1,4 +1,4 @@
-"""What is sent: prompts of any dataset, and those of the warm-up."""
+"""The prompts that are sent, those of the warm-up included."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Message:
 class Turn:
     """A later turn of a session: the new `messages` that follow the answer before them.
 
-    That answer is what the model itself said, or `answer` where the recorded one is replayed. `wait_s` passes between
-    its end and this turn. With `anew` the messages are the whole conversation and not what is added to it. Turns of a
+    That answer is the model's own output, or `answer` if recorded answers are replayed. `wait_s` passes between
+    its end and this turn. With `anew` the messages are the whole conversation, not an addition to it. Turns of a
     trace without texts have `token_ids`, the whole prompt. `expected` is the answer that the dataset expects, of the
     last turn.
     """
@@ -47,9 +47,9 @@ class Prompt:
     request's time in the recorded trace, in seconds after the first of these prompts. `text_tokens` is the number of
     the target's tokens in the text, where it was counted. `expected` is the answer that the dataset expects.
     `occurrence` says how often the same prompt was sent before in the run: each time it is sampled with another seed.
-    `json_schema` is what the engine is told to hold the answer to, as JSON.
+    `json_schema` is the schema that the engine enforces on the answer, as JSON.
 
-    A prompt with a `session_id` is a turn of that session, and its id is that of the session with the number of the
+    A prompt with a `session_id` is a turn of that session, and its id is the session's id with the number of the
     turn: in different arms a later turn may contain different answers. `later` are the turns that follow the first.
     """
 
@@ -70,7 +70,7 @@ class Prompt:
 
     @property
     def requests(self) -> int:
-        """How many requests are sent for it: one for each turn."""
+        """Return how many requests are sent for it: one for each turn."""
         return 1 + len(self.later)
 
 
@@ -144,7 +144,7 @@ def warm_up_prompts(prompts: Sequence[Prompt], count: int) -> tuple[Prompt, ...]
 
 
 def _disguised(prompt: Prompt, index: int) -> Prompt:
-    """Put a mark before the text; read token ids backwards, starting at a different position for each."""
+    """Return a prompt with a mark before the text, or with token ids backwards from a different start for each."""
     disguised = replace(prompt, prompt_id=f"warm-up-{index}", text=_marked(prompt.text, index), text_tokens=None)
     disguised = replace(disguised, session_id=None, turn=None, later=())
     if prompt.messages:

@@ -1,4 +1,4 @@
-"""What a workload's dataset means on this host: one of Drafthouse's own, a registered file, or a path.
+"""Resolves a workload's dataset on this host: one of Drafthouse's own, a registered file, or a path.
 
 Registered files are copied into this Drafthouse's home. In the datasets folder `<name>.json` is the entry,
 `files/<sha256>` the file. The entry is replaced atomically once the file is on disk: a name always means a whole,
@@ -38,7 +38,7 @@ class Registered(Frozen):
     """The entry of a registered file."""
 
     name: str
-    format: str  # whose columns it has: the name of a dataset, or custom
+    format: str  # the dataset whose columns it has, or custom
     original_name: str
     sha256: str
     size_bytes: int
@@ -101,7 +101,7 @@ def all_registered(folder: Path) -> list[Registered]:
 
 
 def read_registered(folder: Path, entry: Registered) -> DatasetFile:
-    """Read its rows. Raises UserError if the file is gone or is not the one that was registered."""
+    """Read a registered file's rows. Raises UserError if the file is gone or has changed since."""
     dataset = DATASETS.get(entry.format, CUSTOM)
     assert dataset.read_row is not None  # noqa: S101 - only datasets with a file can be registered
     path = _copy_path(folder, entry)
@@ -127,7 +127,7 @@ def _format_for(name: str) -> Dataset:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Lock out other changes, and remove what a killed process left behind."""
+    """Lock out other changes, and remove the leftovers of a killed process."""
     try:
         (folder / "files").mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as lock:
@@ -181,7 +181,7 @@ def _write(folder: Path, entry: Registered) -> None:
 
 
 def _forget_file(folder: Path, entry: Registered | None) -> None:
-    """Delete its file, unless another entry uses the same one."""
+    """Delete an entry's file, unless another entry uses it too."""
     if entry is not None and entry.sha256 not in {other.sha256 for other in all_registered(folder)}:
         _copy_path(folder, entry).unlink(missing_ok=True)
 
@@ -208,7 +208,7 @@ class ResolvedDataset:
     path: Path | None = None
 
     def read(self) -> DatasetFile:
-        """Return its rows. Raises UserError if they cannot be read, or if the prompts are generated."""
+        """Return the dataset's rows. Raises UserError if they cannot be read, or if the prompts are generated."""
         if self.entry is not None:
             return read_registered(self.registry, self.entry)
         if self.dataset.name == "reference":
@@ -253,7 +253,7 @@ def missing(dataset: Dataset) -> str:
 
 
 def dataset_path(name: str) -> Path | None:
-    """Return the file that a dataset's name is the path of, whether it exists or not; None for a name that is not a
+    """Return the file if a dataset's name is a path, whether it exists or not; None if the name is not a
     path. No file is read.
     """
     path = expanded(name)

@@ -1,6 +1,6 @@
 """Conversations as sessions: from messages, or from requests that each repeat what was said before, to turns.
 
-A turn of a row is what is new in its request, with the recorded answer to it. Every format that knows conversations
+A turn of a row holds what is new in its request, with the recorded answer to it. Every format with conversations
 gives rows with `turns`; a format whose records are single requests names the session of each, and `joined` puts them
 together.
 """
@@ -41,7 +41,7 @@ class RowTurn:
 
 
 def turns_of(messages: Sequence[Message], waits_s: Sequence[float] | None = None) -> tuple[RowTurn, ...]:
-    """Divide a conversation at the assistant's messages: what comes before each is a turn, and it the reply to it.
+    """Split a conversation at the assistant's messages: each is the reply to the turn of messages before it.
 
     `waits_s` has the wait before each message. An answer that nobody asked for is part of the first turn's messages.
     """
@@ -67,9 +67,9 @@ def turns_of(messages: Sequence[Message], waits_s: Sequence[float] | None = None
 def what_is_new(
     before: Sequence[Message], messages: Sequence[Message]
 ) -> tuple[tuple[Message, ...], str | None] | None:
-    """Return what a request adds to the one before it, and the recorded answer between them.
+    """Return the messages that a request adds to the previous one, and the recorded answer between them.
 
-    None if the request does not repeat the one before: its history was shortened or rewritten.
+    None if the request does not repeat the previous one: its history was shortened or rewritten.
     """
     count = len(before)
     if len(messages) < count + 2 or list(messages[:count]) != list(before) or messages[count].role != "assistant":
@@ -78,7 +78,7 @@ def what_is_new(
 
 
 def joined(rows: Iterable[T], key: Callable[[T], str | None], join: Callable[[list[T]], T]) -> tuple[T, ...]:
-    """Put rows of the same session together, where the first of them stands; rows without a session stay alone."""
+    """Join rows of the same session, at the position of the first; rows without a session stay alone."""
     groups: dict[object, list[T]] = {}
     for index, row in enumerate(rows):
         session = key(row)
@@ -129,7 +129,7 @@ def without_text(
 ) -> Prompt:
     """Return a session of a trace without texts as random tokens of the recorded lengths.
 
-    Equal hashes of blocks become equal tokens, so that what the trace's prompts shared they share here. Without hashes
+    Equal hashes of blocks become equal tokens, so that prompts share here what they shared in the trace. Without hashes
     each turn repeats the conversation before it, with random tokens for the recorded answer.
     """
     wanted = 1 if sessions is None else (sessions.max_turns or len(turns))

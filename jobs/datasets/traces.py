@@ -1,6 +1,6 @@
-"""Traces of sessions whose records are single requests: those of AIPerf and Mooncake, and OpenTelemetry's GenAI spans.
+"""Session traces whose records are single requests: AIPerf's and Mooncake's, and OpenTelemetry's GenAI spans.
 
-Rows of one session are put together: what each request repeats of the one before it becomes history, what it adds a
+Rows of one session are joined: the part of a request that repeats the previous one becomes history, the rest a
 turn, and the time between an answer and the next request the wait of a user or a tool.
 """
 
@@ -49,7 +49,7 @@ class _Request(Record):
 
 
 def mooncake_row(record: Mapping[str, Any]) -> Row:
-    """AIPerf's and Mooncake's traces: a request a line, with messages, or with the lengths and hashes of its blocks.
+    """Read a request of AIPerf's or Mooncake's traces, with messages, or with lengths and hashes of its blocks.
 
     Times are milliseconds. Records of one `session_id` are its turns, in their order. Raises RowError.
     """
@@ -78,9 +78,9 @@ def mooncake_row(record: Mapping[str, Any]) -> Row:
 
 
 def otel_rows(record: Mapping[str, Any]) -> tuple[Row, ...] | None:
-    """OpenTelemetry's GenAI spans: OTLP's JSON (what a collector's file exporter writes), or one span a line.
+    """Read OpenTelemetry's GenAI spans: OTLP's JSON (from a collector's file exporter), or one span a line.
 
-    Used are spans with `gen_ai.input.messages`; those of one `gen_ai.conversation.id`, or else of one trace, are the
+    Only spans with `gen_ai.input.messages` are used; spans of one `gen_ai.conversation.id`, else of one trace, are the
     turns of a session. None for a record without such a span. Raises RowError.
     """
     rows = tuple(row for span in _spans(record) if (row := _span_row(span)) is not None)
@@ -135,7 +135,7 @@ def _span_row(span: Mapping[str, Any]) -> Row | None:
 
 
 def _attributes(given: object) -> dict[str, Any]:
-    """Attributes as a mapping, or as OTLP's list of keys with typed values."""
+    """Return attributes, given as a mapping or as OTLP's list of keys with typed values."""
     if isinstance(given, Mapping):
         return dict(given)
     found: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def _value(value: object) -> Any:
 
 
 def _decoded(value: object) -> Any:
-    """Structured attributes are often recorded as JSON text."""
+    """Decode a structured attribute, which is often recorded as JSON text."""
     if not isinstance(value, str):
         return value
     try:
@@ -166,7 +166,7 @@ def _decoded(value: object) -> Any:
 
 
 def _system(value: object) -> str:
-    """System instructions are parts, recorded as they are or as JSON; some record plain text."""
+    """Return system instructions, recorded as parts, as JSON or as plain text."""
     return value if isinstance(value, str) and not value.lstrip().startswith("[") else _texts(_decoded(value))
 
 
@@ -208,14 +208,14 @@ def _seconds(span: Mapping[str, Any], name: str) -> float | None:
 
 
 def sessions_of(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Put the rows of each session together. Rows of formats that know no session stay as they are."""
+    """Join the rows of each session. Rows of formats without sessions stay as they are."""
     if all(row.session is None for row in rows):
         return tuple(rows)
     return joined(rows, lambda row: row.session, _joined)
 
 
 def _joined(rows: list[Row]) -> Row:
-    """Return one session from its requests, in the order of time where they have times."""
+    """Return one session from its requests, in order of time if they have times."""
     if all(row.time_s is not None for row in rows):
         rows = sorted(rows, key=lambda row: row.time_s or 0.0)
     return replace(rows[0], turns=tuple(_turns(rows)))

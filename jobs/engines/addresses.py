@@ -1,6 +1,6 @@
-"""Refuses addresses that a user's server may not have: those where a cloud hands credentials to any local process.
+"""Refuses a server's address if a cloud hands credentials to any local process there.
 
-A study is written by people, and the worker sits inside a network: without this check a study could make the worker
+People write studies, and the worker sits inside a network: without this check a study could make the worker
 read its host's metadata service. Loopback and private addresses are what a lab's servers have, and are allowed.
 """
 

@@ -1,7 +1,7 @@
-"""Where engines keep what they compile and download: folders under the home that are their own user's alone.
+"""Folders for what engines compile and download, under the home and private to the engines' user.
 
-Engines run what they find there, compiled kernels and pickles, whoever put it there. By default torch looks in
-`torchinductor_<user>` in the system's temporary folder, where any user of the host may have been before.
+Engines run any compiled kernels and pickles that they find there. By default torch uses
+`torchinductor_<user>` in the system's temporary folder, which any user of the host may have created.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lab.errors import SettingsError
 
-#: Under the home, with a user's number behind it: a page and a worker of one home may be two users.
+#: Prefix of the folder under the home, before the user's number: a page and a worker of one home may be two users.
 FOLDER = "engine-cache-"
 #: Variables of caches, and their folders, that a worker's own environment may set otherwise.
 _UNLESS_SET = {"TORCHINDUCTOR_CACHE_DIR": "torchinductor", "TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}
@@ -23,7 +23,7 @@ _UNLESS_SET = {"TORCHINDUCTOR_CACHE_DIR": "torchinductor", "TRITON_CACHE_DIR": "
 def cache_variables(home: Path, *, folder: str | None = None, uid: int | None = None, gid: int = -1) -> dict[str, str]:
     """Return the variables that lead an engine to its caches; their folder is made if it is missing.
 
-    `folder`, `uid`, `gid`: of the engine's user, if it is not this process's. Models from a hub stay where that user's
+    `folder`, `uid`, `gid`: the engine's user, if it is not this process's. Models from a hub stay where that user's
     are. Raises SettingsError for a folder that is somebody else's.
     """
     whose = os.geteuid() if uid is None else uid
@@ -39,14 +39,14 @@ def cache_variables(home: Path, *, folder: str | None = None, uid: int | None = 
 
 
 def _own_folder(path: Path, uid: int, gid: int) -> Path:
-    """Make the folder for this user and for nobody else. A link that was put in its place is not followed."""
+    """Make the folder, private to this user. A link of its name is not followed."""
     with contextlib.suppress(FileExistsError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
     try:
         opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
-        raise SettingsError(f"{path} is no folder of engines: {error.strerror}: move it away") from None
+        raise SettingsError(f"{path} is not a usable folder for engines: {error.strerror}: move it away") from None
     try:
         about = os.fstat(opened)
         if about.st_uid != uid and about.st_uid == os.geteuid() and not os.listdir(opened):  # noqa: PTH208 - by its descriptor; just made

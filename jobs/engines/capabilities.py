@@ -1,4 +1,4 @@
-"""What an installed engine supports: its version, flags and methods of speculation. Asked once, then cached."""
+"""What an installed engine supports: its version, flags and methods of speculation. Probed once, then cached."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FLAG_TYPES = TypeAdapter(dict[str, FlagType])
 
 
 class Capabilities(Frozen):
-    """What a study may ask of one engine of one host. What is None is unknown and therefore not checked."""
+    """What one engine of one host supports. A None is unknown and therefore not checked."""
 
     engine: str  # its name in engines.toml
     kind: str
@@ -58,7 +58,7 @@ class Capabilities(Frozen):
 
 
 def all_capabilities(settings: Settings) -> list[Capabilities]:
-    """Return those of every engine installed here. Takes about 10 s for an engine that is new, and nothing after
+    """Return the capabilities of every engine installed here. Takes about 10 s for a new engine, and nothing after
     that.
     """
     profiles, of_engines = read_profiles(settings.engines_file), []
@@ -71,12 +71,12 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
 
 
 def capabilities(settings: Settings, engine: str) -> Capabilities:
-    """Return those of one engine of this host. Raises UserError if it is not installed."""
+    """Return the capabilities of one engine of this host. Raises UserError if it is not installed."""
     return capabilities_of(settings, engine, installed_profile(settings, engine))
 
 
 def capabilities_of(settings: Settings, engine: str, profile: Profile) -> Capabilities:
-    """Return those of an engine of this host by its name and profile."""
+    """Return the capabilities of an engine of this host by its name and profile."""
     kind = KINDS[profile.kind]
     flags = None if kind.flags is None else tuple(kind.flags)
     known = _Reported(kind.methods, flags, None, dict(kind.flags or {}))
@@ -94,7 +94,7 @@ def capabilities_of(settings: Settings, engine: str, profile: Profile) -> Capabi
 
 
 class _Reported(NamedTuple):
-    """What an engine reports of itself, or what is known of its kind."""
+    """What an engine reports about itself, or what is known about its kind."""
 
     methods: tuple[str, ...]
     flags: tuple[str, ...] | None
@@ -141,7 +141,7 @@ def _reported(settings: Settings, profile: Profile) -> _Reported | None:
             None if types is None else _FLAG_TYPES.validate_python(types),
         )
     except (ValueError, LookupError):
-        cached.unlink(missing_ok=True)  # damaged: the next call asks again
+        cached.unlink(missing_ok=True)  # damaged: the next call probes again
         return None
 
 

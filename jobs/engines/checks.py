@@ -1,4 +1,4 @@
-"""Checks of an arm against the capabilities of its engine, before anybody waits for it."""
+"""Checks of an arm against the capabilities of its engine, at submission."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Problem = tuple[str, str]
 _FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 12
-#: What the text of a flag's value looks like, and what to call it.
+#: The pattern of a flag's value by its type, and what to call it.
 _SHAPES = {
     "integer": (re.compile(r"[+-]?\d+"), "a whole number"),
     "number": (re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"), "a number"),
@@ -40,7 +40,7 @@ _INSTEAD = 'or use order = "interleaved", which has one engine up at a time'
 
 
 def study_problems(study: Study, arm: Arm, field: str, has: Capabilities) -> list[Problem]:
-    """Return every problem of an arm (at `field` of its study), and of what the study sets for it, with an engine."""
+    """Return every problem that an engine has with an arm (at `field` of its study) and the study's settings for it."""
     shared = study.engine_flags if KINDS[has.kind].is_started else {}
     is_tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
     return [
@@ -53,7 +53,7 @@ def study_problems(study: Study, arm: Arm, field: str, has: Capabilities) -> lis
 
 
 def _memory_problems(study: Study, arm: Arm, has: Capabilities) -> Iterator[Problem]:
-    """Yield a draft that remembers by its engine's kind, which the plan of the study cannot know by its method."""
+    """Yield a problem if the engine's kind makes a draft remember: the study's plan cannot tell by the method."""
     kind = KINDS[has.kind]
     if arm.speculation is None or study.fresh_starts != "as_declared" or study.starts_each_cell(arm):
         return
@@ -67,8 +67,8 @@ def _memory_problems(study: Study, arm: Arm, has: Capabilities) -> Iterator[Prob
 
 
 def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
-    """Yield every problem of an arm (at `field` of its study) with an engine; `engine_flags` are those of the whole
-    study.
+    """Yield every problem that an engine has with an arm (at `field` of its study); `engine_flags` are the whole
+    study's.
     """
     kind = KINDS[has.kind]
     if not kind.is_started:
@@ -85,7 +85,7 @@ def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -
 
 
 def sampling_problems(field: str, arm: Arm, sampling: Sampling, has: Capabilities) -> Iterator[Problem]:
-    """Yield that this engine does not sample with speculation as it should (docs/comparison.md, Distributions)."""
+    """Yield a problem if this engine samples wrong with speculation (docs/comparison.md, Distributions)."""
     if arm.speculation is not None and sampling.temperature > 0 and (has.kind, has.version) in _LOSES_TEMPERATURE:
         problem = (
             f"{_called(has)} loses the temperature of drafted tokens and accepts too many of them: set "
@@ -95,7 +95,7 @@ def sampling_problems(field: str, arm: Arm, sampling: Sampling, has: Capabilitie
 
 
 def tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:
-    """Yield what a tuning needs and this engine lacks."""
+    """Yield the features that a tuning needs and this engine lacks."""
     kind = KINDS[has.kind]
     if not kind.is_started:
         yield "tune", "a running server drafts as it was started, so its number of tokens cannot be tuned"
@@ -104,7 +104,7 @@ def tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:
 
 
 def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities) -> Iterator[Problem]:
-    """Yield flags that Drafthouse sets itself, that are malformed, or that this engine does not have."""
+    """Yield the flags that Drafthouse sets itself, malformed flags, and flags that this engine does not have."""
     kind = KINDS[has.kind]
     for flag, value in flags.items():
         name = dashed(flag)
@@ -117,9 +117,9 @@ def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities)
 
 
 def own_flag(name: str, kind: Kind, *, is_known: bool) -> str | None:
-    """Return which of the engine's flags that Drafthouse sets this one is, in any spelling; None if it is another.
+    """Return the engine's flag, set by Drafthouse, that this is a spelling of; None if there is none.
 
-    A dot leads to a part of a flag's value, and `no-` negates it. Where the engine's flags are not known it may take
+    A dot leads to a part of a flag's value, and `no-` negates it. An engine whose flags are unknown may accept
     abbreviations.
     """
     whole = name.partition(".")[0].lower()
@@ -131,7 +131,7 @@ def own_flag(name: str, kind: Kind, *, is_known: bool) -> str | None:
 
 
 def _unknown_flag(name: str, value: JsonValue, has: Capabilities) -> str | None:
-    """Return what is wrong with a flag; None if the engine has it, or its flags are unknown. Of
+    """Return the problem with a flag; None if the engine has it, or its flags are unknown. Of
     `compilation-config.mode` only the part before the dot is the engine's flag.
     """
     whole = name.partition(".")[0]
@@ -148,9 +148,9 @@ def _unknown_flag(name: str, value: JsonValue, has: Capabilities) -> str | None:
 
 
 def _wrong_value(name: str, value: JsonValue, has: Capabilities) -> str | None:
-    """Return why the engine's parser would refuse this value of a flag; None where it may take it."""
+    """Return why the engine's parser would refuse this value of a flag; None if it may accept it."""
     takes = (has.flag_types or {}).get(name)
-    if takes is None or value in (None, "", "None"):  # what vLLM reads as: not set
+    if takes is None or value in (None, "", "None"):  # vLLM treats these as not set
         return None
     if takes == "switch":
         return None if isinstance(value, bool) else f"is a switch: true or false, not {value!r}"
@@ -217,7 +217,7 @@ def _speculation_problems(field: str, speculation: Speculation, has: Capabilitie
 
 
 def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
-    """Yield a demand for more GPUs than there are. Without a GPU the engine is one process on the host's processors."""
+    """Yield a problem if an arm needs more GPUs than there are. Without a GPU its engine is a single process."""
     given = {
         dashed(name): value for settings in (engine_flags, arm.config, arm.flags) for name, value in settings.items()
     }
@@ -255,7 +255,7 @@ def _called(has: Capabilities) -> str:
 
 
 def _methods(has: Capabilities) -> str:
-    """List our own names first; an engine has dozens of names for particular models."""
+    """Return the engine's methods as text, our own names first; an engine has dozens for particular models."""
     ours = [name for name in METHODS if name in has.methods]
     others = [name for name in has.methods if name not in METHODS]
     return _some([*ours, *others])
@@ -268,7 +268,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def side_by_side_problems(study: Study, *, has_gpu: bool) -> Iterator[Problem]:
-    """Yield why engines up side by side would not fit the memory of a GPU. Without one, the worker looks at its host's.
+    """Yield why side-by-side engines would not fit a GPU's memory. Without a GPU, the worker checks its host's memory.
 
     Arms that see different GPUs (CUDA_VISIBLE_DEVICES in their environment) do not share.
     """
@@ -304,7 +304,7 @@ def _memory_share(study: Study, arm: Arm) -> float | None:
 
 
 def _sharing(arms: Sequence[Arm]) -> Iterator[list[Arm]]:
-    """Yield for each GPU the arms on it, as far as they name their GPUs; one that names none is on every GPU."""
+    """Yield the arms on each GPU, as far as they name their GPUs; an arm that names none is on every GPU."""
     devices = {arm.name: _devices(arm) for arm in arms}
     every = sorted(set().union(*(visible for visible in devices.values() if visible is not None)))
     for device in every or [""]:

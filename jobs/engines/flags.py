@@ -18,7 +18,7 @@ CONFIG_FILE = "config.yaml"
 
 
 def dashed(name: str) -> str:
-    """Write a flag with dashes (`max-model-len`); a key of its table stays, as in `config.a_key`."""
+    """Write a flag with dashes (`max-model-len`); a key of its table is unchanged, as in `config.a_key`."""
     flag, dot, key = name.partition(".")
     return flag.replace("_", "-") + dot + key
 
@@ -39,13 +39,13 @@ def configured(arm: Arm) -> dict[str, JsonValue]:
 
 
 def negatable(settings: Settings) -> Iterator[str]:
-    """Yield words for programs with `--no-` forms: true is `--enforce-eager`, false `--no-enforce-eager`."""
+    """Yield arguments for programs with `--no-` forms: `--enforce-eager`, or `--no-enforce-eager` for false."""
     for name, value in settings.items():
         yield from (f"--no-{name}",) if value is False and "." not in name else _words(name, value)
 
 
 def switches(settings: Settings) -> Iterator[str]:
-    """Yield words for programs without `--no-` forms, leaving out flags that are false."""
+    """Yield arguments for programs without `--no-` forms, without flags that are false."""
     for name, value in settings.items():
         yield from () if value is False else _words(name, value)
 
@@ -53,8 +53,8 @@ def switches(settings: Settings) -> Iterator[str]:
 def _words(name: str, value: JsonValue) -> Iterator[str]:
     """Yield a flag and its value as one word, so that no value becomes a flag and none is taken from the next word.
 
-    Tables are JSON, as is whatever is the value of a part of a table, which a dot leads to. A list has a word for each
-    item, as programs that take several want it.
+    Tables are JSON, and so are values of a part of a table, which a dot leads to. A list has a word for each
+    item, the form for options with several values.
     """
     flag = f"--{name}"
     if "." in name:

@@ -1,4 +1,4 @@
-"""What Drafthouse must know of a kind of engine to start it, to send it requests and to read its metrics.
+"""The description of a kind of engine by which Drafthouse starts it, sends it requests and reads its metrics.
 
 Each kind is declared in a file of its own: `jobs/engines/<kind>.py`.
 """
@@ -22,7 +22,7 @@ class Metrics:
 
     `counters` maps our names (ServerCounters) to cumulative metrics, `gauges` to those of the moment: running and
     waiting requests, and the share of the KV cache in use (0 to 1). If an engine counts tokens by position in the
-    draft, sums are computed from those. `formerly` has the names of older releases, read where the newer ones are not.
+    draft, sums are computed from those. `formerly` has the names of older releases, read if the newer ones are missing.
     """
 
     counters: Mapping[str, str]
@@ -46,7 +46,7 @@ class Arguments(Protocol):
 
 #: What a flag takes: one of its choices, or a switch, integer, number, size (8192 or 8k) or any other single value.
 FlagType = Literal["switch", "integer", "number", "size", "value"] | tuple[str, ...]
-#: Yields (option of speculation, problem) for what the engine of this version would refuse in combination.
+#: Yields (option of speculation, problem) for combinations that this version of the engine would refuse.
 Conflicts = Callable[[Speculation, str | None], Iterator[tuple[str, str]]]
 
 LISTENS = "the engine listens on 127.0.0.1 alone"
@@ -54,7 +54,7 @@ SPECULATION = "set speculation in the arm"
 TARGET = "set target in the study"
 CONFIG = "write the settings into the arm's config, so that they are stored with the results"
 _SECRET = "a study is stored and shown to others: set the engine's own variable in the worker's engines.toml"  # noqa: S105 - a sentence
-#: Flags that Drafthouse sets, or keeps from studies, whatever the engine.
+#: Flags that Drafthouse sets, or forbids studies to set, for every engine.
 COMMON_OWN: Mapping[str, str] = {
     "model": TARGET,
     "host": LISTENS,
@@ -68,10 +68,10 @@ COMMON_OWN: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of engine. What it calls the methods of speculation is in `lab.study.methods`.
+    """One kind of engine. `lab.study.methods` has its names for the methods of speculation.
 
     `own_flags` are flags that Drafthouse sets, each with what to set in the study instead. `flags` lists all flags with
-    what each takes; None if only the engine knows them.
+    what each takes; None if they have to be read from the engine.
     """
 
     name: str
@@ -86,8 +86,8 @@ class Kind:
     options: tuple[Option, ...] = ()  # of speculation
     conflicts: Conflicts = lambda _speculation, _version: iter(())
     lookup_bounds: tuple[str, ...] = ()  # which of prompt_lookup_min and prompt_lookup_max it has
-    remembers: Callable[[Speculation], bool] | None = None  # where its drafts keep answers that vLLM's do not keep
-    forgets: str | None = None  # the option that ends it
+    remembers: Callable[[Speculation], bool] | None = None  # whether its drafts keep answers that vLLM's would not
+    forgets: str | None = None  # the option that turns this off
     gpu_flags: tuple[tuple[str, ...], ...] = ()  # their product is the number of GPUs; synonyms in a tuple
     version_paths: tuple[str, ...] = ("/version",)
     reset_path: str | None = None  # request that empties the prefix cache
@@ -97,15 +97,15 @@ class Kind:
 
     @property
     def is_started(self) -> bool:
-        """Whether Drafthouse starts it as a process."""
+        """Return whether Drafthouse starts it as a process."""
         return self.arguments is not None
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods of speculation that it is known to have, by our names."""
+        """Return the methods of speculation that it is known to have, by our names."""
         return methods_of(self.name)
 
     @property
     def takes_schedule(self) -> bool:
-        """Whether speculation may have numbers of drafted tokens by the number of requests at once."""
+        """Return whether the number of drafted tokens may depend on the number of requests at once."""
         return any(option.name == SCHEDULE for option in self.options)

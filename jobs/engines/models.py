@@ -1,4 +1,4 @@
-"""A study's model names and what an engine gets for them: a folder, or a hub name that the engine fetches itself."""
+"""Resolves a study's model names for an engine: to a folder, or a hub name that the engine fetches itself."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lab.errors import UserError
 
 #: The small models that come with Drafthouse, and their folders under `models` in the home.
 REFERENCE_MODELS = {"reference": "target", "reference-draft": "draft", "reference-eagle3": "eagle3"}
-#: owner/model, or a model without an owner; behind a colon which of its files (GGUF).
+#: owner/model, or a model without an owner; after a colon one of its files (GGUF).
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:\w+)?", re.ASCII)
 _HUB_TIMEOUT_S = 3.0
-#: An answer counts for so long, by name: time.monotonic, and whether the model is missing.
+#: How long the hub's response is cached, and the cache by name: time.monotonic, and whether the model is missing.
 _REMEMBER_S = 60.0
 _MOST_ANSWERS = 500
 _answers: dict[str, tuple[float, bool]] = {}
-#: A hub that did not answer is not asked again for so long, so that nobody waits for each name.
+#: For this long a silent hub gets no more requests, so that nobody waits for each name.
 _LEAVE_ALONE_S = 300.0
 _silent_until_s = 0.0
 
@@ -34,7 +34,7 @@ def model_path(models_dir: Path, name: str) -> str:
 
 
 def local_folder(models_dir: Path, name: str) -> Path | None:
-    """Return the folder that a name means, whether it exists or not; None for a hub name.
+    """Return the folder of a name, whether it exists or not; None for a hub name.
 
     No file is read. A folder below the current one that is written like a hub name became absolute when its study
     was submitted.
@@ -45,7 +45,7 @@ def local_folder(models_dir: Path, name: str) -> Path | None:
 
 
 def expanded(name: str) -> Path:
-    """Return the path with the home of its user; that of a user who does not exist stays as it is written."""
+    """Expand `~` to the user's home; the path of a user who does not exist is unchanged."""
     path = Path(name)
     try:
         return path.expanduser()
@@ -68,9 +68,9 @@ def check_model(models_dir: Path, name: str) -> None:
 
 
 def check_hub_model(name: str) -> None:
-    """Raise UserError if the hub answers that it has no such model, and this host's cache has none of its files.
+    """Raise UserError if the hub reports that the model is missing, and this host's cache has none of its files.
 
-    A hub that is offline, slow or away says nothing, nor does one that has the model but may refuse its files: then the
+    An offline or slow hub is no problem here, nor is a model whose files the hub may refuse: then the
     engine reports it when it starts.
     """
     asked_s, missing = _answers.get(name, (-_REMEMBER_S, False))
@@ -105,7 +105,7 @@ def _is_missing(name: str) -> bool:
         return False
     except (RepositoryNotFoundError, HFValidationError):
         return True
-    except HfHubHTTPError:  # an answer that says nothing of the model
+    except HfHubHTTPError:  # a response that reveals nothing about the model
         return False
     except Exception:  # noqa: BLE001 - offline, no network, a proxy: the library names no common one
         _silent_until_s = time.monotonic() + _LEAVE_ALONE_S

@@ -1,4 +1,4 @@
-"""engines.toml: which engines this host has, how each is started, and in which environment.
+"""Reads engines.toml: which engines this host has, how each is started, and in which environment.
 
 [vllm]
 kind = "vllm"                                   # selects the command line, log format and metrics
@@ -87,12 +87,12 @@ def _profile(path: Path, name: str, table: object) -> Profile:
 
 
 def installed_profile(settings: Settings, engine: str) -> Profile:
-    """Return the profile of an engine that can be started here. Raises UserError naming those that can."""
+    """Return the profile of an engine that can be started here. Raises UserError naming the engines that can."""
     return installed_of(settings, read_profiles(settings.engines_file), engine)
 
 
 def installed_of(settings: Settings, profiles: Mapping[str, Profile], engine: str) -> Profile:
-    """Return that of these profiles, as `installed_profile` does."""
+    """Return the profile of this name among these, as `installed_profile` does."""
     if engine not in profiles:
         raise UserError(
             f"there is no engine {engine!r} here: {settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
@@ -135,11 +135,11 @@ _SECRET = re.compile(
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s@]*:[^/\s]+@")
 #: The variable that marks every process of an engine started here.
 MARK = "ENGINE_OF_DRAFTHOUSE"
-#: Its key, which is new at each start.
+#: The variable with the key of that engine, which is new at each start.
 KEY = "ENGINE_KEY_OF_DRAFTHOUSE"
 HIDDEN = "(not stored)"
-#: The worker's own variables that an engine gets: places, languages, proxies, and those of the libraries that it uses.
-#: Not among them: those of our own Python, which would break another one, our settings, and keys to other services.
+#: The worker's own variables that an engine gets: for paths, languages, proxies, and the libraries that it uses.
+#: Not among them: variables of our own Python, which would break another one, our settings, and other services' keys.
 _FOR_ENGINES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_", "TZ", "TERM", "XDG_", "LD_LIBRARY_PATH"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "REQUESTS_CA_BUNDLE"),
@@ -150,19 +150,19 @@ _FOR_ENGINES = (
 
 
 def profile_environment(settings: Settings, profile: Profile, study: Study, arm: Arm) -> dict[str, str]:
-    """Return what the profile sets on this host and the arm over it; stored with each run by `without_secrets`."""
+    """Return the profile's variables on this host, overridden by the arm's; `without_secrets` makes them storable."""
     here = profile_environment_here(settings, profile)
     return here | ({"HF_HUB_OFFLINE": "1"} if _all_local(settings.models_dir, study, arm) else {}) | arm.environment
 
 
 def profile_environment_here(settings: Settings, profile: Profile) -> dict[str, str]:
-    """Return what the profile sets on this host, whatever is served, with placeholders filled in."""
+    """Return the profile's variables on this host, whatever is served, with placeholders filled in."""
     texts = profile.environment | ({} if nvidia_gpus() else profile.cpu_environment)
     return {name: fill_in(settings, text) for name, text in texts.items()}
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment as it may be stored and shown: variables that are secret by name (HF_TOKEN), or hold an
+    """Return the environment fit to be stored and shown: variables that are secret by name (HF_TOKEN), or hold an
     address with a password, lose their value.
     """
     return {name: HIDDEN if is_secret(name) or has_password(value) else value for name, value in environment.items()}
@@ -174,7 +174,7 @@ def is_secret(variable: str) -> bool:
 
 
 def has_password(text: str) -> bool:
-    """Return whether the text has an address with a password in it, as that of a proxy or a database may."""
+    """Return whether the text has an address with a password in it, as a proxy's or a database's may."""
     return _PASSWORD_IN_ADDRESS.search(text) is not None
 
 
@@ -214,7 +214,7 @@ def fill_in(settings: Settings, text: str) -> str:
 def command_argv(settings: Settings, profile: Profile, own: Mapping[str, str]) -> tuple[str, ...]:
     """Return the profile's command with placeholders filled in, and its program's path made absolute.
 
-    A word that is {pass_environment} becomes `-e NAME` for every variable of the engine: so a container's client passes
+    The word {pass_environment} becomes `-e NAME` for every variable of the engine, so that a container's client passes
     them on.
     """
     words: list[str] = []
@@ -229,6 +229,6 @@ def command_argv(settings: Settings, profile: Profile, own: Mapping[str, str]) -
 
 
 def _all_local(models_dir: Path, study: Study, arm: Arm) -> bool:
-    """Return whether the engine needs no model hub; then it should not wait for one either."""
+    """Return whether the engine needs no model hub, and so must not wait for one."""
     names = [study.target, arm.speculation.model if arm.speculation else None]
     return all(local_folder(models_dir, name) is not None for name in names if name is not None)

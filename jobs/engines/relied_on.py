@@ -1,4 +1,4 @@
-"""Lists what Drafthouse uses of each engine without a study asking for it, and since which version each has it.
+"""Lists the features of each engine that Drafthouse always uses, and since which version each engine has them.
 
 `python -m jobs.engines.relied_on` writes the tables of docs/engines.md that follow from the code.
 """
@@ -15,7 +15,7 @@ from jobs.engines.kinds import KINDS
 from lab.study.methods import METHODS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
-#: The oldest version of each kind whose code was examined. An engine of unknown version is taken for it.
+#: The oldest version of each kind whose code was examined. An engine of unknown version is treated like it.
 OLDEST = {"vllm": "0.8.5", "sglang": "0.4.1"}
 _RELEASE = re.compile(r"\d+(?:\.\d+)+")
 
@@ -24,7 +24,7 @@ What = Literal["flag", "request field", "answer field", "variable", "route", "me
 
 @dataclass(frozen=True)
 class Use:
-    """One thing of an engine that is used unasked.
+    """A feature of an engine that Drafthouse uses without a study's request.
 
     `since` is the first version that has it, None if that was not tried. `needed` flags are passed to every version,
     because nothing replaces them.
@@ -153,13 +153,13 @@ USES: Mapping[str, tuple[Use, ...]] = {
 
 
 def flags_of(kind: str) -> dict[str, Use]:
-    """Return the flags that are passed to this kind of engine unasked."""
+    """Return the flags that Drafthouse passes to this kind of engine by itself."""
     return {use.name: use for use in USES.get(kind, ()) if use.what == "flag"}
 
 
 def takes(kind: str, flag: str, flags: Collection[str] | None, version: str | None) -> bool:
     """Return whether a flag that no study asked for may be passed to an engine: by the engine's own list of `flags`,
-    or else by its version. An engine that neither is known of is taken for the oldest one.
+    or else by its version. If neither is known, it is treated like the oldest one.
     """
     use = flags_of(kind).get(flag)
     if use is None or use.needed:

@@ -53,7 +53,7 @@ def arguments(
 
 
 def _speculation(models_dir: Path, speculation: Speculation) -> Flags:
-    """Draft a chain and not a tree, so that the same number of tokens means the same work in every engine.
+    """Draft a chain, not a tree, so that the same number of tokens means the same work in every engine.
 
     SGLang counts the verified token among its draft tokens. `options` override: eagle_topk, num_draft_tokens, ...; a
     list or table goes on the command line as JSON.
@@ -85,7 +85,7 @@ def effective_config(log: Path) -> dict[str, str]:
 
 
 def _remembers(speculation: Speculation) -> bool:
-    """Return whether drafts come from the n-gram cache, which holds what the process has generated."""
+    """Return whether drafts come from the n-gram cache of everything that the process has generated."""
     return speculation.method == "ngram" or speculation.options.get("adaptive") is True
 
 

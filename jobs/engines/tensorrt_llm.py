@@ -48,7 +48,7 @@ def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path,
 
 
 def _config(models_dir: Path, arm: Arm) -> dict[str, JsonValue]:
-    """Without return_perf_metrics the server would not count tokens."""
+    """Return the YAML file's settings; without return_perf_metrics the server would not count tokens."""
     config: dict[str, JsonValue] = {"return_perf_metrics": True}
     if arm.speculation is None:
         return config | arm.config
@@ -58,7 +58,7 @@ def _config(models_dir: Path, arm: Arm) -> dict[str, JsonValue]:
 
 
 def effective_config(log: Path) -> dict[str, str]:
-    """Return its YAML file, which lies beside the log: the log has no configuration in a form to rely on."""
+    """Return the YAML file in the log's folder: the log itself has no reliable form of the configuration."""
     config = yaml.safe_load((log.with_suffix("") / CONFIG_FILE).read_text(encoding="utf-8"))
     return {name: json.dumps(value) for name, value in config.items()}
 

@@ -40,7 +40,7 @@ def _speculation(models_dir: Path, speculation: Speculation) -> Flags:
 
 
 def effective_config(log: Path) -> dict[str, str]:
-    """Return what the server logs as in use: device, data type, threads, versions."""
+    """Return the device, data type, threads and versions that the server logs."""
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if match := _CONFIG.search(line):

@@ -48,8 +48,8 @@ def arguments(
 ) -> tuple[str, ...]:
     """Return the words after `vllm serve` for this arm. Flags, which come later, override the arm's configuration.
 
-    vLLM splits the values of a file of its own (`--config`) into words, which may be flags: so it gets none. `takes`
-    says whether this engine has a flag that no study asked for.
+    vLLM splits the values of its own file (`--config`) into words, which may be flags, so it gets no file. `takes`
+    returns whether this engine has a flag that no study asked for.
     """
     return (
         model_path(models_dir, study.target),
@@ -61,14 +61,14 @@ def arguments(
 
 
 def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
-    """Ignore the model's generation_config, which would fill in what a request leaves out (top_k, a repetition penalty,
+    """Return a flag to ignore the model's generation_config, which would fill in missing parameters (top_k, a penalty,
     ...) without the study knowing.
     """
     return {} if "generation-config" in configured(arm) else {"generation-config": "vllm"}
 
 
 def _speculation(models_dir: Path, speculation: Speculation, takes: Callable[[str], bool]) -> tuple[str, ...]:
-    """Ask for the per-request figures here, because vLLM refuses that flag without speculation."""
+    """Return the flags of speculation, and for per-request figures, which vLLM refuses without speculation."""
     config = json.dumps(speculative_config(models_dir, speculation))
     of_requests = ("--per-request-spec-decode-metrics", "detailed") if takes("per-request-spec-decode-metrics") else ()
     return ("--speculative-config", config, *of_requests)

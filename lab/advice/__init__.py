@@ -1,1 +1,1 @@
-"""What to enable where, and what to measure next: from verdicts, and from rules that say what to expect and to try."""
+"""Advice on what to enable and what to measure next, from verdicts and from published rules."""

@@ -3,7 +3,7 @@
 Two published sources serve as rules: a checklist of practice, and a tuning procedure measured on a mixture of experts.
 The checklist covers interactive use, concurrency, length of answers, acceptance, memory and engine support. The
 procedure begins with 3 drafted tokens, tries 4 to 5 where over 50 % are accepted, and drops to 2 or changes the draft
-under 30 %. A point is made only where the runs say something about it, with their figures.
+under 30 %. A point is made only where the runs have figures for it, and quotes them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONG_OUTPUT_TOKENS, _SHORT_OUTPUT_TOKENS = 50, 20
 _LOW_ALPHA, _HIGH_ALPHA = 0.55, 0.65
 _DRAFT_GIB = "2 to 8 GB"
 _GIB = 2**30
-#: An engine that reserves its memory whole shows less than this between two arms.
+#: Two arms of an engine that reserves all of its memory at the start differ by less than this.
 _SAME_GIB = 0.1
 _SHOWN_CHARACTERS = 300
 _LOW_RATE, _HIGH_RATE = 0.30, 0.50
@@ -124,7 +124,7 @@ def advise(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> list[
 
 
 def arm_with_k(arm: str, gamma: int | None) -> str:
-    """`draft (k = 3)`; the arm's name alone where it says so itself, such as `draft k=3`."""
+    """Return the arm's name with its k, like `draft (k = 3)`; the name alone if it states k, like `draft k=3`."""
     return arm if gamma is None or re.search(rf"\bk ?= ?{gamma}\b", arm) else f"{arm} (k = {gamma})"
 
 
@@ -177,7 +177,7 @@ def _words(cell: Measured) -> str:
 
 
 def _prediction(cell: Measured) -> Iterator[Reason]:
-    """The speed-up that its acceptance length allows if drafting were free, against the measured one."""
+    """Compare the measured speed-up with the one that the acceptance length would allow if drafting were free."""
     if cell.acceptance_length is None or cell.speedup is None:
         return
     most = prediction.speedup_of_length(cell.acceptance_length, cell.gamma, draft_cost=0.0)
@@ -191,9 +191,9 @@ def _prediction(cell: Measured) -> Iterator[Reason]:
 
 
 def checklist(cell: Measured) -> Iterator[Reason]:
-    """What published practice says of the cell, and where it is silent only what was measured.
+    """List what published practice says about the cell; where it says nothing, only what was measured.
 
-    Its rules are about models that need a GPU, so of runs without one they say nothing.
+    The rules are about models that need a GPU, so they do not apply to runs without one.
     """
     ours, theirs = cell.own.tpot_ms, cell.baseline.tpot_ms
     if cell.concurrency <= _INTERACTIVE and ours is not None and theirs:
@@ -228,7 +228,7 @@ def _rules_for_gpus(cell: Measured) -> Iterator[str]:
 
 
 def _memory(cell: Measured) -> Iterator[Reason]:
-    """GPU memory taken by the draft, if both arms have telemetry of it."""
+    """State the GPU memory that the draft takes, if both arms have telemetry of it."""
     if method_of(cell.method).draft_model == "refused":
         yield Reason(f"{cell.arm} drafts without a model, so it needs no memory for one", "expected", cell.run_ids)
         return
@@ -251,7 +251,7 @@ def _memory(cell: Measured) -> Iterator[Reason]:
 
 
 def unsupported(failed: Sequence[Failed]) -> Iterator[Reason]:
-    """Missing engine support: arms that failed, with the engine's message."""
+    """List the arms that failed, with the engine's message: the engine may lack support."""
     for failure in failed:
         runs = f"{len(failure.run_ids)} {'run' if len(failure.run_ids) == 1 else 'runs'}"
         words = " ".join(failure.error.split())[:_SHOWN_CHARACTERS]
@@ -263,7 +263,7 @@ def unsupported(failed: Sequence[Failed]) -> Iterator[Reason]:
 
 
 def tuning(cell: Measured) -> Iterator[Reason]:
-    """Which number of drafted tokens to try next."""
+    """Suggest the number of drafted tokens to try next."""
     rate = cell.acceptance_rate
     if rate is None:
         return

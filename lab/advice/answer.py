@@ -25,7 +25,7 @@ class JudgedPair(Judged):
 
     @property
     def strictly(self) -> Judged:
-        """The pair as the strict reading judges it."""
+        """Return the pair with the verdict of the strict reading."""
         return Judged(self.comparison, self.strict)
 
     @property
@@ -33,7 +33,7 @@ class JudgedPair(Judged):
         return self.verdict.word == "inconclusive"
 
     def is_decidedly_behind(self, other: JudgedPair) -> bool:
-        """Whether the two intervals of the gain do not overlap, this one being the lower."""
+        """Return whether this interval of the gain lies wholly below the other one."""
         ours, theirs = self.gain, other.gain
         if ours is None or theirs is None or ours.high is None or theirs.low is None:
             return False
@@ -99,7 +99,7 @@ class InconclusiveCells:
 class Answer:
     """A study's answer by one metric. `choices` are in the order of workloads, then of concurrency.
 
-    `headline` is the one claim that stands on the strict reading: of the pairs that are better there, the one with the
+    `headline` is the single claim made on the strict reading: of the pairs that are better there, the pair with the
     greatest lower bound. `strict` is the reading of all other claims. `of_speculation`: every candidate speculates and
     the baseline does not, so that to keep the baseline means to leave speculation off. Controls are not among the
     choices: they say how far runs of the study differ by themselves.
@@ -122,7 +122,7 @@ class Answer:
 
     @property
     def stretches(self) -> list[tuple[Choice, ...]]:
-        """The choices, with neighbouring loads of a workload together where they name the same arms."""
+        """Return the choices; neighbouring loads of a workload are grouped if they name the same arms."""
         grouped = groupby(self.choices, lambda choice: (choice.workload, choice.action, frozenset(choice.arms)))
         return [tuple(choices) for _, choices in grouped]
 

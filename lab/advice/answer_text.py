@@ -20,7 +20,7 @@ _LEAST_REPEATS = 3
 
 @dataclass(frozen=True)
 class Sentences:
-    """The answer in words: the one claim that is surest, one sentence for each workload, and how sure all that is.
+    """The answer in words: the surest claim, one sentence for each workload, and how sure all of it is.
 
     `inconclusive` says what is so and what would decide it; empty if nothing is. `controls` say of each arm that
     is identical to the baseline how far it differs.
@@ -40,7 +40,7 @@ class Sentences:
 
 
 def sentences(answer: Answer) -> Sentences:
-    """Say the answer. Without any pair there is only a headline, which says so."""
+    """Put the answer into words. Without any pair there is only a headline, which states that."""
     controls = tuple(f"{control.arm} is a control, {control.sentence}." for control in answer.controls)
     if not answer.choices:
         headline = f"There is no answer yet: no arm was measured beside {answer.baseline}."
@@ -59,7 +59,7 @@ def sentences(answer: Answer) -> Sentences:
 
 
 def interval(ratio: Interval | None) -> str:
-    """`1.42× [1.31, 1.54]`; without bounds the ratio alone."""
+    """Format as `1.42× [1.31, 1.54]`; without bounds the ratio alone."""
     if ratio is None:
         return "no ratio"
     return number_format.ratio(ratio.value, ratio.low, ratio.high)
@@ -90,7 +90,7 @@ def _over_all(answer: Answer) -> str:
 
 
 def label(metric: str) -> str:
-    """The metric's label within a sentence: its first letter is small, unless it belongs to an abbreviation."""
+    """Return the metric's label for use within a sentence: in lower case, unless it begins with an abbreviation."""
     text = BY_NAME[metric].label
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
@@ -118,7 +118,7 @@ def _off(answer: Answer) -> str:
 
 
 def _gains(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
-    """The ratios of the best arms, each in its own cell; several arms are in the order in which they were named."""
+    """List the ratios of the best arms, each in its own cell, in the order in which the arms were named."""
     if len(stretch) == 1:
         return _ratios(stretch[0], stretch[0].arms)
     names = [str(choice.concurrency) if _by_concurrency(every) else choice.load for choice in stretch]
@@ -154,7 +154,7 @@ def _by_concurrency(every: Sequence[Choice]) -> bool:
 
 
 def _at(pair: JudgedPair, answer: Answer) -> str:
-    """Where one pair was measured, as the sentence on its workload says it."""
+    """Name the load of one pair, as the sentence on its workload words it."""
     every = [choice for choice in answer.choices if choice.workload == pair.workload]
     return _where([choice for choice in every if choice.load == pair.load], every)
 

@@ -8,12 +8,12 @@ from typing import Literal
 from lab.comparison.verdict import Judged
 
 Finding = Literal["refuted", "consistent", "exceeded", "inconclusive"]
-#: The kindest to the claim last. A claim that does not name its cell is only refuted if all cells refute it.
+#: From the least to the most favourable. A claim that names no cell is refuted only if all cells refute it.
 ORDER: Sequence[Finding] = ("refuted", "inconclusive", "consistent", "exceeded")
 
 
 def judge(claimed: float, cell: Judged) -> Finding:
-    """Set a claimed ratio to the baseline against a cell's interval, the one that its verdict stands on.
+    """Compare a claimed ratio to the baseline with the interval behind the cell's verdict.
 
     Refuted: the whole interval is worse than the claim; exceeded: better. An interval that holds the claim is
     consistent with it, unless the cell is inconclusive, where no effect is possible too.

@@ -21,8 +21,8 @@ def gate(table: Sequence[Comparison], limit: float) -> Answer:
 
     `slower`: in some cell the gain is certainly below 1 - limit. One false cell would be enough to stop a change, so
     the p values are corrected for the table (Holm). `not slower`: in each cell the whole interval lies at 1 - limit or
-    above. That needs no correction, since the answer is false only if the very cell that is slower passes (an
-    intersection-union test, Berger 1982). Controls have no say. Both pay for the looks of a study that measured until
+    above. That needs no correction, since the answer is false only if the slower cell itself passes (an
+    intersection-union test, Berger 1982). Controls are ignored. Both pay for the looks of a study that measured until
     decided.
     """
     table = [cell for cell in table if not cell.control]
@@ -41,7 +41,7 @@ def gate(table: Sequence[Comparison], limit: float) -> Answer:
 
 
 def _lowest_gain(cell: Comparison) -> float:
-    """The lower end of the interval of a gain's logarithm; minus infinity if it is unknown."""
+    """Return the lower bound of a gain's logarithm; minus infinity if it is unknown."""
     confidence = CONFIDENCE
     if cell.until_decided:
         confidence = 1 - float(looks.unpaid(1 - CONFIDENCE, np.array([cell.blocks]), 1)[0])

@@ -33,7 +33,7 @@ def next_study(study: Study, answer: Answer) -> Study | None:
     before = 0 if study.until_decided else study.repeats
     repeats = min(MOST_REPEATS, max(LEAST_REPEATS, before + more))
     times = max(1, min(MOST_TIMES_PROMPTS, math.ceil((before + more) / MOST_REPEATS)))
-    loads = tuple(  # one that ends after a time stays as it is
+    loads = tuple(  # a load that ends after a time stays as it is
         load if load.duration_s is not None else load.model_copy(update={"num_prompts": times * load.num_prompts})
         for load in loads
     )

@@ -4,7 +4,7 @@ Leviathan, Kalman and Matias, "Fast Inference from Transformers via Speculative 
 theorem 3.8 give tokens per round, speed-up and break-even acceptance. They assume that each drafted token is accepted
 with the same probability alpha, independently of the others, and that verifying gamma + 1 tokens takes as long as
 making one: true while the target waits for memory, and less so the more requests run at once. How far a measured
-speed-up stays below the expected one says how far that fails.
+speed-up stays below the expected one shows how far that assumption fails.
 
 For a run, alpha is taken from the first position alone, where nothing has to be assumed. `tau` then gives the length
 of rounds if every later token were accepted as often; a different measured length shows how far that assumption fails.
@@ -41,7 +41,7 @@ def tau(alpha: float, gamma: int) -> float:
 
 
 def alpha_of(acceptance_length: float, gamma: int) -> float | None:
-    """The alpha whose `tau` this length is; None for a length outside 1 to gamma + 1.
+    """Return the alpha that gives this `tau`; None for a length outside 1 to gamma + 1.
 
     Not the acceptance rate (accepted / drafted): tokens behind the first rejected one count there as not accepted.
     """
@@ -111,8 +111,8 @@ class Prediction:
     """`predicted_length` is tau(alpha, gamma), which is also the speed-up that it would bring were drafting free.
 
     `predicted_speedup` takes `draft_cost` into account, and is None if only the run itself could show that cost.
-    `implied_draft_cost` is what the run's own speed-up and length say of it, verifying included. At the one cost, or
-    else the other, gamma drafted tokens pay above `break_even_alpha` (None: never), and `best_gamma` of them pay most
+    `implied_draft_cost` follows from the run's own speed-up and length, verifying included. At the given cost, or
+    else the implied one, gamma drafted tokens pay above `break_even_alpha` (None: never), and `best_gamma` pay most
     (None where they are free: then more are always better).
     """
 

@@ -92,7 +92,7 @@ def markdown(report: Report) -> str:
 
 
 def _table(answer: Answer) -> str:
-    """A row for each pair, in the order of the choices."""
+    """Return a table with a row for each pair, in the order of the choices."""
     pairs = [
         pair
         for choice in answer.choices
@@ -104,7 +104,7 @@ def _table(answer: Answer) -> str:
 
 
 def _steps(steps: Steps) -> str:
-    """Each arm's ratio at each step, in the order given."""
+    """Return a table of each arm's ratio at each step, in the given order."""
     head = ("workload", "concurrency", steps.axis, "arm", "ratio [95 %]", "verdict", "acceptance length")
     rows = (
         [
@@ -155,12 +155,12 @@ def _provenance(report: Report) -> str:
 
 
 def _starts(launches: int) -> str:
-    """Empty where none is known, as of imported runs."""
+    """Return ` on 3 engine starts`; empty if the number is unknown, as for imported runs."""
     return f" on {launches} engine start{'s' * (launches != 1)}" if launches else ""
 
 
 def _dates(provenance: Provenance) -> str:
-    """`measured 2026-11-22 14:17 to 14:21 UTC`; the second day is named if it is another."""
+    """Return `measured 2026-11-22 14:17 to 14:21 UTC`; the second date is named if it differs."""
     if provenance.began is None or provenance.last_began is None:
         return ""
     began, last = (_utc(moment) for moment in (provenance.began, provenance.last_began))
@@ -173,6 +173,6 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _plain(text: str) -> str:
-    """The text in one line, so that Markdown shows it letter by letter; an interval in brackets needs no escape."""
+    """Escape the text, on one line, so that Markdown shows it as written; an interval in brackets needs no escape."""
     line = _MARKUP.sub(r"\\\1", " ".join(text.split()))
     return re.sub(r"\\\[([\d., ]+)\\\]", r"[\1]", line)

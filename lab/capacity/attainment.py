@@ -3,7 +3,7 @@
 The share of requests that miss the SLO is modelled as `floor + (allowed - floor) * (load / capacity) ** steepness`:
 near to the law of waiting times in queues, and a step where `steepness` is large. Requests of one run share its
 busy moments, so the misses of a run scatter more than by the binomial distribution: they are beta-binomial. A run whose
-misses are far more than allowed counts only as that: far beyond its capacity a server follows another law.
+misses far exceed the allowed share counts only as "far beyond": there a server follows another law.
 All unknowns are on a grid, with Bayes' rule on it.
 """
 
@@ -66,17 +66,17 @@ class Posterior:
 
     @property
     def interval(self) -> tuple[float, float, float]:
-        """The median, and the bounds of the interval of CONFIDENCE."""
+        """Return the median and the bounds of the interval at CONFIDENCE."""
         tail = (1 - CONFIDENCE) / 2
         return self.quantile(0.5), self.quantile(tail), self.quantile(1 - tail)
 
 
 def of_repeat(trials: Sequence[Observation], repeat: int, share: float) -> Posterior:
-    """The capacity in one repeat: from its own trials, with the law of misses that all trials show."""
+    """Estimate the capacity in one repeat from its own trials, with the law of misses estimated from all trials."""
     return _of_repeat(tuple(trials), repeat, share)
 
 
-@functools.lru_cache(16)  # what comes next and how far it has come both ask for it
+@functools.lru_cache(16)  # the next trial and the progress both need it
 def _of_repeat(trials: tuple[Observation, ...], repeat: int, share: float) -> Posterior:
     curves = _Curves(trials, share)
     others = curves.evidence([other for other in curves.repeats if other != repeat])
@@ -85,7 +85,7 @@ def _of_repeat(trials: tuple[Observation, ...], repeat: int, share: float) -> Po
 
 
 def of_all(trials: Sequence[Observation], share: float) -> Posterior:
-    """The capacity over all repeats, which differ from each other by an unknown amount.
+    """Estimate the capacity over all repeats, which differ from each other by an unknown amount.
 
     A single repeat cannot show how much repeats differ: its interval is that of the one engine start.
     """
@@ -122,14 +122,14 @@ class _Curves:
         return self._log[repeat]
 
     def evidence(self, repeats: Sequence[int]) -> Array:
-        """The weight of each law after these repeats, whose capacities are unknown: of shape (t,)."""
+        """Return the weight of each law, of shape (t,), after these repeats, whose capacities are unknown."""
         weight = self.prior.copy()
         for repeat in repeats:
             weight *= self._log[repeat].sum(axis=0)
         return np.asarray(weight / weight.sum())
 
     def _narrow(self) -> None:
-        """Look closer at the capacities that are not ruled out in every repeat."""
+        """Refine the grid around the capacities that are not ruled out in every repeat."""
         possible = np.zeros(self.log_loads.size, dtype=bool)
         for repeat in self.repeats:
             posterior = self._log[repeat] @ self.evidence([other for other in self.repeats if other != repeat])

@@ -10,12 +10,12 @@ from lab.metrics.request_table import RequestTable
 from lab.metrics.slo import meets, unknown
 from lab.study import Slo
 
-#: Of a run with this many times the allowed misses only that counts: so it may as well be ended early.
+#: A run with this many times the allowed misses adds nothing more to the search, so it may end early.
 FAR_BEYOND = 4.0
 
 
 def far_beyond(planned: int, allowed: float) -> int:
-    """So many misses of a trial say that its load is far beyond the capacity, and more of them say nothing else."""
+    """Return the number of misses from which a trial's load is far beyond the capacity, whatever follows."""
     return min(planned, math.ceil(FAR_BEYOND * allowed * planned))
 
 
@@ -23,7 +23,7 @@ def far_beyond(planned: int, allowed: float) -> int:
 class MissCount:
     """Counts the requests of a trial that missed the SLO. `share` of those planned must meet it.
 
-    Requests are judged together, as soon as there are so many that the trial might end: one by one, judging them would
+    Requests are judged in batches, as soon as the trial might end: judging them one by one would
     keep the measuring client from its work.
     """
 
@@ -34,7 +34,7 @@ class MissCount:
     _ended: list[RequestRecord] = field(default_factory=list)  # and not yet judged
 
     def add(self, request: RequestRecord) -> None:
-        """A request has ended."""
+        """Count a request that has ended."""
         self._ended.append(request)
         if self.misses + len(self._ended) >= self._enough:
             requests = RequestTable.of(self._ended)
@@ -44,7 +44,7 @@ class MissCount:
 
     @property
     def why_enough(self) -> str | None:
-        """Why the trial may end, or None: the search takes no more from it than that its load is too great."""
+        """Return why the trial may end, or None: the search learns nothing more than that the load is too great."""
         if self.misses < self._enough:
             return None
         return (

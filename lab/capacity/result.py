@@ -15,7 +15,7 @@ from lab.study import Load
 
 #: The unit of a capacity by what its search finds.
 UNITS: Mapping[str, str] = {"rate": "requests/s", "concurrency": "at once"}
-#: Trials count for the throughput at the capacity as far as their load is near it: this is the width, as a logarithm.
+#: Trials are weighted by how near their load is to the capacity: the width of the weighting, as a logarithm.
 _NEAR = 0.1
 
 
@@ -81,9 +81,9 @@ def _capacity(observations: Sequence[Observation], search: Load, repeat: int | N
 
 
 def goodput_at(capacity: float, trials: Sequence[tuple[float, float]]) -> float | None:
-    """Return the output tokens a second within the SLO at the capacity, from the (load, tokens a second) of trials.
+    """Return the goodput at the capacity in output tokens a second, from the (load, tokens a second) of trials.
 
-    Tokens for each unit of load hardly change near the capacity, so they are averaged there.
+    The tokens per unit of load hardly change near the capacity, so their mean is taken there.
     """
     positive = [(load, rate) for load, rate in trials if rate > 0]
     if not positive:

@@ -1,7 +1,7 @@
-"""Which rate or concurrency a search for the capacity tries next, as a function of what its trials gave so far.
+"""The choice of the next rate or concurrency in a search for the capacity, from the results of its trials so far.
 
 Doubling until trials lie on both sides of the capacity, then its median each time, until its interval is narrow.
-Every answer is taken as uncertain: one run that was lucky or unlucky is outweighed by those after it.
+Every result is taken as uncertain: later runs outweigh one that was lucky or unlucky.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.study.study import MOST_TRIALS
 #: The width of the interval over all repeats at which a search ends, as a share of the capacity.
 WIDTH = 0.05
 _FACTOR = 2.0
-#: In later repeats, whose capacity is about that of the repeats before, steps begin small.
+#: Later repeats begin with small steps, because their capacity is about that of the earlier repeats.
 _NEAR_FACTOR = 1.1
 #: So many trials at a bound of the search must agree that the capacity lies beyond it.
 _AGREE = 2
@@ -43,12 +43,12 @@ class Found:
 
 
 def met_slo(trial: Observation, share: float) -> bool:
-    """Whether at least this share of the trial's requests met the SLO."""
+    """Return whether at least this share of the trial's requests met the SLO."""
     return trial.within >= share * trial.planned - _TINY
 
 
 def next_trial(trials: Sequence[Observation], search: Load, repeat: int, repeats: int) -> Ask | Found:
-    """Return what follows the trials of this repeat; those of earlier repeats say where to begin."""
+    """Return the step after the trials of this repeat; the trials of earlier repeats determine where to begin."""
     share = search.slo_share
     own = [trial for trial in trials if trial.repeat == repeat]
     if not own:
@@ -68,7 +68,7 @@ def next_trial(trials: Sequence[Observation], search: Load, repeat: int, repeats
 
 
 def _outwards(held: Sequence[float], missed: Sequence[float], search: Load, factor: float) -> Ask | Found:
-    """As long as all trials lie on one side of the capacity: steps that double, and end at a bound of the search."""
+    """Step outwards while all trials lie on one side of the capacity: steps double, up to a bound of the search."""
     tried, bound = (held, search.find_greatest) if held else (missed, search.find_least)
     if tried.count(bound) >= _AGREE:
         return Found("above" if held else "below")
@@ -79,6 +79,6 @@ def _outwards(held: Sequence[float], missed: Sequence[float], search: Load, fact
 
 
 def _allowed(load: float, search: Load) -> float:
-    """The nearest load that can be tried: within the bounds of the search, a count or a number of three digits."""
+    """Return the nearest load that can be tried: within the search's bounds, a count or a number of three digits."""
     rounded = float(round(load)) if search.find == "concurrency" else float(f"{load:.3g}")
     return min(max(rounded, search.find_least), search.find_greatest)

@@ -88,7 +88,7 @@ def conditional(per_position: Sequence[float]) -> tuple[float | None, ...]:
 def with_fewer_tokens(measured: Acceptance, num_speculative_tokens: int) -> Acceptance | None:
     """Estimate the acceptance with fewer drafted tokens: 1 + the sum of the first per-position rates.
 
-    It assumes that the first drafted tokens do not depend on how many follow: true for a chain of tokens, not for a
+    This assumes that the first drafted tokens do not depend on how many follow: true for a chain of tokens, not for a
     tree. None if positions are unknown, or fewer were measured.
     """
     rates = measured.per_position

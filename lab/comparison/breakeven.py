@@ -51,7 +51,7 @@ class BreakEven:
 
 
 def sentence(even: BreakEven) -> str:
-    """`pays up to concurrency 4.5 [3.2, 6.0]`, or why it is inconclusive: only what intervals decide pays."""
+    """Return `pays up to concurrency 4.5 [3.2, 6.0]`, or why it is inconclusive: only decided gains count as paying."""
     if even.measured is None:
         return even.answer
     if not even.crossings:
@@ -109,7 +109,7 @@ def _crossing(ordered: Sequence[Point], index: int) -> Crossing:
 
 
 def _band(ordered: Sequence[Point]) -> list[Bounds]:
-    """The bounds of every point; empty if one has none, because the interval may then reach beyond it."""
+    """Return the bounds of every point; empty if one point has none, because its interval may reach any value."""
     bands = [
         (point.concurrency, math.log(point.gain.low), math.log(point.gain.high))
         for point in ordered
@@ -119,7 +119,7 @@ def _band(ordered: Sequence[Point]) -> list[Bounds]:
 
 
 def _edge(inner: Bounds, outwards: Sequence[Bounds]) -> float | None:
-    """Where the band, joined by lines, first excludes 0 going outwards; `inner` is the point before the first."""
+    """Return where the band, joined by lines, first excludes 0 going outwards; `inner` is the point just inside."""
     for point in outwards:
         if point[1] > 0 or point[2] < 0:
             bound = 1 if point[1] > 0 else 2

@@ -20,8 +20,8 @@ from lab.metrics.definition import Better
 class Comparison:
     """`ratio` is candidate / baseline whichever direction is better; None without pairs or with a number <= 0.
 
-    `control` says that both arms are identical: their ratio is 1, and what is seen instead is noise. It claims nothing.
-    `blocks` counts what was observed apart: repeats, or where several share an engine start, these starts.
+    `control` means that both arms are identical: the true ratio is 1, and any deviation is noise. It makes no claim.
+    `blocks` counts independent observations: repeats, or engine starts where several repeats share one.
     `effect` is its natural logarithm with its variance; verdicts are based on it. `basis` says in words what the
     interval was computed from.
     """
@@ -36,16 +36,16 @@ class Comparison:
     control: bool = False
     until_decided: bool = False  # looked at after every block: verdicts pay for that (`lab.comparison.looks`)
     repeats: int = 0  # in both arms
-    moderated: bool = False  # other cells have a say in what is known of its variance
+    moderated: bool = False  # other cells contribute to the estimate of its variance
 
     @property
     def repeats_a_block(self) -> int:
-        """The repeats that share the engine starts of a block, rounded up."""
+        """Return how many repeats share the engine starts of a block, rounded up."""
         return max(1, math.ceil(self.repeats / self.blocks)) if self.blocks else 1
 
     @property
     def gain(self) -> Interval | None:
-        """The ratio oriented so that above 1 the candidate is better."""
+        """Return the ratio, oriented so that above 1 the candidate is better."""
         return self.ratio if self.ratio is None or self.better == "higher" else self.ratio.inverted
 
 
@@ -68,8 +68,8 @@ def compare_cells(
 ) -> list[Comparison]:
     """Compare both arms in each cell; the cells' variances moderate each other (`lab.comparison.moderation`).
 
-    Of a control the true mean of the log ratios is known: 0. So for the other cells its variance is taken about 0, with
-    one more degree of freedom, and it counts also with a single repeat.
+    The true mean of a control's log ratios is known to be 0. So for the other cells its variance is taken about 0, with
+    one more degree of freedom, and a single repeat is enough.
     All cells are of one metric on one machine. `history` holds the metric's values in the repeats of each cell measured
     earlier on this hardware. Raises ValueError if an arm has two runs in a block.
     """
@@ -84,9 +84,9 @@ def compare_cells(
 def _scatters(
     cells: Sequence[CellRuns], pairs: Sequence[Pairs], history: Sequence[Sequence[float]]
 ) -> list[Scatter | None]:
-    """The moderated scatter of each cell; a control's own is about its mean, as its interval is.
+    """Return the moderated scatter of each cell; a control's own is about its mean, like its interval.
 
-    A cell's own is the variance of its log ratios with its degrees of freedom, two zeros if it is unknown.
+    A cell's own scatter is the variance of its log ratios with its degrees of freedom, two zeros if unknown.
     """
     shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
     sharing = [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
@@ -147,7 +147,7 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
 
 
 def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None) -> Interval | None:
-    """The difference; for a single block its bounds follow from those of the ratio and the measured baseline."""
+    """Return the difference; for a single block its bounds follow from the ratio's bounds and the measured baseline."""
     if effect is None or effect.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
         return None if effect is None else effect.interval()
     base = float(pairs.baseline.mean())
@@ -155,7 +155,7 @@ def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None) -> 
 
 
 def exponential(interval: Interval) -> Interval:
-    """The ratio, of its natural logarithm; a bound too great for a number is cut."""
+    """Turn a natural logarithm with its interval back into a ratio; a bound too great for a float is cut."""
     low, high = (None if bound is None else math.exp(min(bound, 700.0)) for bound in (interval.low, interval.high))
     return Interval(math.exp(interval.value), low, high)
 

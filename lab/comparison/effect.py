@@ -13,7 +13,7 @@ from lab.comparison.moderation import Scatter
 from lab.comparison.samples import Array, Pairs
 from lab.comparison.spread import Spread
 
-#: Of every interval, and of every claim that a table of verdicts makes.
+#: The confidence of every interval, and of every claim that a table of verdicts makes.
 CONFIDENCE = 0.95
 
 
@@ -27,7 +27,7 @@ class Interval:
 
     @property
     def inverted(self) -> Interval:
-        """Of a ratio, the ratio the other way round."""
+        """Return the inverse of a ratio."""
         low, high = (None if bound is None else 1 / bound for bound in (self.low, self.high))
         return Interval(1 / self.value, high, low)
 
@@ -90,9 +90,9 @@ def difference(pairs: Pairs, influence: Influence = mean, scatter: Scatter | Non
 
 
 def request_variance(pairs: Pairs, influence: Influence = mean) -> float | None:
-    """Return the variance of one request's relative share in a log ratio, apart from what its prompt repeats.
+    """Return the variance of one request's relative share in a log ratio, without its prompt's own effect.
 
-    Divided by the number of prompts it is what requests add to the variance of a block. None with fewer than two
+    Divided by the number of prompts, this is what requests add to the variance of a block. None with fewer than two
     blocks, or without requests.
     """
     requests = _relative(pairs, influence)
@@ -107,7 +107,7 @@ def _moderated(own: Spread, scatter: Scatter, blocks: int) -> Spread:
 
 
 def variance_of_block(pairs: Pairs, ratios: Array) -> float:
-    """Return the variance of one block's log ratio, by two blocks or more."""
+    """Return the variance of one block's log ratio, estimated from two blocks or more."""
     return max(float(ratios.var(ddof=1)), sum(pairs.log_variances))
 
 

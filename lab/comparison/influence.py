@@ -34,7 +34,7 @@ class Follows:
 
 
 def follows(metric: str, *, closed_loop: bool) -> Follows | None:
-    """Return what a metric follows, or None: then it is compared over repeats alone.
+    """Return the requests' column behind a metric; None if the metric is compared over repeats alone.
 
     ITL and ICL have many values per request and are not paired by prompt.
     """

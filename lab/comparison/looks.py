@@ -8,7 +8,7 @@ was paid for is the smallest level at which the walk would have crossed its boun
 doi:10.1198/016214508000000986): it is corrected for the table like any other.
 
 That is a bound, and comparisons that moderate each other's variances stay far below it. Their p values err high where
-looks are early and levels strict, because Student's t has heavier tails than what is known of their variances. And what
+looks are early and levels strict, because Student's t has heavier tails than the estimates of their variances. And what
 shows nothing is given up and not looked at again, which makes futility binding (Pampallona & Tsiatis 1994,
 doi:10.1016/0378-3758(94)90187-2). So in a table of many the levels of all looks are raised by a factor calibrated by
 simulation, the more the stricter the table's correction makes them (`raised`).
@@ -70,7 +70,7 @@ def unpaid(level: float, blocks: Array, like: int) -> Array:
 
 @functools.lru_cache(256)
 def _unpaid_at(level: float, factor: float) -> Array:
-    """By look."""
+    """Return the `unpaid` p value at each look."""
     of_looks = [np.interp(math.log(level), np.log(_LEVELS), of_look) for of_look in _log_bounds(factor)]
     return np.asarray(np.exp(of_looks), dtype=np.float64)
 
@@ -87,7 +87,7 @@ def _row(blocks: Array) -> NDArray[np.intp]:
 
 
 def _spent(blocks: int) -> float:
-    """The share of the level that is spent up to this look."""
+    """Return the share of the level that is spent up to this look."""
     return math.log1p((math.e - 1) * blocks / LAST_LOOK)
 
 
@@ -121,7 +121,7 @@ def _boundary(walk: Array, mass: Array, chance: Array) -> Array:
 
 
 def likely(effect: Effect) -> float:
-    """Return how likely there is any effect, after what was measured: a spike at 0 and a slab (Mitchell & Beauchamp
+    """Return the probability of any effect given the measurements: a spike at 0 and a slab (Mitchell & Beauchamp
     1988, doi:10.1080/01621459.1988.10478694), with the variance taken as known. 1 if the scatter is unknown or 0.
     """
     known = 0.0 if effect.spread is None else float(effect.spread.blocks + effect.spread.prompts)
@@ -135,7 +135,7 @@ def likely(effect: Effect) -> float:
 def chances(effect: Effect, blocks: int, alpha: float, like: int) -> Array:
     """Return how likely 1, 2 ... more blocks show an effect, up to the last look; all 0 if the scatter is unknown.
 
-    Of the true ratio no more is known than what was measured: the predictive power of Spiegelhalter, Freedman &
+    Nothing is assumed about the true ratio beyond the measurements: the predictive power of Spiegelhalter, Freedman &
     Blackburn 1986, doi:10.1016/0197-2456(86)90003-6.
     """
     if effect.spread is None:

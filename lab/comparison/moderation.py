@@ -31,7 +31,7 @@ _WILD_SHARE, _WILD_SD = 0.2, 2.5
 _CAUTION = 0.6
 #: Variances of two ratios that share a baseline's runs correlate by the square of one half.
 _SHARED = 0.25
-#: The history of the hardware counts for at most this many cells: another study's noise is like this one's, not it.
+#: The history of the hardware counts for at most this many cells: another study's noise is similar, not the same.
 _MOST_HISTORY = 6.0
 #: Standard deviations of the logarithm of the variance between cells, and that at which a width counts by half.
 _WIDTHS, _USUAL_WIDTH = np.array([0.05, 0.2, 0.4, 0.65, 1.0, 1.5, 2.2]), 0.7
@@ -117,7 +117,7 @@ def _source(cells: int, controls: int, earlier: int) -> str:
 
 
 def _of_history(cells: Sequence[Sequence[float]]) -> tuple[Array, Array]:
-    """Variances of a log ratio of two runs, and their degrees of freedom: twice that of one run."""
+    """Return variances of a log ratio of two runs, twice that of one run, and their degrees of freedom."""
     logs = [np.log(values) for values in cells if len(values) >= 2 and min(values) > 0]
     return (
         np.array([2 * values.var(ddof=1) for values in logs], dtype=np.float64),
@@ -128,7 +128,7 @@ def _of_history(cells: Sequence[Sequence[float]]) -> tuple[Array, Array]:
 def _posterior(
     variances: Array, dfs: Array, is_known: NDArray[np.bool_], weights: Array, log_loads: Array, *, slopes: Array
 ) -> tuple[Array, Array]:
-    """Each cell's variance and degrees of freedom, so that Student's t stands for what is known of its variance.
+    """Return each cell's variance and degrees of freedom, so that Student's t reflects how well the variance is known.
 
     That is the scaled inverse chi-squared distribution whose logarithm has the posterior's mean and variance, over all
     slopes with load.
@@ -184,10 +184,10 @@ def _log_of_sum(logs: Array) -> float:
 
 @functools.cache
 def _grid() -> tuple[Array, Array, Array, Array]:
-    """How likely each log variance is for each centre and width, without and with wild cells; the widths' log prior.
+    """Return the likelihood of each log variance by centre and width, without and with wild cells, and the log prior.
 
-    Of shape (centres and widths, log variances) twice, (log variances, centres and widths) for the second once more,
-    because BLAS takes twice as long for a product with a view of the other, and (centres and widths,).
+    The first two have shape (centres and widths, log variances). The second is also returned transposed,
+    because BLAS takes twice as long for a product with a transposed view. The prior has shape (centres and widths,).
     """
     away = _LOG_VARIANCES - _CENTRES[:, None]
 
@@ -203,7 +203,7 @@ def _grid() -> tuple[Array, Array, Array, Array]:
 
 
 def _inverse_trigamma(values: Array) -> Array:
-    """Newton's steps on 1 / trigamma, as in limma's `trigammaInverse`; the values lie between 1e-6 and 1e3."""
+    """Invert trigamma by Newton's steps on 1 / trigamma, like limma's `trigammaInverse`, for values of 1e-6 to 1e3."""
     root = 0.5 + 1 / values
     for _ in range(20):
         trigamma = special.zeta(2, root)
@@ -217,7 +217,7 @@ def _inverse_trigamma(values: Array) -> Array:
 def repetitions(starts: Sequence[AbstractSet[Hashable]], deviations: Sequence[Array]) -> list[float]:
     """Return for each cell in how many cells its noise is found again: 1 if the runs' own noise is all there is.
 
-    `starts` are those of the candidate's engine, and `deviations` those of the cell's log ratios from their mean, block
+    `starts` are the candidate's engine starts, and `deviations` those of the cell's log ratios from their mean, block
     by block (from 0 of a control). If two cells on the same starts correlate by r, their variances do by r squared.
     """
     groups = connected([set(starts_of_block) for starts_of_block in starts])
@@ -230,7 +230,7 @@ def repetitions(starts: Sequence[AbstractSet[Hashable]], deviations: Sequence[Ar
 
 
 def _correlation(groups: Sequence[Sequence[Array]]) -> float:
-    """The mean correlation of cells on the same starts, over all pairs with as many blocks; 0 at least."""
+    """Return the mean correlation of cells on the same starts, over all pairs of equally many blocks; at least 0."""
     totals, counts = [0.0, 0.0], [0, 0]  # of one degree of freedom, and of more
     for group in groups:
         for blocks in {deviations.size for deviations in group}:

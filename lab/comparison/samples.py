@@ -1,6 +1,6 @@
 """The samples of a comparison: runs of two arms over the same workload and load, paired by block.
 
-Runs of one engine start have in common whatever that start happened to be (its memory layout, its choice of kernels),
+Runs of one engine start share the accidents of that start (its memory layout, its choice of kernels),
 so they are one observation of it: blocks that share a launch are averaged into one. Kalibera & Jones 2013, Rigorous
 benchmarking in reasonable time, doi:10.1145/2464157.2464160.
 """
@@ -31,7 +31,7 @@ class RunSample:
     `requests` holds what the metric summarises: the run's TTFTs for a mean TTFT, and for throughput the E2E latencies,
     whose mean it follows in a closed loop. If None, the interval does not generalise to other prompts. `launch` is the
     engine start that the run was measured on; None if unknown, and then no other run is taken to share it.
-    `log_variance` is what is not known of the value itself, as the variance of its logarithm: where a search has ended.
+    `log_variance` is the uncertainty of the value itself, as the variance of its logarithm: for results of a search.
     """
 
     run_id: str
@@ -86,7 +86,7 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
 
 
 def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:
-    """Return the indices grouped by the launches that they share, also by way of others. One without any is alone."""
+    """Return the indices grouped by shared launches, directly or through others. An index without a launch is alone."""
     units: list[tuple[set[Hashable], list[int]]] = []
     for index, starts in enumerate(launches):
         shared = [unit for unit in units if unit[0] & starts]

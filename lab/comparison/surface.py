@@ -1,8 +1,8 @@
 """Break-even over two axes, concurrency and length of context, and how good a draft must be to pay in each cell.
 
 A round of speculation (drafting and verifying) makes as many tokens as its acceptance length, and takes the price of so
-many plain steps. Where both are measured in one cell, gain = length / price: so the price is the acceptance length at
-which speculation breaks even there. It hardly depends on what the draft gets right, so it predicts of another draft
+many plain steps. Where both are measured in one cell, gain = length / price, so the price is the acceptance length at
+which speculation breaks even there. It hardly depends on what the draft gets right, so it predicts for another draft
 of the same size, drafting as many tokens, on which side it lies before it is measured.
 """
 
@@ -34,7 +34,7 @@ class SurfaceCell:
 
     @property
     def needed_length(self) -> Interval | None:
-        """The acceptance length at which a round costs what its tokens save: its price in plain steps."""
+        """Return the acceptance length at which a round costs what its tokens save: its price in plain steps."""
         return None if self.length is None else needed_length(self.length, self.gain)
 
 
@@ -120,7 +120,7 @@ def predicted_sides(known: Surface, other: Surface) -> PredictedSides:
 
 
 def prediction_sentences(found: Mapping[str, Surface]) -> list[str]:
-    """Say of each two arms that draft as many tokens how well one's price of a round predicts the other's sides."""
+    """State for each two arms of equal k how well the round price of one predicts the sides of the other."""
     sentences = []
     for known, other in permutations(found, 2):
         drafted = found[known].num_speculative_tokens

@@ -68,8 +68,8 @@ def gmean(comparisons: Sequence[Comparison]) -> float | None:
 def sweep(cells: Sequence[Arms], better: Better, *, control: bool = False) -> Comparison:
     """Compare a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
 
-    What the runs of one engine start have in common is part of the scatter of the blocks, so cells need not be
-    independent; a block's runs of an arm are of one start, which several blocks may share. Only blocks in which every
+    Effects shared by the runs of one engine start are part of the scatter of the blocks, so cells need not be
+    independent; an arm's runs in a block share one start, which several blocks may share. Only blocks in which every
     cell has both arms count. `control`: both arms are identical.
     """
     baseline = _one_per_block([runs for runs, _ in cells])

@@ -105,7 +105,7 @@ def verdicts(table: Sequence[Comparison], *, strict: bool = False) -> tuple[Verd
 def like_claims(table: Sequence[Comparison], *, strict: bool = False) -> list[int]:
     """Return for each comparison how many claims of the table moderate each other's variances, this one among them.
 
-    It says how much its looks cost (`lab.comparison.looks`). 1 for one that stands on its own scatter, and in the
+    This sets the cost of its looks (`lab.comparison.looks`). 1 for a comparison with its own scatter alone, and in the
     strict reading, whose last steps correct for few claims however long the table is.
     """
     moderated = [cell.moderated and not cell.control and not strict for cell in table]
@@ -131,14 +131,14 @@ def _all_looked_at(cells: Sequence[Comparison]) -> bool:
 
 @dataclass(frozen=True)
 class Judged:
-    """A comparison with its verdict, as everything that shows it shows it."""
+    """A comparison with its verdict, the same on every page and in every report."""
 
     comparison: Comparison
     verdict: Verdict
 
     @property
     def ratio(self) -> Interval | None:
-        """Candidate / baseline with the interval that the verdict stands on."""
+        """Return candidate / baseline with the interval behind the verdict."""
         return self.verdict.interval or self.comparison.ratio
 
     @property
@@ -180,7 +180,7 @@ def _intervals(
     *,
     strict: bool,
 ) -> list[Interval]:
-    """The intervals that say what the adjusted p values say.
+    """Return intervals that agree with the adjusted p values.
 
     If c of n claims are called, they stand at c / n of the level, as Benjamini & Hochberg's last call does: that keeps
     the false coverage rate of the called ones (Benjamini & Yekutieli 2005, doi:10.1198/016214504000001907). So it does
@@ -261,7 +261,7 @@ def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
 def two_stages(p_values: Sequence[float] | Array, level: float) -> list[float]:
     """Adjusted p values of a table measured until decided: Benjamini, Krieger & Yekutieli 2006, Biometrika 93, 491-507.
 
-    What the first stage calls has an effect in the main, so the second corrects for the others alone. Both are those of
+    What the first stage calls mostly has an effect, so the second corrects for the others alone. Both are those of
     Benjamini & Hochberg, at level / (1 + level). A table without any effect, where the first calls nothing, is judged
     as by them alone. No p value becomes less than it was.
     """
@@ -274,7 +274,7 @@ def two_stages(p_values: Sequence[float] | Array, level: float) -> list[float]:
 def more_blocks(effect: Effect, blocks: int, alpha: float, like: int | None) -> int | None:
     """Return how many more blocks would make the interval exclude 0 or lie within the margin, other things equal.
 
-    `like` is that of `like_claims` if it is looked at after every block, and None in a fixed plan.
+    `like` is the number from `like_claims` if the study looks after every block, and None in a fixed plan.
     None if the scatter is unknown, or if more repeats alone would never suffice: then it takes more prompts.
     """
     if effect.spread is None:
@@ -303,7 +303,7 @@ class Control:
 
 
 def control(arm: str, cells: Sequence[Judged]) -> Control:
-    """Say of a control's cells, as judged by `verdicts`, how far they differ and whether that is more than chance.
+    """State how far a control's cells, as judged by `verdicts`, differ, and whether that is more than chance.
 
     For example `identical to the baseline: differs by 1.3 %, as runs of this study do`.
     """

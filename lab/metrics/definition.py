@@ -1,4 +1,4 @@
-"""What is declared of a metric once: its name, label, unit, direction, number format and formula."""
+"""The declaration of a metric: its name, label, unit, direction, number format and formula."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = float | int | tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Unit:
-    """Says how to show numbers of a unit: in which unit, and times which factor.
+    """How numbers of a unit are shown: in which unit, and times which factor.
 
     `spec` is a format that Python, D3 and (after a `%`) Streamlit understand alike: of counts, and of what cannot be
     written with three significant digits.

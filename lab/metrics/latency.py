@@ -14,7 +14,7 @@ from lab.metrics.record_table import Floats
 from lab.metrics.request_table import RequestTable
 
 Samples = NDArray[np.float64]
-#: All values of each of LATENCIES; None for one that is unknown.
+#: All values of each of LATENCIES; None for an unknown one.
 Latencies = Mapping[str, Samples | None]
 #: The percentiles of each latency that a run has.
 PERCENTILES = (50, 90, 95, 99)
@@ -25,8 +25,8 @@ Times = TypeVar("Times", float, Floats)
 class Latency(Metric):
     """A metric of single requests, chunks or tokens: a run has its mean and percentiles.
 
-    `each` says what has a value. `compute` returns the values, NaN where one is unknown; None if all are.
-    `counts_tokens` says that a value depends on the number of tokens of its request.
+    `each` names what has a value. `compute` returns the values, NaN where one is unknown; None if all are.
+    `counts_tokens`: a value depends on the number of tokens of its request.
     """
 
     each: str
@@ -35,7 +35,7 @@ class Latency(Metric):
 
     @property
     def values(self) -> str:
-        """Return the formula and what has a value."""
+        """Describe the values: the formula, and what each value belongs to."""
         return f"{self.formula}, one value per {self.each}"
 
 

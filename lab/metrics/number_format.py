@@ -8,14 +8,14 @@ from collections.abc import Callable
 _UNKNOWN = "–"
 #: No interval deserves more decimals of a ratio.
 _MOST_DECIMALS = 4
-#: An interval that reaches beyond so many times its number, or below that part of a ratio, says next to nothing.
+#: An interval that reaches beyond so many times its number, or below that part of a ratio, is too wide to be useful.
 _MOST_TIMES = 10.0
 #: In place of such an interval.
 _TOO_WIDE = "[unknown]"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """`value` with about `digits` significant digits and thousands apart; a dash for None and NaN."""
+    """Format with about `digits` significant digits and separated thousands; a dash for None and NaN."""
     if value is None or not math.isfinite(value):
         return _UNKNOWN
     if value == 0:
@@ -24,12 +24,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def ratio(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """`1.48× [1.36, 1.60]`; without bounds the ratio alone, and a dash for None and NaN."""
+    """Format as `1.48× [1.36, 1.60]`; without bounds the ratio alone, and a dash for None and NaN."""
     return " ".join(part for part in (times(value, low, high), bounds(value, low, high)) if part)
 
 
 def times(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """`1.48×`: the ratio of `ratio` without its bounds."""
+    """Format as `1.48×`, without bounds."""
     if value is None or not math.isfinite(value):
         return _UNKNOWN
     return f"{value:,.{_decimals(value, low, high)}f}×"
@@ -43,7 +43,7 @@ def bounds(
     *,
     of_ratio: bool = True,
 ) -> str:
-    """`[1.36, 1.60]`: the bounds of `ratio`, empty if one is unknown, `[unknown]` if they say next to nothing.
+    """Format bounds as `[1.36, 1.60]`; empty if one is unknown, `[unknown]` if they are too wide to be useful.
 
     `decimals`: as many, in place of those that the interval deserves. `of_ratio` as `is_too_wide` takes it.
     """
@@ -56,14 +56,14 @@ def bounds(
 
 
 def between(value: float, low: float | None, high: float | None, write: Callable[[float | None], str] = number) -> str:
-    """`3.10 to 4.25`: the bounds of a number above 0, in writing; `unknown` if they say next to nothing."""
+    """Format the bounds of a number above 0 as `3.10 to 4.25`; `unknown` if they are too wide to be useful."""
     if low is not None and high is not None and is_too_wide(value, low, high):
         return _TOO_WIDE.strip("[]")
     return f"{write(low)} to {write(high)}"
 
 
 def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """`32.3 % [-67.6, 72.6]` of a saving and its bounds in per cent; without bounds the saving alone."""
+    """Format a saving in per cent as `32.3 % [-67.6, 72.6]`; without bounds the saving alone."""
     if value is None or not math.isfinite(value):
         return _UNKNOWN
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
@@ -75,7 +75,7 @@ def percent(value: float | None, low: float | None = None, high: float | None = 
 
 
 def is_too_wide(value: float, low: float, high: float, *, of_ratio: bool = True) -> bool:
-    """Whether an interval is so wide that it is shown as unknown, on pages, in charts, on the terminal and in files.
+    """Return whether an interval is so wide that pages, charts, the terminal and files show it as unknown.
 
     A ratio's is if it reaches below a tenth of the ratio or above ten times it; another number's if it reaches farther
     from 0 than ten times the number.
@@ -86,7 +86,7 @@ def is_too_wide(value: float, low: float, high: float, *, of_ratio: bool = True)
 
 
 def is_saving_too_wide(value: float, low: float, high: float, whole: float = 100.0) -> bool:
-    """`is_too_wide` of a saving, here in per cent: what remains to be paid of the `whole` is a ratio."""
+    """Return `is_too_wide` for a saving in per cent, judged by the ratio that remains to be paid of the `whole`."""
     return is_too_wide(whole - value, whole - high, whole - low)
 
 

@@ -182,7 +182,7 @@ class TelemetrySample:
     ] = None
 
 
-#: The line that replaces what was left out of a stored log.
+#: The line that marks a gap in a stored log.
 LEFT_OUT_LINE = "[{} bytes of the engine's log were left out here]"
 
 
@@ -210,7 +210,7 @@ class ServerCounters(Frozen):
 
 
 class Circumstances(Frozen):
-    """Everything about the environment of a run that could have changed its numbers."""
+    """Everything in a run's environment that could have changed its numbers."""
 
     hardware: Annotated[str, RecordField("the accelerator, or the processor if there is none")]
     host: Annotated[str, RecordField("name of the machine")]
@@ -271,9 +271,9 @@ class ClientHealth(Frozen):
 
 
 class IdleEngine(Frozen):
-    """The engine of another arm that was up without traffic during the window; what it took from the machine.
+    """The engine of another arm that was up without traffic during the window, and its use of the machine.
 
-    None if unknown: a server that is not ours, or a GPU whose driver does not report it.
+    None if unknown: a server that Drafthouse did not start, or a GPU whose driver does not report it.
     """
 
     arm: str
@@ -282,7 +282,7 @@ class IdleEngine(Frozen):
 
 
 class WorkBeside(Frozen):
-    """What another process of ours did on the machine during the window."""
+    """What another of Drafthouse's processes did on the machine during the window."""
 
     kind: Literal["job", "ingest", "question", "command"]
     what: str
@@ -306,7 +306,7 @@ class Identity(Frozen):
 class RunRecord(Frozen):
     """`run.json`: one execution of a cell and its environment. The requests are in a file beside it.
 
-    The fields of it and its parts that have a RecordField are columns of `runs`.
+    Its fields, and those of its parts, that have a RecordField are columns of `runs`.
     """
 
     format_version: Annotated[int, RecordField("version of the bundle format")] = BUNDLE_FORMAT_VERSION

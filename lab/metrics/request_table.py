@@ -1,4 +1,4 @@
-"""The requests of a run as columns, for all that looks at many: metrics, checks, bundles, the ingester."""
+"""The requests of a run as columns, for metrics, checks, bundles and the ingester, which handle many at once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class RequestTable(RecordTable):
 
     @cached_property
     def is_completed(self) -> Mask:
-        """Which requests ended without an error."""
+        """Return which requests ended without an error."""
         return ~self.known("error") & self.known("end_s")
 
     @property
     def completed(self) -> RequestTable:
-        """The requests that ended without an error."""
+        """Return the requests that ended without an error."""
         # Not cached if it is the table itself, which would refer to itself and stay in memory until it is collected.
         return self if self.is_completed.all() else self._completed
 

@@ -30,7 +30,7 @@ Compute = Callable[["RunData"], Value]
 class RunMetric(Metric):
     """A stored metric of a run.
 
-    `of_failed` says that a failed run has it too, `of_text` that it means nothing where a trace had no texts and random
+    `of_failed`: a failed run has it too; `of_text`: it means nothing where a trace had no texts and random
     tokens were sent instead.
     """
 
@@ -74,7 +74,7 @@ class RunData:
 
     @cached_property
     def statistics(self) -> dict[str, Value]:
-        """Return the statistics of all latencies by the names of their columns."""
+        """Return the statistics of all latencies by column name."""
         return {
             name: value for of, values in self.latencies_ms.items() for name, value in statistics_ms(of, values).items()
         }
@@ -108,7 +108,7 @@ class RunData:
 
     @cached_property
     def rounds(self) -> tuple[Floats, Floats] | None:
-        """Return, by number of tokens, the rounds that drafted so many and those that had at least so many accepted.
+        """Count, by number of tokens, the rounds that drafted so many and those that had at least so many accepted.
 
         None if the histogram of one request is unknown.
         """
@@ -266,7 +266,7 @@ def acceptance_of_drafted_position(data: RunData) -> tuple[float, ...] | None:
 
 
 def _or_more(counts: Floats) -> Floats:
-    """Return the sums of the counts from each one on."""
+    """Return for each count the sum of it and all later counts."""
     sums: Floats = counts[::-1].cumsum()[::-1]
     return sums
 
@@ -308,7 +308,7 @@ def prefix_cache_hit_rate(data: RunData) -> float | None:
 
 
 def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:
-    """Return mean and percentiles of a latency by the names of their columns; empty without values."""
+    """Return a latency's mean and percentiles by column name; empty without values."""
     if samples is None or not samples.size:
         return {}
     quantiles = zip(PERCENTILES, np.percentile(samples, PERCENTILES).tolist(), strict=True)
@@ -316,7 +316,7 @@ def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:
 
 
 def without_unknown(values_ms: Floats | None) -> Samples | None:
-    """Leave out NaN; None stays."""
+    """Drop NaN; None stays."""
     return None if values_ms is None else values_ms[~np.isnan(values_ms)]
 
 

@@ -18,7 +18,7 @@ LEAST_DF = 6
 
 @dataclass(frozen=True)
 class PastRatio:
-    """What a candidate measured over what its baseline did, in one block of a cell that was measured before."""
+    """A candidate's ratio to its baseline in one block of a cell that was measured earlier."""
 
     cell: Hashable  # of one study: candidate, workload and load
     launches: Hashable  # the engine starts of both arms
@@ -38,13 +38,13 @@ class Components:
     gains: tuple[float, ...]  # the log ratio of each cell, averaged over its engine starts
 
     def of_block(self, runs_per_start: int, num_prompts: float) -> float | None:
-        """The variance of the mean log ratio of one pair of engine starts; None if it is unknown."""
+        """Return the variance of the mean log ratio of one pair of engine starts; None if it is unknown."""
         if self.start is None:
             return self._run(num_prompts) if runs_per_start == 1 else None
         return self.start + self._run(num_prompts) / runs_per_start
 
     def _run(self, num_prompts: float) -> float:
-        """The part of the requests follows the number of prompts; the rest of a run's variance does not."""
+        """Return a run's variance: the requests' part depends on the number of prompts, the rest does not."""
         if self.request is None or self.num_prompts is None:
             return self.run
         request_part = min(self.request / self.num_prompts, self.run)
@@ -54,7 +54,7 @@ class Components:
 def components(past: Sequence[PastRatio], request: float | None = None) -> Components | None:
     """Estimate the variances; None with fewer than LEAST_DF degrees of freedom for engine starts.
 
-    Cells on a single pair of starts say how runs differ, and nothing of starts. `request` is measured apart, from the
+    Cells on a single pair of starts show how runs differ, but not how starts do. `request` is measured apart, from the
     latencies of the requests.
     """
     cells: dict[Hashable, dict[Hashable, list[float]]] = {}

@@ -66,7 +66,7 @@ class Prospects:
 
     @property
     def sentence(self) -> str:
-        """What the study will probably decide, and what a little more time would."""
+        """State what the study will probably decide, and what a little more time would."""
         now, more = round(self.as_is.decided), round(self.one_more.decided)
         text = f"about {now} of {self.cells} cells will be decided"
         if more > now:
@@ -76,7 +76,7 @@ class Prospects:
 
     @property
     def advice(self) -> str:
-        """The plan that decides most of the cells in the least time; empty if the study is as good."""
+        """Recommend the plan that decides most of the cells in the least time; empty if the study is as good."""
         is_good = self.as_is.decided >= WANTED_SHARE * self.cells
         if is_good and (self.best is None or self.as_is.seconds <= self.best.seconds):
             return ""
@@ -93,15 +93,15 @@ class Prospects:
 
 
 def size_of(study: Study) -> Size:
-    """How often the study measures each cell."""
+    """Return how often the study measures each cell."""
     runs_per_start = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     return Size(math.ceil(study.repeats / runs_per_start), min(study.repeats, runs_per_start))
 
 
 def prospects(study: Study, components: Components, seconds: Callable[[Size], float]) -> Prospects | None:
-    """What the study will probably decide; None without a candidate, or if the scatter at its size is unknown.
+    """Predict what the study will decide; None without a candidate, or if the scatter at its size is unknown.
 
-    `seconds` estimates the time of the study at a size. Sizes differ in time as they do in scatter, so the cheapest
+    `seconds` estimates the time of the study at a size. Sizes differ in both time and scatter, so the cheapest
     good one is found by trying all that are sensible.
     """
     candidates = len(study.arms) - 1
@@ -127,7 +127,7 @@ def prospects(study: Study, components: Components, seconds: Callable[[Size], fl
 
 
 def _sizes(components: Components) -> Iterator[Size]:
-    """More runs or prompts only where their scatter is known apart from that of engine starts."""
+    """Yield the sizes to try; more runs or prompts only if their scatter is known apart from that of engine starts."""
     for runs in range(1, 1 + (1 if components.start is None else _MOST_RUNS_PER_START)):
         for factor in _PROMPT_FACTORS[: 1 if components.request is None else None]:
             for starts in _STARTS:
@@ -144,7 +144,7 @@ def _basis(components: Components) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of cells as it is expected. `variance` is that of a log ratio on one pair of engine starts."""
+    """The expected table of cells. `variance` is that of a log ratio on one pair of engine starts."""
 
     cells: int
     candidates: int  # share the baseline's runs
@@ -172,7 +172,7 @@ def _simulated(rng: np.random.Generator, table: Table) -> Array:
 
 
 def _decided(log_ratios: Array, candidates: int) -> float:
-    """The share of a table's cells with a verdict: the steps are those of `compare_cells`, on arrays."""
+    """Return the share of a table's cells with a verdict, by the steps of `compare_cells`, on arrays."""
     cells, starts = log_ratios.shape
     own = over_blocks(log_ratios)
     scatters = moderated((own.blocks * starts).tolist(), [starts - 1.0] * cells, [candidates] * cells)

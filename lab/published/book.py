@@ -37,26 +37,26 @@ class Source:
 
 @cache
 def figures() -> tuple[PublishedFigure, ...]:
-    """All figures of figures.csv, in its order."""
+    """Return all figures of figures.csv, in its order."""
     text = files("lab.published").joinpath("figures.csv").read_text(encoding="utf-8")
     return tuple(map(_figure, csv.DictReader(text.splitlines(), strict=True)))
 
 
 @cache
 def sources() -> dict[str, Source]:
-    """All sources of sources.toml by id."""
+    """Return all sources of sources.toml by id."""
     text = files("lab.published").joinpath("sources.toml").read_text(encoding="utf-8")
     return {source["id"]: _source(source) for source in tomllib.loads(text)["sources"]}
 
 
 @cache
 def doubts() -> tuple[PublishedFinding, ...]:
-    """The findings of the checks about all figures."""
+    """Return the findings of the checks about all figures."""
     return findings(figures(), [claim for source in sources().values() for claim in source.tau_examples])
 
 
 def preset_of(source: str, study: str | None = None) -> str:
-    """The preset that repeats the source's study, its main one by default. Raises UserError if there is none."""
+    """Return the preset that repeats the source's study, its main one by default. Raises UserError if there is none."""
     if (entry := sources().get(source)) is None:
         raise UserError(f"{source!r} is not a published source: choose one of {', '.join(sources())}")
     studies = list(dict.fromkeys(figure.study for figure in figures() if figure.source == source))
@@ -69,7 +69,7 @@ def preset_of(source: str, study: str | None = None) -> str:
 
 
 def repeated_by(source: str, preset: str) -> tuple[PublishedFigure, ...]:
-    """The figures of every study of the source that this preset repeats."""
+    """Return the figures of every study of the source that this preset repeats."""
     of_source = [figure for figure in figures() if figure.source == source]
     return tuple(figure for figure in of_source if preset_of(source, figure.study) == preset)
 

@@ -21,7 +21,7 @@ _POSITION = re.compile(r"acceptance_rate_pos(\d+)")
 _MILLION = 1e6
 _S_PER_HOUR = 3600.0
 _LENGTHS = re.compile(r"\S+ (\d+)/(\d+)")
-#: From this many equal figures on, the agreement of two machines is not taken for a coincidence.
+#: From this many equal figures on, two machines that agree are no coincidence.
 _FEWEST_EQUAL = 2
 #: Tolerance of total throughput against lengths and output throughput: prompts may be a token or two off.
 _LENGTH_TOLERANCE = 0.005
@@ -118,7 +118,7 @@ def cost_ratios(figures: Figures) -> list[PublishedFinding]:
 
 
 def _is_its_throughput(stated: PublishedFigure, candidate: PublishedFigure) -> bool:
-    """Whether a figure relates the candidate's throughput to the baseline's, for the same text and machine."""
+    """Return whether a figure relates the candidate's throughput to the baseline's, for the same text and machine."""
     same = ("source", "hardware", "engine_version", "target", "method", "dataset")
     return (
         stated.metric == "output_throughput"

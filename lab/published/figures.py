@@ -38,7 +38,7 @@ class PublishedFigure:
 
     @property
     def rounding(self) -> float:
-        """The most by which printing can have changed the value."""
+        """Return the largest error that rounding for print can have caused."""
         _, _, decimals = self.printed.partition(".")
         return 0.5 * 10.0 ** -len(decimals)
 
@@ -49,19 +49,19 @@ class PublishedFigure:
 
     @property
     def ratio_to_baseline(self) -> float | None:
-        """1.254 for 125.4 % of the baseline and for a change of +25.4 %; None for an absolute figure."""
+        """Return 1.254 for 125.4 % of the baseline and for a change of +25.4 %; None for an absolute figure."""
         if self.scale == "percent of baseline":
             return self.value / 100
         return 1 + self.value / 100 if self.scale == "percent change" else None
 
     @property
     def setting(self) -> tuple[object, ...]:
-        """The setting it was measured in: equal for two figures of one run."""
+        """Return the setting of the measurement: equal for two figures of one run."""
         return (self.source, self.study, self.hardware, *self.row)
 
     @property
     def row(self) -> tuple[object, ...]:
-        """The setting without source, study and hardware: the row of a table."""
+        """Return the setting without source, study and hardware: the row of a table."""
         arm = (self.engine, self.engine_version, self.target, self.method, self.draft_model)
         return (*arm, self.num_speculative_tokens, self.dataset, self.access_pattern, self.load)
 

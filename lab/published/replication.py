@@ -18,7 +18,7 @@ from lab.comparison.tables import gmean
 from lab.cost import per_million_tokens
 from lab.published.figures import PublishedFigure
 
-#: What a printed metric is here, and by which factor. A duration is not comparable: of how many tokens is not stated.
+#: Our metric for each printed one, and the factor. A duration is not comparable: its number of tokens is not stated.
 _METRICS: dict[str, tuple[str, float]] = {
     "output_throughput": ("output_tok_per_s", 1.0),
     "peak_output_throughput": ("output_tok_per_s", 1.0),
@@ -80,7 +80,7 @@ class PairedFigure:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over theirs, both as ratios to the baseline where the figure is relative."""
+        """Return ours / theirs, both as ratios to the baseline where the figure is relative."""
         if self.ours is None:
             return None
         theirs = self.figure.ratio_to_baseline or self.figure.value
@@ -110,7 +110,7 @@ def _paired(figure: PublishedFigure, runs: Sequence[OurRun]) -> PairedFigure:
 
 
 def _of_arm(figure: PublishedFigure, runs: Sequence[OurRun]) -> list[OurRun]:
-    """Return the runs that serve in the same way as the figure.
+    """Return the runs whose arm matches that of the figure.
 
     A run with another engine or draft is kept if there is no better match: that is a difference, not a mismatch. If
     the source does not say how many tokens are drafted and our runs vary in it, none matches.
@@ -136,14 +136,14 @@ def _same_prompts(figure: PublishedFigure, run: OurRun) -> bool:
 
 
 def _same_load(figure: PublishedFigure, run: OurRun) -> bool:
-    """Whether the pattern has the same name or the same concurrency. Figures over a sweep match every load."""
+    """Return whether the pattern has the same name or concurrency. Figures over a sweep match every load."""
     if run.pattern == figure.access_pattern or figure.max_concurrency is None:
         return True
     return run.concurrency == figure.max_concurrency
 
 
 def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
-    """The mean over repeats; for a sweep, at the concurrency of the highest throughput."""
+    """Return the mean over repeats; for a sweep, at the concurrency of the highest throughput."""
     if figure.max_concurrency is None:
         cells = dict.fromkeys(run.names for run in runs)
         speeds = {cell: _mean([run for run in runs if run.names == cell], "output_tok_per_s") for cell in cells}
@@ -161,7 +161,7 @@ def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
 
 
 def _relative(figure: PublishedFigure, runs: Sequence[OurRun], baselines: Sequence[OurRun]) -> float | None:
-    """The ratio to the baseline in each cell, as comparisons compute it; the geometric mean over several cells."""
+    """Return the ratio to the baseline, computed like a comparison; over several cells their geometric mean."""
     name, _ = _METRICS.get(figure.metric, ("", 1.0))
     cells = [
         CellRuns(

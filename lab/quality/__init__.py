@@ -1,1 +1,1 @@
-"""Whether an arm answers as well as another one: task scores, verdicts on them, and tests of equal distributions."""
+"""Quality of an arm's answers against another's: task scores, verdicts on them, and tests of equal distributions."""

@@ -1,4 +1,4 @@
-"""What program an answer is, where the answer is code that tests are run on.
+"""Turns an answer into a program, for prompts whose answers are code that tests are run on.
 
 The expected answer of such a prompt is the tests: Python with `assert`. An answer that continues the head of a function
 stands in the middle of the program, so such an expected answer is the head, the line ANSWER_LINE, and the tests.
@@ -18,12 +18,12 @@ _BARE_FENCE = re.compile(r"^[ \t]*```[ \t]*$", re.MULTILINE)
 
 
 def expected_tests(tests: str, head: str = "") -> str:
-    """Return the expected answer of a prompt whose answer has to pass `tests`, perhaps as what follows `head`."""
+    """Return the expected answer of a prompt whose answer has to pass `tests`; the answer may continue `head`."""
     return f"{head.rstrip()}\n{ANSWER_LINE}\n{tests}" if head.strip() else tests
 
 
 def has_tests(expected: str) -> bool:
-    """Whether an expected answer can be tests: a number or a word is none, and every program would pass it."""
+    """Return whether an expected answer can be tests: a number or a word cannot, as every program would pass it."""
     return "assert" in expected
 
 
@@ -36,7 +36,7 @@ def head_and_tests(expected: str) -> tuple[str, str]:
 def code_of(answer: str) -> str:
     """Return the code of an answer: its longest fenced block, also one without an end, or all of it.
 
-    A single mark after the code ends it, of a fence that the prompt is taken to have opened.
+    A lone closing fence after the code ends it: the prompt is taken to have opened that fence.
     """
     outside, *rest = _FENCE.split(answer)
     if not rest or (len(rest) == 1 and outside.strip() and _BARE_FENCE.search(answer)):
@@ -47,9 +47,9 @@ def code_of(answer: str) -> str:
 def sources(answer: str, head: str) -> tuple[str, ...]:
     """Return the sources to run one after the other before the tests.
 
-    They are compiled here to choose among them, so this is for a process that may end: nesting without end can do that.
+    Sources are compiled to choose among them. Deep nesting can crash the compiler: call this in a process that may die.
     An answer that defines the head's function itself follows the head, whose imports and helpers it may use.
-    Any other continues it, up to its first line without indentation if it is no Python beyond.
+    Any other answer continues the head, up to its first line without indentation if the rest is not Python.
     """
     code = code_of(answer)
     if not head:
@@ -63,7 +63,7 @@ def sources(answer: str, head: str) -> tuple[str, ...]:
 
 
 def compiles(source: str) -> bool:
-    """Whether the source is Python."""
+    """Return whether the source is Python."""
     try:
         compile(source, "<answer>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -79,7 +79,7 @@ def functions_of(source: str) -> list[str]:
 
 
 def _body(code: str) -> str:
-    """The lines up to the first one that is not indented."""
+    """Return the lines before the first unindented one."""
     kept: list[str] = []
     for line in code.splitlines():
         if line.strip() and not line[0].isspace():

@@ -73,7 +73,7 @@ def difference(baseline: Sequence[str], candidate: Sequence[str], seed: int = 0)
 
 
 def _apart(ours: Counts, theirs: Counts) -> Any:
-    """Pearson's statistic of two samples, of one division or of each of many."""
+    """Return Pearson's statistic of two samples, for one division or for each of many."""
     sizes = ours.sum(axis=-1, keepdims=True), theirs.sum(axis=-1, keepdims=True)
     both = np.maximum(ours + theirs, 1)
     return ((ours / sizes[0] - theirs / sizes[1]) ** 2 / both).sum(axis=-1)

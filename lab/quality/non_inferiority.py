@@ -86,7 +86,7 @@ def paired_difference(gained: float, lost: float, pairs: int) -> Interval:
 
 
 def _needed(discordant: float, pairs: int) -> int:
-    """Prompts with which an equal arm of as many discordant pairs would be not worse with chance POWER."""
+    """Return how many prompts show an equal arm of as many discordant pairs to be not worse, with chance POWER."""
     share = (discordant + 2) / (pairs + 2)
     return math.ceil((_z(0.5 + 0.5 * CONFIDENCE) + _z(POWER)) ** 2 * share / MARGIN**2)
 

@@ -11,7 +11,7 @@ from lab.metrics.record_table import Floats
 from lab.metrics.request_table import RequestTable
 from lab.quality.code_answers import UNIT_TESTS
 
-#: How an answer can be scored, and in words.
+#: The ways to score an answer, each with a description.
 SCORES = {
     "exact": "the answer is the expected one, apart from white space and case",
     "contains": "the expected answer occurs in it, apart from white space and case",
@@ -19,7 +19,7 @@ SCORES = {
     "json": "it is valid JSON, in a fence or not, with the expected value if there is one",
     UNIT_TESTS: "the Python in it passes the expected tests, which the worker runs apart from everything else",
 }
-#: Those that need an expected answer; UNIT_TESTS needs one that is tests.
+#: The scores that need an expected answer; for UNIT_TESTS it must be tests.
 COMPARED = ("exact", "contains", "number")
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _FENCE = re.compile(r"\A```[a-z]*\n(.*?)\n?```\Z", re.DOTALL)
@@ -28,7 +28,7 @@ _FENCE = re.compile(r"\A```[a-z]*\n(.*?)\n?```\Z", re.DOTALL)
 def score(kind: str, answer: str, expected: str | None) -> float | None:
     """Return the score of an answer, without its reasoning.
 
-    Raises KeyError for a kind that is not one of SCORES, and for UNIT_TESTS: what runs code is not this function.
+    Raises KeyError for a kind that is not one of SCORES, and for UNIT_TESTS, because this function runs no code.
     """
     if kind == "json":
         return float(_is_json(answer, expected))

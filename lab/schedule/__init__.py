@@ -1,4 +1,4 @@
-"""What a study measures next, as a pure function of what it has measured so far."""
+"""Schedules, which choose a study's next measurement as a pure function of its results so far."""
 
 from lab.schedule.fixed_plan import FixedPlan, SharedPlan
 from lab.schedule.schedule import Content, End, Outcome, Schedule, Share, SharedSchedule, Step
@@ -23,7 +23,7 @@ def schedule_of(study: Study) -> Schedule:
 
 
 def shared_schedule(study: Study) -> SharedSchedule:
-    """Return the schedule of a study that may be spread."""
+    """Return the schedule that spreads a study over several slots."""
     if study.until_decided:
         from lab.schedule.until_decided import SharedUntilDecided  # noqa: PLC0415 - likewise
 

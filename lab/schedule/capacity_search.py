@@ -59,25 +59,25 @@ def _continued(launch: Launch, runs: tuple[PlannedRun, ...]) -> tuple[Launch, ..
 
 
 def _searches(trials: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The searches of these trials, MOST_TRIALS of each, as runs of the search's own load."""
+    """Return the searches of these trials, MOST_TRIALS of each, as runs of the search's own load."""
     first_trials = [(run, run.trial) for run in trials[::MOST_TRIALS]]
     return [replace(run, load=trial.search, trial=None) for run, trial in first_trials if trial is not None]
 
 
 def _belongs(run: PlannedRun, search: PlannedRun) -> bool:
-    """Whether the run is a trial of the search, in whichever repeat."""
+    """Return whether the run is a trial of the search, in any repeat."""
     named = (run.arm.name, run.workload.name, None if run.trial is None else run.trial.search.name)
     return named == (search.arm.name, search.workload.name, search.load.name)
 
 
 def _observed(outcome: Outcome, search: Load) -> Observation | None:
-    """Return what a trial gave; None if it failed or is invalid."""
+    """Return a trial's observation; None if it failed or is invalid."""
     usable = outcome.is_valid and outcome.error is None
     return observation(search, outcome.run.load, outcome.run.repeat, outcome.metrics) if usable else None
 
 
 def _standing(search: PlannedRun, tried: Sequence[Outcome]) -> str:
-    """Say what is known so far of the capacity in this repeat."""
+    """Describe what is known so far about the capacity in this repeat."""
     trials = [trial for outcome in tried if (trial := _observed(outcome, search.load)) is not None]
     own = sum(trial.repeat == search.repeat for trial in trials)
     if not own:

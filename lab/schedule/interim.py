@@ -54,7 +54,7 @@ class Interim:
 
     @property
     def waiting(self) -> list[Cell]:
-        """The inconclusive cells of interest, the nearest to a verdict first."""
+        """Return the inconclusive cells of interest, the nearest to a verdict first."""
         waiting = [cell for cell in self.needs if cell not in self.failing and cell.arm not in self.dominated]
         return sorted(waiting, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
 
@@ -131,7 +131,7 @@ class _Runs:
         return dict(zip(cells, zip(comparisons, verdicts(comparisons), strict=True), strict=True))
 
     def is_behind(self, arm: str, other: str) -> bool:
-        """Whether the arm measured less than the other one in each of its cells: else no verdict will say so of all."""
+        """Return whether the arm measured less than the other in every one of its cells, as domination requires."""
         for cell in (cell for cell in self.by_cell if cell.arm == arm):
             theirs = {run.block: run.value for run in self.by_cell.get(cell._replace(arm=other), ())}
             pairs = [(run.value, theirs.get(run.block)) for run in self.by_cell[cell]]
@@ -168,7 +168,7 @@ def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
 def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[str, str]:
     """Return the inconclusive arms that another candidate certainly beats in each of their cells, and by which one."""
     beaten_by: dict[str, str] = {}
-    everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
+    everybody = {cell.arm for cell in runs.by_cell}  # all moderate each other's variances
     for other in arms:
         rivals = [
             arm

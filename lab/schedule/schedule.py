@@ -1,4 +1,4 @@
-"""The interfaces of schedules: they get the outcomes so far and return what is measured next, or the end."""
+"""The interfaces of schedules, which map the outcomes so far to the next measurement, or to the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Step:
-    """What is measured next, and at most what comes after that: for progress and time left.
+    """The next measurement, and what may come after it at most: for progress and time left.
 
     A launch with the index of the launch before it continues on the same engines. `standing` is a sentence on what is
     known so far, for people who watch the job; empty if there is nothing to say.
@@ -69,7 +69,7 @@ class Schedule(Protocol):
         ...
 
 
-#: What a block holds, as text for a database; None: its number says it.
+#: What a block holds, as text for a database; None: it follows from the block's number.
 Content = str | None
 
 
@@ -94,7 +94,7 @@ class SharedSchedule(Protocol):
         """Return the launches of each of these blocks, which are the first ones of the study."""
 
     def later(self, contents: Sequence[Content]) -> tuple[Launch, ...]:
-        """Return at most what follows these blocks."""
+        """Return the most launches that may follow these blocks."""
 
     def next(
         self, contents: Sequence[Content], done: Collection[int], outcomes_of: Callable[[int], Sequence[Outcome]]

@@ -1,4 +1,4 @@
-"""The schedule of a tuning: the race, launch by launch, and then what it found, measured beside no speculation."""
+"""The schedule of a tuning: the race, launch by launch, and then its result, measured with no speculation."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Tuning:
         return self._drafts[choice.draft].scheduled(choice.ranges) if self._tune.schedule else self.arm(choice.single)
 
     def final_arms(self, choice: Choice) -> list[Arm]:
-        """What is measured at the end, beside no speculation, which comes first."""
+        """Return the arms of the final measurement; no speculation comes first."""
         arms = [self._study.baseline, self.arm(choice.single), self.deployed(choice)]
         arms += [arm for arm in self._study.arms if arm.name in self._tune.beside]
         return list({arm.name: arm for arm in arms}.values())
@@ -141,7 +141,7 @@ class Tuning:
         return ((arm, self.space.loads) for arm in arms)
 
     def _at_most(self, progress: Progress, launches: Sequence[Launch]) -> tuple[Launch, ...]:
-        """What may follow this round of the race: as many runs as the race may take, and those that end the tuning."""
+        """Return the most that may follow this round: the rest of the race, and the runs that end the tuning."""
         first = len(progress.launches) + len(launches)
         left = self._most_runs - len(progress.race) - sum(len(launch.runs) for launch in launches)
         race = [*self.space.settings * (left // len(self.space.settings) + 1)]
@@ -158,7 +158,7 @@ class Tuning:
         return list(with_fresh_starts(self._study, launches, first))
 
     def _is_spent(self, progress: Progress, following: Round) -> bool:
-        """Whether the round, and measuring the result after it, would take more than the budget."""
+        """Return whether the round, and measuring the result after it, would take more than the budget."""
         if self._tune.budget_minutes is None or not progress.launches:
             return False
         final = LEAST_BLOCKS * (_FINAL_ARMS + len(self._tune.beside))
@@ -193,7 +193,7 @@ def _key(run: PlannedRun) -> str:
 
 
 def result_of(outcome: Outcome) -> RunResult:
-    """Return what counts of an outcome."""
+    """Return the part of an outcome that a tuning uses."""
     speed, accepted = outcome.metrics.get("output_tok_per_s"), outcome.metrics.get("acceptance_per_position")
     return RunResult(
         speed=float(speed) if outcome.is_valid and isinstance(speed, int | float) else None,

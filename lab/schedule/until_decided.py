@@ -5,7 +5,7 @@ block, from the second on, the verdicts are looked at: by the functions that the
 (`lab.comparison.looks`). What is decided stops; so does an arm that another one beats everywhere. What is left goes to
 the cells that have the best chance of a verdict for their time.
 
-Where several slots share the study, a slot that falls free gets the next block by what is known then. A cell is in it
+Where several slots share the study, a free slot gets the next block by what is known then. A cell is in it
 only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
 """
 
@@ -39,7 +39,7 @@ _NO_TIME_S = 1e-9
 
 
 class UntilDecided:
-    """Blocks of the inconclusive cells and of the baseline beside them, until one of the reasons to end."""
+    """Measures blocks of the inconclusive cells and their baseline, until there is a reason to end."""
 
     def __init__(self, study: Study) -> None:
         self._blocks = _Blocks(study)
@@ -72,7 +72,7 @@ class UntilDecided:
         raise AssertionError  # a schedule ends or has a step
 
     def _remembered(self, outcomes: Sequence[Outcome], done: int, block: int) -> tuple[list[Cell], str] | End:
-        """What was chosen, computed once for the same outcomes."""
+        """Return the choice for these outcomes, computed once."""
         last = outcomes[done - 1]
         if (remembered := self._remembered_choices.get(done)) is None or remembered[0] is not last:
             self._remembered_choices[done] = remembered = (last, self._blocks.chosen(outcomes[:done], block))
@@ -80,7 +80,7 @@ class UntilDecided:
 
 
 class SharedUntilDecided:
-    """The same for several slots: a block holds what is worth its time when a slot falls free."""
+    """The same for several slots: a block holds what is worth its time when a slot becomes free."""
 
     def __init__(self, study: Study) -> None:
         self._blocks = _Blocks(study)
@@ -135,9 +135,9 @@ class _Blocks:
         self._known_launches: dict[tuple[int, tuple[Cell, ...], int], list[Launch]] = {}
 
     def launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
-        """The launches of one block: A B or B A, or all arms on one launch side by side.
+        """Return the launches of one block: A B or B A, or all arms on one launch side by side.
 
-        Cached, because each step of a schedule has all that may follow it.
+        Cached, because each step of a schedule lists all that may follow it.
         """
         key = (block, tuple(cells), first_index)
         if key not in self._known_launches:
@@ -164,7 +164,7 @@ class _Blocks:
         return (PlannedRun(arm, *about, repeat) for names, about in self._by_names.items() if names in wanted)
 
     def later(self, block: int, cells: Sequence[Cell], index: int) -> Iterable[Launch]:
-        """At most what follows: these cells until the last result."""
+        """Return the most that may follow: these cells until the last result."""
         for number in range(block, self._most):
             launches = self.launches(number, cells, index)
             index += len(launches)
@@ -173,7 +173,7 @@ class _Blocks:
     def chosen(
         self, outcomes: Sequence[Outcome], blocks: int, under_way: Sequence[Sequence[Cell]] = ()
     ) -> tuple[list[Cell], str] | End:
-        """The cells of the next block, and what is known so far; or why there is none.
+        """Return the cells of the next block, and what is known so far; or why there is none.
 
         `blocks` is the number of those handed out, of which those with the cells `under_way` have no outcomes yet.
         """
@@ -237,7 +237,7 @@ def _worth_their_time(
 
 
 def spent_s(outcomes: Iterable[Outcome]) -> float:
-    """The time that runs and engine starts took, as far as it is known."""
+    """Return the time that runs and engine starts took, as far as it is known."""
     starts: dict[tuple[int, str], float] = {}
     runs_s = 0.0
     for outcome in outcomes:
@@ -248,7 +248,7 @@ def spent_s(outcomes: Iterable[Outcome]) -> float:
 
 
 class _Prices:
-    """What runs and engine starts will take, from what they took: medians."""
+    """Forecast times of runs and engine starts: medians of the past ones."""
 
     def __init__(self, study: Study, outcomes: Sequence[Outcome], repeats_per_start: int) -> None:
         self._baseline, self.repeats_per_start = study.baseline.name, repeats_per_start
@@ -262,12 +262,12 @@ class _Prices:
         self._starts_s = {arm: statistics.median(seconds) for arm, seconds in starts.items()}
 
     def usual(self) -> float:
-        """The seconds of a cell in a block of all cells."""
+        """Return the seconds of a cell in a block of all cells."""
         every = {cell: 1 for cell in self._runs_s if cell.arm != self._baseline}
         return max(self.of(every) / len(every), _NO_TIME_S)
 
     def of(self, blocks: Mapping[Cell, float]) -> float:
-        """The seconds of so many blocks of these cells, and of as many of the baseline's beside them."""
+        """Return the seconds of so many blocks of these cells, and of as many blocks of the baseline."""
         most: dict[Cell, float] = {}
         starts: dict[str, float] = {}
         for cell, number in blocks.items():
@@ -287,7 +287,7 @@ def _sentence(result: Interim, why: str) -> str:
 
 
 def _hopeless(result: Interim, prices: _Prices) -> str:
-    """What it would take to decide the nearest inconclusive cell."""
+    """State what it would take to decide the nearest inconclusive cell."""
     nearest = result.waiting[0]
     need = result.needs[nearest]
     name = f"{nearest.arm!r} at {nearest.workload}, {nearest.load}"

@@ -92,15 +92,15 @@ class Speculation(Frozen):
 
     @property
     def drafts_at_every_step(self) -> bool:
-        """Whether each step of the target has a draft of `num_speculative_tokens`; a look-up may find nothing."""
+        """Return whether each target step has a draft of `num_speculative_tokens`; a look-up may find nothing."""
         varies = SCHEDULE in self.options or self.options.get("enable_adaptive_verification") is True
         return method_of(self.method).drafts_at_every_step and not varies
 
     @property
     def remembers(self) -> bool:
-        """Whether the method keeps the answers of earlier requests, or of what it learnt from them, and drafts by them.
+        """Return whether the method drafts from answers of earlier requests, or from what it learnt from them.
 
-        Engines whose method of the same name does so too are listed in `jobs.engines.kind.Kind.remembers`.
+        `jobs.engines.kind.Kind.remembers` lists engines whose method of the same name does so too.
         """
         if method_of(self.method).drafter == "suffix tree":
             return self.options.get(CACHED_ANSWERS) != 0
@@ -135,9 +135,9 @@ class Server(Frozen):
             parts = urlsplit(base_url)
             is_possible = bool(parts.hostname) and parts.port != 0
         except ValueError as error:
-            raise ValueError(f"{base_url} is no address of a server ({error}): write it like {_ADDRESS}") from None
+            raise ValueError(f"{base_url} is not a server address ({error}): write it like {_ADDRESS}") from None
         if not is_possible:
-            raise ValueError(f"{base_url} is no address of a server: write it like {_ADDRESS}")
+            raise ValueError(f"{base_url} is not a server address: write it like {_ADDRESS}")
         return base_url
 
 

@@ -1,4 +1,4 @@
-"""Whether two runs measured the same: canonical forms of arm, workload and load, and their SHA-256.
+"""Identity of what two runs measured: canonical forms of arm, workload and load, and their SHA-256.
 
 Names and defaults are left out: a renamed arm, or a study written before a field was added, is still the same. The
 environment (hardware, engine version, driver) is not part of it: runs of one cell are compared across environments.
@@ -60,7 +60,7 @@ def identity(study: Study, arm: Arm, workload: Workload, load: Load, contents: C
 
 
 def arm_form(study: Study, arm: Arm, contents: Contents) -> Canonical:
-    """The canonical form of an arm, including the study's flags: the engine cannot tell them from the arm's own."""
+    """Return an arm's canonical form, with the study's flags: to the engine they are the same as the arm's own."""
     form: Canonical = arm.model_dump(
         mode="json", exclude_defaults=True, exclude={"name", "baseline", "flags", "server"}
     )
@@ -76,11 +76,11 @@ def arm_form(study: Study, arm: Arm, contents: Contents) -> Canonical:
 
 
 def digest(form: JsonValue) -> str:
-    """SHA-256 (hex) of the canonical JSON: keys sorted, no spaces, as UTF-8."""
+    """Return the SHA-256 (hex) of the canonical JSON: keys sorted, no spaces, as UTF-8."""
     text = json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _dashed(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
-    """Both spellings, max_model_len and max-model-len, mean the same flag."""
+    """Normalise the spelling: max_model_len and max-model-len mean the same flag."""
     return {name.replace("_", "-"): value for name, value in flags.items()}

@@ -163,22 +163,22 @@ class Load(Frozen):
 
     @property
     def find_start(self) -> float:
-        """The rate or concurrency of a search's first run."""
+        """Return the rate or concurrency of a search's first run."""
         return self.find_from or 1.0
 
     @property
     def find_least(self) -> float:
-        """The smallest rate or concurrency of a search."""
+        """Return the smallest rate or concurrency of a search."""
         return self.find_from or (1.0 if self.find == "concurrency" else _LEAST_RPS)
 
     @property
     def find_greatest(self) -> float:
-        """The greatest rate or concurrency of a search."""
+        """Return the greatest rate or concurrency of a search."""
         return float(self.max_concurrency) if self.find == "concurrency" else self.find_to or _GREATEST_RPS
 
     @property
     def closed_loop(self) -> bool:
-        """Whether each request is sent as soon as a stream is free, independent of the clock."""
+        """Return whether each request is sent as soon as a stream is free, independent of the clock."""
         return self.request_rate_rps is None and self.arrivals == "gamma" and self.find != "rate"
 
     @property

@@ -15,7 +15,7 @@ Drafter = Literal["model", "head", "block head", "head per position", "text so f
 class Method:
     """One method of speculation.
 
-    `engines` has what each kind of engine calls it; a kind that is not among them does not have it. Which methods an
+    `engines` maps each kind of engine to its own name for it; other kinds do not have it. Which methods an
     installed engine really has, perhaps others than these, is checked when a study is submitted.
     """
 
@@ -27,12 +27,12 @@ class Method:
 
     @property
     def looks_up(self) -> bool:
-        """Whether it looks the next tokens up in the text so far, by matches of bounded length."""
+        """Return whether it looks the next tokens up in the text so far, by matches of bounded length."""
         return self.drafter == "text so far"
 
     @property
     def drafts_at_every_step(self) -> bool:
-        """Whether each step of the target has a draft; a search in texts may find nothing."""
+        """Return whether each step of the target has a draft; a search in texts may find nothing."""
         return self.drafter not in ("text so far", "suffix tree")
 
 
@@ -73,12 +73,12 @@ METHODS: Mapping[str, Method] = {method.name: method for method in _ROWS}
 
 
 def method_of(name: str) -> Method:
-    """Return the method of this name. One that is not in METHODS is called by its name; nothing else is known of it."""
+    """Return the method of this name. A name outside METHODS is its own label; nothing else is known about it."""
     return METHODS.get(name) or Method(name, name.replace("_", " "))
 
 
 def methods_of(kind: str, *drafters: Drafter) -> tuple[str, ...]:
-    """Return the names of the methods that a kind of engine has: all of them, or those with one of these drafters."""
+    """Return the names of an engine kind's methods: all of them, or only methods with one of these drafters."""
     return tuple(
         method.name for method in _ROWS if kind in method.engines and (not drafters or method.drafter in drafters)
     )

@@ -29,8 +29,8 @@ class RecordField:
     """Declares a field of what a bundle stores, as `Annotated[type, RecordField(...)]`.
 
     The Parquet files, the readers of old bundles, the warehouse's columns and the data dictionary follow from it.
-    `since` is the first version of the bundle format that has the field. A field of a later one than the first needs a
-    default: it is what the field has in older bundles. `column` is its name in the warehouse if that is another one.
+    `since` is the first version of the bundle format that has the field. A field that is newer than the first version
+    needs a default: its value in older bundles. `column` is its name in the warehouse if that differs.
     """
 
     comment: str

@@ -21,7 +21,7 @@ from lab.study.study import MOST_LOOKS, UNTIL_DECIDED
 
 Problem = tuple[str, str]
 _EMPTY = "is empty: at least one is needed"
-#: Which model a field path ends in, so that an unknown key can be answered with the known ones.
+#: The model at each field path, so that the error about an unknown key can list the known ones.
 _MODELS: dict[str, type[BaseModel]] = {
     "": Study,
     "arms": Arm,
@@ -134,9 +134,9 @@ def study_to_toml(study: Study) -> str:
 
 
 def _path(location: tuple[int | str, ...], origins: list[int]) -> str:
-    """`("arms", 1, "name")` as `arms[1].name`; the names pydantic gives to union members are left out.
+    """Format `("arms", 1, "name")` as `arms[1].name`, without the names pydantic gives to union members.
 
-    A problem of an expanded load is one of the load that the user wrote.
+    A problem of an expanded load is reported at the load that the user wrote.
     """
     if len(location) > 1 and location[0] == "loads" and isinstance(location[1], int):
         location = ("loads", origins[location[1]], *location[2:])

@@ -29,11 +29,11 @@ class PlannedRun:
 
     @property
     def names(self) -> tuple[str, str, str, int]:
-        """The names of arm, workload and load, and the repeat: no other run of the study has the same."""
+        """Return the names of arm, workload and load, and the repeat: unique within the study."""
         return (self.arm.name, self.workload.name, self.load.name, self.repeat)
 
     def key(self, job_id: str) -> str:
-        """16 hex digits that name this run within its job: the same on every worker and at every attempt."""
+        """Return 16 hex digits that identify this run within its job, the same on every worker and at every attempt."""
         parts = (job_id, *map(str, self.names))
         return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
@@ -51,7 +51,7 @@ class Launch:
 
 
 def plan(study: Study) -> tuple[Launch, ...]:
-    """Return the launches in the study's order; of a search for a capacity as many runs as it may take.
+    """Return the launches in the study's order; for a search for a capacity the most runs that it may take.
 
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
@@ -80,16 +80,16 @@ def plan(study: Study) -> tuple[Launch, ...]:
 
 
 def blocks(study: Study) -> tuple[tuple[Launch, ...], ...]:
-    """The launches of a study whose runs are planned, by the repeats that all arms have on one engine start."""
+    """Group the launches of a study whose runs are planned by the repeats that all arms have on one engine start."""
     each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     grouped = itertools.groupby(plan(study), lambda launch: launch.runs[0].repeat // each)
     return tuple(tuple(launches) for _, launches in grouped)
 
 
 def with_fresh_starts(study: Study, launches: Iterable[Launch], first: int = 0) -> tuple[Launch, ...]:
-    """Number the launches, from `first` on; one with an arm whose draft remembers becomes one for each cell and repeat.
+    """Number the launches from `first` on; if an arm's draft remembers, its launch is split by cell and repeat.
 
-    Another cell, and a repeat, sends the same prompts, whose answers such a draft would have kept.
+    Other cells and repeats send the same prompts, and such a draft would remember the answers.
     """
     parts = (part for launch in launches for part in _parts(study, launch))
     return tuple(replace(part, index=index) for index, part in enumerate(parts, start=first))
@@ -105,7 +105,7 @@ def _parts(study: Study, launch: Launch) -> Iterable[Launch]:
 
 
 def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> int:
-    """The repeats that are measured on one engine start, by these fields of a study."""
+    """Return how many repeats are measured on one engine start, by these fields of a study."""
     if order == "fewest_launches":
         return repeats
     at_least = min(REPEATS_SIDE_BY_SIDE, math.ceil(repeats / 2)) if order == "side_by_side" else 1
@@ -113,13 +113,13 @@ def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> in
 
 
 def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
-    """The arms whose engines these launches start, once for each start."""
+    """Return the arms whose engines these launches start, once for each start."""
     by_index = {launch.index: launch for launch in reversed(list(launches))}
     return [arm for launch in by_index.values() for arm in launch.arms]
 
 
 def cell_by_cell(runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
-    """The runs by repeat and cell, all arms of a cell in turn, in reverse in every second one. A search is one cell."""
+    """Order runs by repeat and cell, a cell's arms in succession, reversed in every second. A search is one cell."""
     blocks: dict[int, dict[tuple[str, str], dict[str, list[PlannedRun]]]] = {}
     for run in runs:
         cell = (run.workload.name, (run.load if run.trial is None else run.trial.search).name)
@@ -144,7 +144,7 @@ def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun,
 
 
 def _runs_of_load(study: Study, run: PlannedRun) -> list[PlannedRun]:
-    """The run itself, or the trials of its search as far as they can be known before it: doubling loads."""
+    """Return the run itself, or the trials of its search as far as they are known before it: doubling loads."""
     if run.load.find is None:
         return [run]
     loads = [min(run.load.find_start * 2**number, run.load.find_greatest) for number in range(MOST_TRIALS)]
@@ -152,6 +152,6 @@ def _runs_of_load(study: Study, run: PlannedRun) -> list[PlannedRun]:
 
 
 def trial_run(study: Study, search: PlannedRun, number: int, load: float) -> PlannedRun:
-    """The trial of this number at this rate or concurrency. `search` has the search's own load."""
+    """Return the trial of this number at this rate or concurrency. `search` has the search's own load."""
     trial = Trial(search=search.load, number=number, arrivals_seed=arrivals_seed(study.seed, search.repeat, number))
     return replace(search, load=trial_load(search.load, number, load), trial=trial)

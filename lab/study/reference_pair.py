@@ -68,7 +68,7 @@ def reference_version(study: Study) -> Study:
 
 
 def _arms(study: Study) -> tuple[Arm, ...]:
-    """The arms that still differ, renamed after what they are now; the baseline among them is marked."""
+    """Return the arms that still differ, renamed after what they are now; the baseline among them is marked."""
     arms = _arms_to_scale(study)
     drafts = list(dict.fromkeys(arm.speculation.model for arm in arms if arm.speculation))
     heads = tuple(model for model in drafts if model is not None)[:1]
@@ -84,7 +84,7 @@ def _arms(study: Study) -> tuple[Arm, ...]:
 
 
 def _arms_to_scale(study: Study) -> tuple[Arm, ...]:
-    """Of a tuning those that are tuned, with one number of tokens, so that drafts that become the same are one."""
+    """Return the arms to scale; a tuned arm gets one number of tokens, so that drafts that become equal merge."""
     if study.tune is None:
         return study.arms
     tuned = tune.drafts(study.arms, study.tune)
@@ -92,7 +92,7 @@ def _arms_to_scale(study: Study) -> tuple[Arm, ...]:
 
 
 def _arm(arm: Arm, heads: tuple[str, ...]) -> Arm:
-    """The scaled-down arm under a fixed name, so that arms that become the same compare equal."""
+    """Return the scaled-down arm under a fixed name, so that arms that become the same compare equal."""
     engine = arm.engine if arm.engine in FLAGS else ("vllm" if arm.server else "transformers")
     return Arm(
         name="any",
@@ -112,7 +112,7 @@ def _name(arm: Arm, *, several_engines: bool, taken: Container[str]) -> str:
 
 
 def _speculation(speculation: Speculation, engine: str, heads: tuple[str, ...]) -> Speculation:
-    """The first draft of a study becomes the head, if the engine supports heads; every other one the model."""
+    """Scale a draft down: a study's first becomes the head, if the engine supports heads, every other the model."""
     tokens = speculation.num_speculative_tokens
     if (drafts_by := method_of(speculation.method)).draft_model == "refused":
         longest = speculation.prompt_lookup_max if drafts_by.looks_up else None
@@ -126,7 +126,7 @@ def _speculation(speculation: Speculation, engine: str, heads: tuple[str, ...]) 
 
 
 def _workload(workload: Workload) -> Workload:
-    """Lengths shrink by a fixed factor, so that longer stays longer; categories stay whole."""
+    """Shrink lengths by a fixed factor, so that longer stays longer; categories stay whole."""
     is_random = workload.dataset in RANDOM_LENGTHS
     dataset = f"{workload.dataset}_sample" if workload.dataset in SAMPLED else workload.dataset
     output_tokens = min(max(workload.output_tokens // _SHORTER, _MIN_OUTPUT_TOKENS), _MAX_OUTPUT_TOKENS)
@@ -145,7 +145,7 @@ def _workload(workload: Workload) -> Workload:
 
 
 def _sessions(sessions: Sessions) -> Sessions:
-    """The same turns, without pauses of people that the machine would spend idle."""
+    """Return the same turns without think time, which the machine would spend idle."""
     return sessions.model_copy(update={"think": "none", "think_s": None})
 
 
@@ -154,7 +154,7 @@ def _shorter(tokens: int | None) -> int | None:
 
 
 def _load(load: Load) -> Load:
-    """A sweep stays a sweep: 1, 2, 4, 5, 6, 8 for 1, 5, 25, 50, 100, 200.
+    """Scale a load down; a sweep stays a sweep: 1, 2, 4, 5, 6, 8 for 1, 5, 25, 50, 100, 200.
 
     Each stream answers once, with at least two prompts in all. A search has enough for a share of them to be judged.
     """

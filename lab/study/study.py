@@ -13,7 +13,7 @@ from lab.study.model_base import MOST_PRICE, FlagValue, Frozen, Input, Name
 from lab.study.tune import Tune, tuning_problems
 from lab.study.workload import Workload
 
-#: What `repeats` says instead of a number, and after how many repeats such a study gives up (engine starts of each arm,
+#: The value of `repeats` that is no number, and after how many repeats such a study gives up (engine starts per arm,
 #: if several repeats share one). What it was promised hangs on this number: see `lab.comparison.looks`.
 UNTIL_DECIDED, MOST_LOOKS = "until decided", 12
 
@@ -226,35 +226,35 @@ class Study(Frozen):
             )
 
     def starts_each_cell(self, arm: Arm) -> bool:
-        """Whether the arm's engine is started for each of its cells and repeats: else its draft would remember."""
+        """Return whether the arm's engine is started for each of its cells and repeats, as its draft would remember."""
         if arm.server is not None or arm.speculation is None or self.fresh_starts == "never":
             return False
         return self.fresh_starts == "every_cell" or arm.speculation.remembers
 
     @property
     def most_runs(self) -> int:
-        """The most runs that it may take, a search for a capacity with all its trials. Counted, not planned."""
+        """Return the most runs that it may take, a search for a capacity with all its trials. Counted, not planned."""
         of_loads = sum(1 if load.find is None else MOST_TRIALS for load in self.loads)
         return len(self.arms) * len(self.workloads) * of_loads * self.repeats
 
     @property
     def starts_engines(self) -> bool:
-        """Whether any of its arms is an engine of the worker, and not a server that runs already."""
+        """Return whether the worker starts the engine of any of its arms."""
         return any(arm.server is None for arm in self.arms)
 
     @property
     def runs_are_planned(self) -> bool:
-        """Whether the number of its runs is known before; else what was measured decides what is measured next."""
+        """Return whether the number of its runs is known beforehand; else earlier runs decide what is measured next."""
         searches = any(load.find is not None for load in self.loads)
         return not (self.until_decided or self.tune is not None or searches)
 
     @property
     def until_decided(self) -> bool:
-        """Whether it stops measuring what is decided, before `repeats` are through."""
+        """Return whether it stops measuring what is decided before all `repeats` are done."""
         return self.budget_s is not None
 
     @property
     def baseline(self) -> Arm:
-        """The arm marked as baseline, or else the only one without speculation."""
+        """Return the arm marked as baseline, or else the only one without speculation."""
         marked = [arm for arm in self.arms if arm.baseline]
         return marked[0] if marked else next(arm for arm in self.arms if arm.speculation is None)

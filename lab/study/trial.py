@@ -9,8 +9,8 @@ from lab.study.model_base import Frozen
 class Trial(Frozen):
     """Which search a run belongs to, by its load, and which of its runs in this repeat it is, from 0.
 
-    Each trial has arrivals of its own, so that no search depends on the luck of one pattern; those of two arms' trials
-    of the same number and repeat are the same.
+    Each trial has arrivals of its own, so that no search depends on the luck of one pattern; trials of two arms
+    with the same number and repeat have equal arrivals.
     """
 
     search: Load
@@ -19,7 +19,7 @@ class Trial(Frozen):
 
 
 def trial_load(search: Load, number: int, load: float) -> Load:
-    """The load of a trial at this request rate or concurrency."""
+    """Return the load of a trial at this request rate or concurrency."""
     label = f"{search.name} #{number + 1} at {load:g}"
     chosen = {"request_rate_rps": load} if search.find == "rate" else {"max_concurrency": int(load)}
     given = search.model_dump(exclude={"label", "find", "slo_share", "find_from", "find_to"})

@@ -1,4 +1,4 @@
-"""A study that is a tuning: its arms with speculation are drafts, and each of them is tried with several k."""
+"""Tunings: studies whose arms with speculation are drafts, each of which is tried with several k."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.study.arm import SCHEDULE, Arm, Speculation
 from lab.study.load import Load
 from lab.study.model_base import Frozen, Name
 
-#: What an arm's name says of its number of drafted tokens, at its end.
+#: The number of drafted tokens at the end of an arm's name.
 _K_IN_NAME = re.compile(r"[ ,]*\bk ?= ?\d+$")
 
 
@@ -39,7 +39,7 @@ class Tune(Frozen):
 
 @dataclass(frozen=True)
 class Draft:
-    """One arm with speculation, of which only the number of drafted tokens is open. Its name does not say a number."""
+    """An arm with speculation whose number of drafted tokens is still to be chosen. Its name contains no number."""
 
     name: str
     arm: Arm
@@ -70,7 +70,7 @@ def drafts(arms: Iterable[Arm], tune: Tune) -> tuple[Draft, ...]:
 def tuning_problems(
     tune: Tune, baseline: Arm, arms: Sequence[Arm], loads: Sequence[Load], workloads: int
 ) -> Iterator[str]:
-    """Yield why a study of these parts cannot be tuned."""
+    """Yield the reasons why a study with these parts cannot be tuned."""
     missing = sorted(set(tune.beside) - {arm.name for arm in arms})
     names = [draft.name for draft in drafts(arms, tune)]
     if baseline.speculation is not None:

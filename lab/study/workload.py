@@ -64,7 +64,7 @@ class Sessions(Frozen):
 
     @property
     def name(self) -> str:
-        """The name that distinguishes these sessions from others of the same dataset."""
+        """Return the name that distinguishes these sessions from others of the same dataset."""
         turns = [] if self.max_turns is None else [f"{self.max_turns}"]
         wait = [] if self.think == "recorded" else [self.think if self.think_s is None else f"{self.think_s:g}s"]
         wait = [f"{self.think}-{self.think_s:g}s"] if self.think == "exponential" else wait

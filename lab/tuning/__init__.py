@@ -1,1 +1,1 @@
-"""Which draft and how many drafted tokens at every load: found with few runs, as something one deploys."""
+"""Finds, with few runs, which draft to deploy and how many tokens it drafts at each load."""

@@ -1,4 +1,4 @@
-"""The tuning of a study: its drafts, loads and prompts, with the numbers of drafted tokens left open."""
+"""The tuning of a study: its drafts, loads and prompts, with the numbers of drafted tokens yet to be chosen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.study import Study, Tune
 from lab.study.parsing import study_from_dict
 from lab.study.tune import drafts
 
-#: Of a study's name, which may be 200 letters long.
+#: The most characters of a study's name that are used; a name may have 200.
 _LETTERS_KEPT = 180
 
 
@@ -19,9 +19,9 @@ def tuning_of(
     drafted_tokens: Sequence[int] = (),
     budget_minutes: float | None = None,
 ) -> Study:
-    """The study as a tuning: as it says itself, or with its baseline and each of its drafts once, and another name.
+    """Return the study as a tuning: unchanged if it is one, else renamed, with its baseline and each draft once.
 
-    `workload` is the name of the only one to tune for. Raises StudyError where the study has what cannot be tuned.
+    `workload` names the only workload to tune for. Raises StudyError if a part of the study cannot be tuned.
     """
     given = {"drafted_tokens": drafted_tokens or None, "budget_minutes": budget_minutes}
     tune = (study.tune or Tune()).model_dump() | {key: value for key, value in given.items() if value is not None}

@@ -1,9 +1,9 @@
 """The speed of every number of drafted tokens, from runs at a few of them.
 
-A run at the greatest k says how often each position is accepted, hence how long the rounds of every shorter chain are.
+A run at the greatest k shows how often each position is accepted, hence how long the rounds of every shorter chain are.
 Two values of k at a load say what a round costs there: a + b k, in steps of the target. Together they predict every k
-between. A cost need not lie on a line exactly: graphs are captured for some sizes, memory and arithmetic take turns at
-being the limit. So each k deviates by a little of its own, which its own runs replace as they come in.
+between. A cost need not lie on a line exactly: graphs are captured for some sizes, memory and arithmetic alternate as
+the limit. So each k has a small deviation of its own, which its own runs replace as they come in.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Curve:
 
 
 def lengths(ks: Sequence[int], accepted: Mapping[int, Sequence[float]]) -> dict[int, float]:
-    """Return the tokens of a round for each k, the bonus token included, where they are known.
+    """Return the tokens per round for each k, the bonus token included, as far as they are known.
 
-    `accepted` are the acceptances by position of the values of k that were measured. A k that was not measured has
-    those of the next greater one that was: a chain is accepted from its front, whatever is drafted behind.
+    `accepted` has the acceptance by position for each measured k. A k that was not measured takes the values of
+    the next greater measured one: a chain is accepted from its front, whatever is drafted behind.
     """
     lengths_of = {}
     for k in ks:
@@ -77,6 +77,6 @@ def _terms(ks: Sequence[int]) -> Array:
 
 
 def _cost(speedup: float, length: float, k: int) -> float:
-    """The cost of a round in steps of the target."""
+    """Return the cost of a round in steps of the target."""
     per_token = implied_draft_cost(speedup, length, k)
     return 1.0 if per_token is None else 1 + k * per_token

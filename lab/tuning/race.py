@@ -59,9 +59,9 @@ def next_round(space: Space, runs: Sequence[TunedRun], limits: Limits) -> Round 
 def _second_ks(
     space: Space, runs: Sequence[TunedRun], standing_at: Mapping[int, Standing]
 ) -> dict[Setting, tuple[int, ...]]:
-    """The smallest k of every draft that can win somewhere, at all loads, unless it was measured.
+    """Return the smallest k of every draft that can win somewhere, at all loads, unless it was measured.
 
-    Where the engine does not say how often drafts are accepted, nothing follows from one k for another: then every k.
+    If the engine does not report acceptance, one k predicts nothing about another: then every k is returned.
     """
     done = {run.setting for run in runs}
     telling = {run.setting.draft for run in runs if run.accepted}
@@ -75,8 +75,8 @@ def _second_ks(
 def _may_change_the_choice(
     space: Space, runs: Sequence[TunedRun], standing_at: Mapping[int, Standing]
 ) -> dict[tuple[Setting, int], float]:
-    """The runs that could still change what is chosen at a load, among all settings and among those of the draft to
-    deploy, with how much faster (as a log ratio) they may prove. What is chosen runs until its speed has an interval.
+    """Return the runs that could still change the choice at a load, among all settings and among those of the draft to
+    deploy, with the log ratio by which they may prove faster. The choice runs until its speed has an interval.
     """
     counts = Counter((run.setting, run.load) for run in runs if run.speed is not None)
     draft = deployed_draft(space, standing_at)
@@ -92,7 +92,7 @@ def _may_change_the_choice(
 
 
 def _affordable(wanted: Mapping[tuple[Setting, int], float], most: int | None) -> list[tuple[Setting, int]]:
-    """Leave out what promises least until the rest can be paid; nothing if not even what is chosen can."""
+    """Drop the least promising runs until the rest is affordable; return nothing if even the chosen ones are not."""
     promising = sorted(wanted, key=lambda pair: wanted[pair], reverse=True)
     affordable = promising if most is None else promising[: max(most, 0)]
     return affordable if all(pair in affordable for pair in wanted if wanted[pair] == math.inf) else []

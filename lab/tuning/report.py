@@ -38,8 +38,8 @@ class Measured:
 class Tried:
     """A setting at one load: how often it ran, its speed-up as far as known, and what became of it.
 
-    `expected` is what all runs of its draft say together, from `at_least` to `at_most` with 90 %; `measured` what its
-    own runs say.
+    `expected` is the estimate from all runs of its draft, with the 90 % interval `at_least` to `at_most`;
+    `measured` is the estimate from its own runs.
     """
 
     arm: str
@@ -61,7 +61,7 @@ class Report:
 
     `deployed` is what to deploy: the scheduled arm, or else one setting. `best` has the chosen setting of
     each load, `final` what was measured at the end. `ended` says why the race ended; empty while it goes on.
-    `caveats` says where a number of tokens rests on more than measurements, and where none was shown to pay.
+    `caveats` state where a number of tokens rests on more than measurements, and where none was shown to pay.
     """
 
     best: tuple[Measured, ...]
@@ -78,7 +78,7 @@ class Report:
 
     @property
     def cost_of_nothing(self) -> tuple[Measured, ...]:
-        """The scheduled arm where it drafts nothing: what being ready to draft costs there."""
+        """Return the scheduled arm where it drafts nothing: the cost of being ready to draft."""
         name = "" if self.scheduled is None else self.scheduled.name
         return tuple(measured for measured in self.final if measured.arm == name and measured.k == 0)
 
@@ -120,7 +120,7 @@ def _best(tuning: Tuning, measured: Mapping[tuple[str, int], Measured], chosen: 
 def _measured(
     tuning: Tuning, progress: Progress, find: Callable[[PlannedRun], RunResult | None]
 ) -> dict[tuple[str, int], Measured]:
-    """Every arm against no speculation at each load, the runs of race and end together."""
+    """Compare every arm with no speculation at each load, over the runs of the race and of the final measurement."""
     baseline, tokens = tuning.arm(NONE).name, {name: setting.k for name, setting in tuning.settings.items()}
     samples: dict[tuple[str, int], list[RunSample]] = {}
     arms: dict[str, Arm] = {}
@@ -140,7 +140,7 @@ def _measured(
 
 
 def _one(arm: Arm, load: int, k: int | None, compared: Comparison, verdict: Verdict) -> Measured:
-    """The interval is the one that the verdict stands on: corrected for the table."""
+    """Return the arm's ratio with the interval behind its verdict, corrected for the table."""
     if k is None and arm.speculation is not None:
         scheduled = arm.speculation.scheduled_tokens(load)
         k = arm.speculation.num_speculative_tokens if scheduled is None else scheduled
@@ -175,7 +175,7 @@ def _tried(
 
 
 def _fate(setting: Setting, at: Standing, runs: int) -> str:
-    """What became of a setting at one load, in words."""
+    """Describe what became of a setting at one load."""
     if setting not in at.settings:
         return "no run of it counts" if runs else "not run: nothing is known of it"
     chosen, deployable = at.chosen(), at.deployable()

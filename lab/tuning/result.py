@@ -1,4 +1,4 @@
-"""What a tuning found, as one deploys it: a setting for each load, the best single one, the engine's own schedule."""
+"""The result of a tuning, ready to deploy: a setting for each load, the best single one, the engine's own schedule."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Choice:
 
     @property
     def caveats(self) -> str:
-        """What the choice does not know at which loads, in sentences; empty if nothing."""
+        """Return sentences on what is uncertain, and at which loads; empty if nothing is."""
         return " ".join(filter(None, (_assumption(self.assumed), _left_off(self.left_off))))
 
 
 def choice(space: Space, standing_at: Mapping[int, Standing]) -> Choice:
-    """Return what to use. `standing_at` has a load at least."""
+    """Return the choice. `standing_at` has at least one load."""
     draft = deployed_draft(space, standing_at)
     tokens = {load: at.deployable(settings_of(at, draft)).k for load, at in standing_at.items()}
     best = {load: at.deployable() for load, at in standing_at.items()}
@@ -69,7 +69,7 @@ def _left_off(loads: tuple[int, ...]) -> str:
 
 
 def _requests_at_once(loads: tuple[int, ...]) -> str:
-    """For example `1, 2 and 4 requests at once`."""
+    """Format loads as `1, 2 and 4 requests at once`."""
     named = " and ".join([", ".join(map(str, loads[:-1]))] * (len(loads) > 1) + [str(loads[-1])])
     return f"{named} request{'s' * (loads != (1,))} at once"
 

@@ -1,4 +1,4 @@
-"""What is known at each load: how fast every setting is, which one to use, and which could still be better."""
+"""The standing at each load: how fast every setting is, which one to use, and which could still be better."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lab.comparison.verdict import MARGIN
 from lab.tuning.curve import Gain, curve, lengths
 from lab.tuning.setting import NONE, Setting, Space, TunedRun
 
-#: The variance of a run's log speed while no two runs say how much they differ: a standard deviation of 4 %.
+#: The assumed variance of a run's log speed until two runs show how much they differ: a standard deviation of 4 %.
 _UNKNOWN_VARIANCE, _UNKNOWN_DF = 0.04**2, 4.0
-#: How sure it has to be that a setting cannot win, on one side.
+#: The one-sided confidence required to rule out that a setting can win.
 _SURE = 0.95
 _MARGIN = math.log1p(MARGIN)
 
@@ -27,8 +27,8 @@ _MARGIN = math.log1p(MARGIN)
 class Standing:
     """One load. `gains` are the expected log speed-ups of `settings` over no speculation, with their covariance.
 
-    `most` is how large each can be at all: drafting cannot make a round cheaper than one step of the target. `assumed`
-    did not run, and only one k of their draft did: what a round costs them is what it usually costs.
+    `most` is the upper bound of each: drafting cannot make a round cheaper than one step of the target. `assumed`
+    settings did not run, and only one k of their draft did: the usual cost of a round is assumed for them.
     """
 
     settings: tuple[Setting, ...]
@@ -87,7 +87,7 @@ class Standing:
 
 
 def standings(space: Space, runs: Sequence[TunedRun]) -> dict[int, Standing]:
-    """Return what is known at each load where no speculation and something else were measured."""
+    """Return the standing at each load where no speculation and something else were measured."""
     return _standings(space, tuple(runs))
 
 
@@ -120,8 +120,8 @@ class _Measured:
 
 
 def _measured(runs: Sequence[TunedRun]) -> dict[int, _Measured]:
-    """Half of a ratio's variance is the setting's own. The other half is that of the baseline, which all settings of a
-    block share.
+    """Group the measurements by load. Half of a ratio's variance is the setting's own, half the baseline's, which all
+    settings of a block share.
     """
     measured: dict[int, _Measured] = {}
     for (setting, load), comparison in comparisons(runs).items():
@@ -139,7 +139,7 @@ def _measured(runs: Sequence[TunedRun]) -> dict[int, _Measured]:
 
 
 def _accepted(space: Space, runs: Iterable[TunedRun]) -> dict[str, dict[int, tuple[float, ...]]]:
-    """For each draft and measured k the acceptance by position, averaged over runs, as load does not change it."""
+    """Return the acceptance by position for each draft and measured k: a mean over runs, as load does not change it."""
     shares: dict[str, dict[int, list[tuple[float, ...]]]] = {draft: {} for draft in space.drafts}
     for run in runs:
         if run.setting != NONE and len(run.accepted) >= run.setting.k:
@@ -151,7 +151,7 @@ def _accepted(space: Space, runs: Iterable[TunedRun]) -> dict[str, dict[int, tup
 
 
 def _standing(space: Space, at: _Measured, accepted: Mapping[str, Mapping[int, Sequence[float]]]) -> Standing:
-    """A setting whose acceptance is unknown stands on its own runs alone."""
+    """Return the standing at one load. A setting whose acceptance is unknown is judged by its own runs alone."""
     settings, gains, most, blocks = [NONE], [0.0], [0.0], [np.array([[at.baseline_variance]])]
     assumed: set[Setting] = set()
     for draft in space.drafts:

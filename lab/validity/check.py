@@ -43,7 +43,7 @@ class Fired:
 
 @dataclass(frozen=True)
 class Missing:
-    """The result of a check that lacks something: what is unknown, as a noun phrase."""
+    """The result of a check that could not be made: what is unknown, as a noun phrase."""
 
     what: str
 
@@ -54,9 +54,9 @@ Answer = Fired | Missing | None
 
 @dataclass(frozen=True)
 class Declaration:
-    """What every check declares.
+    """The declaration of a check.
 
-    `traps` are numbers of docs/checks.md. `severity` is the worst it can give. `looks_at` names fields of RunRecord,
+    `traps` are numbers in docs/checks.md. `severity` is the worst it can give. `looks_at` names fields of RunRecord,
     RequestRecord or TelemetrySample, metrics, or "log".
     """
 
@@ -71,7 +71,7 @@ class Declaration:
     def skip(self, needs: Sequence[str] | None, unrecorded: Iterable[str]) -> Skipped | None:
         """Skip the check if something it needs (by default all it looks at) was not recorded.
 
-        Files of other tools record less of a run than a measurement. A name covers its parts: load covers
+        Files of other tools record less than Drafthouse measures. A name covers its parts: load covers
         load.max_concurrency.
         """
         unknown = frozenset(unrecorded)
@@ -87,7 +87,7 @@ class Declaration:
 
 @functools.cache
 def _with_wholes(name: str) -> frozenset[str]:
-    """The name and all that it is a part of: of load.max_concurrency, that and load."""
+    """Return the name and every whole that it is a part of: load.max_concurrency and load."""
     parts = name.split(".")
     return frozenset(".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
@@ -99,7 +99,7 @@ def _with_wholes_of_all(names: frozenset[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Check(Declaration):
-    """A check of one run. `needs` are those of `looks_at` that it cannot do without; None: all of them."""
+    """A check of one run. `needs` is the part of `looks_at` that it cannot do without; None: all of it."""
 
     rule: Callable[[Evidence], Answer]
     needs: tuple[str, ...] | None = None

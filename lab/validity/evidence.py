@@ -59,19 +59,19 @@ class Evidence:
 
     @cached_property
     def sent(self) -> RequestTable:
-        """The requests that left the client, in the order in which they did."""
+        """Return the requests that the client sent, in the order of sending."""
         left = self.requests.where(self.requests.known("sent_s"))
         order = np.lexsort((left.numbers("index"), left.numbers("sent_s")))
         return left if (np.diff(order) == 1).all() else left.take(order)
 
     @cached_property
     def some_failed(self) -> bool:
-        """Whether requests failed: their tokens are in the server's counters but in no usage."""
+        """Return whether requests failed: their tokens are in the server's counters but in no usage."""
         return len(self.completed) < len(self.sent)
 
     @property
     def drafted_a_round(self) -> int:
-        """The most tokens that a round drafts; 0 without speculation."""
+        """Return the most tokens that a round drafts; 0 without speculation."""
         return drafted_a_round(self.run)
 
     @property
@@ -80,12 +80,12 @@ class Evidence:
 
     @cached_property
     def engine_log(self) -> str | None:
-        """The engine's log; None if there is none, or if Drafthouse did not start the server."""
+        """Return the engine's log; None if there is none, or if Drafthouse did not start the server."""
         return self.log.content.decode("utf-8", "replace") if self.log and self.run.circumstances.command else None
 
     @cached_property
     def window_log(self) -> tuple[str, ...] | None:
-        """The lines that the engine logged within the window; None if it is unknown where in the log it lies."""
+        """Return the lines logged within the window; None if the window's position in the log is unknown."""
         if self.log is None or self.engine_log is None:
             return None
         return window_lines(self.log.content, self.log.begin_bytes, self.log.end_bytes)

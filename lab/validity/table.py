@@ -12,7 +12,7 @@ from lab.validity.verdict import ALL, CHECKS, STUDY_CHECKS
 
 @dataclass(frozen=True)
 class Trap:
-    """One trap. `otherwise`: what Drafthouse does about it besides checks."""
+    """One trap. `otherwise`: what Drafthouse does against it besides checks."""
 
     number: int
     what: str

@@ -53,7 +53,7 @@ _WORST_FIRST = ("invalid", "warning", "note")
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of all checks. Findings are sorted, the gravest first; `skipped` are checks that lacked something."""
+    """The result of all checks. Findings are sorted, the gravest first; `skipped` checks lacked data that they need."""
 
     findings: tuple[Finding, ...]
     skipped: tuple[Skipped, ...]
@@ -64,7 +64,7 @@ class Verdict:
 
     @property
     def why_invalid(self) -> tuple[str, ...]:
-        """The sentences of the invalid findings; empty for a valid run."""
+        """Return the sentences of the invalid findings; empty for a valid run."""
         return tuple(finding.sentence for finding in self.findings if finding.severity == "invalid")
 
 

@@ -1,6 +1,6 @@
-"""The audit table: who changed what, when and by what way. Rows are only added, in the transaction of the change.
+"""The audit table: who changed what, when and how they came in. Rows are only added, in the change's transaction.
 
-Because every change is a row, the number of rows is also the measure of how much one user may change within a day.
+Because every change is a row, the number of rows also limits how much one user may change within a day.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from warehouse.app_db.schema import audit
 
 #: An administrator's SQL sees this many of the newest rows: some ten megabytes.
 MOST_IN_SQL = 50_000
-#: Changes of one user within 24 hours, unless they come by the command or of an administrator: dashboards, pins, tokens
+#: The most changes of one user within 24 hours, except by the command or an administrator: dashboards, pins, tokens
 #: and links that are made and removed again leave something behind.
 MOST_CHANGES_PER_DAY = 5_000
-#: What a user may do also after that: stop what runs, and sign in where that gives them another role.
+#: Changes that are allowed beyond the limit: stopping what runs, and sign-ins that give another role.
 _NOT_COUNTED = (Change.CANCEL, Change.USERS)
 #: Longer texts of visitors are cut.
 MOST_SUBJECT, MOST_DETAIL = 300, 4_000
@@ -75,7 +75,7 @@ def _refuse_too_many(connection: sa.Connection, actor: Actor) -> None:
 
 
 def record_alone(engine: sa.Engine, actor: Actor, action: str, subject: str, **detail: object) -> None:
-    """Add a row for a change of files, which is made already: no transaction can hold both together."""
+    """Add a row for a change of files that is already made: no transaction can hold both."""
     with engine.begin() as connection:
         _add(connection, actor, action, subject, detail)
 
@@ -88,7 +88,7 @@ def newest(engine: sa.Engine, limit: int) -> list[Entry]:
 
 
 def of_last_day(engine: sa.Engine, actor: Actor, action: str) -> list[Entry]:
-    """Return what the actor did of a kind within 24 hours, the newest first."""
+    """Return the actor's changes of a kind within 24 hours, the newest first."""
     since = datetime.now(UTC) - timedelta(days=1)
     query = sa.select(audit).where(audit.c.at > since, audit.c.actor == actor.name, audit.c.action == action)
     with reading(engine).connect() as connection:

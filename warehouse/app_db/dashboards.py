@@ -22,9 +22,9 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import dashboards, pins
 
 MAX_NAME_LENGTH = 80
-#: Of one user, those that were removed included: the page lists everybody's.
+#: The most dashboards of one user, removed ones included: the page lists everybody's.
 MOST_OWN = 500
-#: Any constant will do: everyone who changes dashboards of one PostgreSQL database takes the same lock.
+#: An arbitrary constant: everyone who changes dashboards of one PostgreSQL database takes the same lock.
 _LOCK = 4_026_531_842
 
 
@@ -43,9 +43,9 @@ class Dashboard:
 
 @contextmanager
 def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Hold a transaction that excludes other changes of dashboards, so that two visitors do not undo each other's.
+    """Hold a transaction that excludes other changes of dashboards, so that no visitor undoes another's change.
 
-    On SQLite every transaction does.
+    On SQLite every transaction does so.
     """
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
@@ -54,7 +54,7 @@ def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def all_dashboards(engine: sa.Engine) -> list[Dashboard]:
-    """Return the dashboards that were not removed, the last changed one first."""
+    """Return the dashboards that were not removed, the last changed first."""
     query = _counted().where(dashboards.c.removed_at.is_(None)).order_by(dashboards.c.changed_at.desc())
     with reading(engine).connect() as connection:
         return [Dashboard(**row) for row in connection.execute(query).mappings()]
@@ -77,7 +77,7 @@ def create(engine: sa.Engine, name: str, *, actor: Actor) -> str:
 
 
 def rename(engine: sa.Engine, dashboard_id: str, name: str, *, actor: Actor) -> None:
-    """Rename the dashboard; its links work on. Raises UserError for an invalid name and one that is taken."""
+    """Rename the dashboard; its links keep working. Raises UserError for an invalid or taken name."""
     _refuse_bad_name(name)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)

@@ -1,7 +1,7 @@
-"""What somebody typed into a page and has not stored otherwise, under an id of its own; overwritten with each change.
+"""Drafts: unsaved input to a page, each under an id of its own and overwritten with each change.
 
-Drafts lie beside the saved views, and are deleted when they have not changed for a month. A user has so many: one more
-takes the place of the one that was changed longest ago.
+Drafts are stored with the saved views, and deleted after a month without change. A user's number is limited: one more
+replaces the draft that was changed longest ago.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def new_id() -> str:
 
 
 def save(engine: sa.Engine, page: str, draft_id: str, state: Mapping[str, Any], *, actor: Actor) -> bool:
-    """Save the draft in place of its former state, and delete old drafts of the page. Return whether it was saved: one
-    that is too long is not.
+    """Save the draft in place of its former state, and delete old drafts of the page. Return False if the draft is too
+    long to be saved.
     """
     text, now = json.dumps(state), datetime.now(UTC)
     if len(text) > MAX_STATE_LENGTH:

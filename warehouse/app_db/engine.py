@@ -17,7 +17,7 @@ from warehouse.schema import revisions
 
 #: How long a SQLite writer waits for another transaction; ours take milliseconds.
 SQLITE_BUSY_TIMEOUT_MS = 5000
-#: Any constant will do: everyone who migrates one PostgreSQL database takes the same lock.
+#: An arbitrary constant: everyone who migrates one PostgreSQL database takes the same lock.
 _MIGRATION_LOCK = 4_026_531_841
 #: What SQLAlchemy raises when the database does not answer, whatever the driver's own class: wait and ask again. Also
 #: what a database of another revision answers, which `refuse_newer_database` tells apart.
@@ -70,7 +70,7 @@ def reading(engine: sa.Engine) -> sa.Engine:
 
 
 def database_words(error: Exception) -> str:
-    """Return the database's or driver's own words of one of DATABASE_ERRORS, without the statement."""
+    """Return the database's or driver's own message in one of DATABASE_ERRORS, without the statement."""
     return str(getattr(error, "orig", None) or error).strip()
 
 

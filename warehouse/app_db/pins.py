@@ -1,7 +1,7 @@
-"""Figures pinned to dashboards: page, link parameters and key of each, from which it is drawn anew every time.
+"""Pins of dashboards: the page, link parameters and key of a figure, from which it is redrawn each time.
 
 Nothing is deleted: a removed pin can be restored. Repeating a change has no further effect. Every change raises
-AccessError for a dashboard that is not the actor's to change.
+AccessError if the actor may not change the dashboard.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import pins
 
 MAX_CAPTION_LENGTH = 2_000
-#: Of the link's parameters, as JSON: a figure is drawn from them anew each time.
+#: The most bytes of a link's parameters as JSON, from which the figure is redrawn each time.
 MAX_PARAMETERS_LENGTH = 20_000
 #: A page with more figures than this is neither fast nor readable. As many removed ones can be restored, the last ones.
 MAX_PINS = 60
@@ -52,17 +52,17 @@ class Pin:
     shown: PinnedFigure
     caption: str
     pinned_at: datetime
-    is_wide: bool | None = None  # of the whole width, of half of it, or None: as its figure needs
+    is_wide: bool | None = None  # True: the whole width; False: half of it; None: as its figure needs
 
     @property
     def title(self) -> str:
-        """The card's own title; empty for that of its figure."""
+        """Return the card's own title; empty if it has its figure's."""
         first = self.caption.partition("\n")[0]
         return first.removeprefix(_TITLE).strip() if first.startswith(_TITLE) else ""
 
     @property
     def text(self) -> str:
-        """The caption without the title."""
+        """Return the caption without the title."""
         return self.caption.partition("\n")[2].strip() if self.title else self.caption
 
 
@@ -85,7 +85,7 @@ def pins_on(engine: sa.Engine, dashboard_id: str) -> list[Pin]:
 
 
 def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str, *, actor: Actor) -> str:
-    """Append a pin and return its id. A figure that is pinned already is left as it is, with its caption.
+    """Append a pin and return its id. A figure that is already pinned stays unchanged, with its caption.
 
     Raises UserError for a dashboard that does not exist or is full, and for a caption or parameters that are too long.
     """
@@ -153,7 +153,7 @@ def _update(
 
 
 def _forget_removed(connection: sa.Connection, dashboard_id: str) -> None:
-    """Delete the removed pins of a dashboard but the last ones."""
+    """Delete the removed pins of a dashboard, except for the last ones."""
     removed = sa.select(pins.c.pin_id).where(pins.c.dashboard_id == dashboard_id, pins.c.removed_at.is_not(None))
     too_many = list(connection.scalars(removed.order_by(pins.c.removed_at.desc()).offset(MAX_PINS)))
     connection.execute(pins.delete().where(pins.c.pin_id.in_(too_many)))

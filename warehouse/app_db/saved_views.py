@@ -64,7 +64,7 @@ def save(engine: sa.Engine, page: str, state: Mapping[str, Any], *, actor: Actor
 
 
 def _forget_old(connection: sa.Connection, page: str) -> None:
-    """Delete what nobody opened for a long time, unless it has a name or is pinned."""
+    """Delete states that nobody opened for a long time, unless they have a name or are pinned."""
     views, before = schema.saved_views, datetime.now(UTC) - KEPT_FOR
     old = (views.c.page == page, views.c.kept_at < before, sa.func.coalesce(views.c.used_at, views.c.kept_at) < before)
     named = sa.exists().where(schema.named_views.c.view_id == views.c.view_id)
@@ -127,7 +127,7 @@ def name_view(engine: sa.Engine, page: str, name: str, view_id: str, *, actor: A
 
 
 def remove_name(engine: sa.Engine, page: str, name: str, *, actor: Actor) -> None:
-    """Remove a name. The view stays saved and its link works on. Raises AccessError for somebody else's."""
+    """Remove a name. The view stays saved and its link keeps working. Raises AccessError for somebody else's."""
     with engine.begin() as connection:
         _refuse_unowned(connection, page, name, actor)
         if connection.execute(schema.named_views.delete().where(*_is(page, name))).rowcount:

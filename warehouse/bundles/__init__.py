@@ -1,1 +1,1 @@
-"""Bundles, the immutable folders that hold runs on disk, and their export and restoration."""
+"""Bundles, the immutable folders that hold runs on disk."""

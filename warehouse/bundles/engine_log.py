@@ -1,7 +1,7 @@
-"""The part of an engine's log that belongs to a run, read without reading the whole of it.
+"""Reads a run's part of an engine's log, without reading the whole log.
 
 An engine that serves many runs writes one log, which may grow without bound. A bundle has the beginning of the log,
-where the engine says how it is set up, and the measured window with some context.
+where the engine logs its configuration, and the measured window with some context.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Range = tuple[int, int]
 
 
 def read_engine_log(path: Path, begin_bytes: int | None, end_bytes: int | None) -> EngineLog | None:
-    """Return what belongs to the run whose window lies between these lengths of the log; None if the log is empty.
+    """Return the part of the log for a run whose window lies between these lengths; None if the log is empty.
 
-    If they are unknown, because the run failed before or within the window, that is the end of the log instead. A line
-    says where something was left out and how much. Raises OSError.
+    If they are unknown, because the run failed before or within the window, this is the end of the log. A line
+    marks each omission and its size. Raises OSError.
     """
     with path.open("rb") as file:
         size = file.seek(0, 2)
@@ -52,7 +52,7 @@ def read_tail(path: Path, most_bytes: int) -> bytes:
 
 
 def _wanted(size: int, begin_bytes: int | None, end_bytes: int | None) -> Iterator[Range]:
-    """The ranges of the log, in order of their beginnings; they may overlap and reach beyond it."""
+    """Return the ranges of the log, in order of their beginnings; they may overlap and reach beyond its end."""
     end = size if end_bytes is None or not 0 <= end_bytes <= size else end_bytes
     begin = max(0, end - WINDOW_BYTES) if begin_bytes is None or not 0 <= begin_bytes <= end else begin_bytes
     yield 0, min(size, HEAD_BYTES)
@@ -73,7 +73,7 @@ def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
 
 
 def _moved(parts: Iterable[tuple[Range, int]], at_bytes: int | None) -> int | None:
-    """Return the position in the stored part for one in the whole log; None if it is unknown or was left out."""
+    """Map a position in the whole log to the stored part; None if it is unknown or was left out."""
     if at_bytes is None:
         return None
     return next((start + at_bytes - first for (first, last), start in parts if first <= at_bytes <= last), None)

@@ -93,7 +93,7 @@ def imported_jobs(root: Path) -> dict[str, str]:
 
 
 def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Sources) -> list[ImportedRecord]:
-    """Write the bundles of the runs that have none yet: all of them, or none and OSError, or what a source raises."""
+    """Write the missing bundles of the runs: all of them, or none. Raises OSError, or what a source raises."""
     stored = imported_jobs(root)
     new = {run.run_id: run for run in runs if run.run_id not in stored}
     records = {run_id: record_of(run) for run_id, run in new.items()}
@@ -150,7 +150,7 @@ def known_of_all(completed: ImportedRequests) -> frozenset[str]:
 
 
 def read_known_of_all(folder: Path) -> frozenset[str] | None:
-    """Return the same of a bundle, or None if it has no requests, with few of its requests in memory at a time.
+    """Return the same for a bundle, None if it has no requests, with few of its requests in memory at a time.
 
     Raises BundleError.
     """

@@ -1,4 +1,4 @@
-"""One run as another tool's file describes it. What the file does not say is None, never 0."""
+"""One run as another tool's file describes it. What the file lacks is None, never 0."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ImportedRequest:
-    """One request as the file describes it. A failed one has its error and no latency, whatever its row says."""
+    """One request as the file describes it. A failed request has its error and no latency, whatever its row holds."""
 
     index: int
     error: str | None = None
@@ -104,7 +104,7 @@ class ImportedRequests(RecordTable):
 
     @property
     def completed(self) -> ImportedRequests:
-        """The requests that ended without an error."""
+        """Return the requests that ended without an error."""
         # Not cached if it is the table itself, which would refer to itself and stay in memory until it is collected.
         return self if self.is_completed.all() else self._completed
 
@@ -138,7 +138,7 @@ class ImportedRun:
 
 
 def run_id(tool: str, content: object) -> str:
-    """SHA-256 (hex) over the tool's name and the canonical JSON of what its file says of the run."""
+    """Return the SHA-256 (hex) of the tool's name and the canonical JSON of its description of the run."""
     digest = hashlib.sha256(f"{tool}\n".encode())
     for text in canonical_json(content):
         digest.update(text.encode())
@@ -169,12 +169,12 @@ def canonical_json(value: object) -> Iterator[str]:
 
 
 def all_columns(recorded: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """All of COLUMNS, None where unknown. Raises KeyError for any other name."""
+    """Return all of COLUMNS, None where unknown. Raises KeyError for any other name."""
     return _filled(dict.fromkeys(COLUMNS), recorded)
 
 
 def all_metrics(recorded: Mapping[str, Value]) -> Mapping[str, Value]:
-    """All of METRICS, None where unknown. Raises KeyError for any other name."""
+    """Return all of METRICS, None where unknown. Raises KeyError for any other name."""
     return _filled(dict.fromkeys(metric.name for metric in METRICS), recorded)
 
 
@@ -192,7 +192,7 @@ _GAPS = {"icl": "chunk_gaps_ms", "itl": "token_gaps_ms"}
 
 
 def latencies_of(completed: ImportedRequests) -> dict[str, Samples]:
-    """Return all values of each latency in ms; no gaps if those of one request are unknown."""
+    """Return all values of each latency in ms; no gaps if one request's gaps are unknown."""
     values: dict[str, Samples] = {}
     for name in _SINGLE:
         latency_ms = completed.numbers(f"{name}_ms")

@@ -17,7 +17,7 @@ from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
 
 PROVENANCE_FILE = "imported.json"
-#: Names of labels that say where a run came from; nobody else's label of such a name is stored.
+#: Names of labels that state a run's origin; a sender's own label of such a name is not stored.
 LABELS = ("imported_by", "source_job", "source_run")
 #: The beginning of the ids of jobs that were imported; no job of the queue has it.
 JOB_PREFIX = "imported-"

@@ -20,8 +20,8 @@ _LARGE_BYTES = 2**20
 def write_columns(path: Path, table: pa.Table) -> None:
     """Write the rows of a table, in half of the time and of the bytes that pyarrow's defaults take.
 
-    Values of a run are rarely equal, so dictionaries and statistics are useless. The high bytes of its times are much
-    alike, and compress where they lie together; DuckDB reads whole numbers in that encoding not at all.
+    Values of a run are rarely equal, so dictionaries and statistics are useless. The high bytes of its times are
+    similar, and compress well when stored together; DuckDB cannot read whole numbers in that encoding.
     """
     times = {name: "BYTE_STREAM_SPLIT" for name in map(_name_of_floats, table.schema) if name is not None}
     options: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "column_encoding": times}
@@ -36,9 +36,9 @@ def _name_of_floats(field: pa.Field[Any]) -> str | None:
 
 
 def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read the rows as columns; one that the file lacks is null. Raises BundleError.
+    """Read the rows as columns; a column that the file lacks is null. Raises BundleError.
 
-    From the file itself: `read_table` makes a dataset of it, which takes twice as long for a small one.
+    Reads the file directly: `read_table` makes a dataset of it, which takes twice as long for a small file.
     """
     try:
         with _opened(path) as file:
@@ -77,7 +77,7 @@ def read_parts(path: Path) -> Iterator[pa.Table]:
 def refuse_bomb(path: Path, most_bytes: int) -> int:
     """Return the size of the rows in memory. Raises BundleError if it is more than `most_bytes`, or not readable.
 
-    What a file states of its sizes is believed before the first page is read; `table_sizes` does not depend on that.
+    The sizes that a file states are believed until the first page is read; `table_sizes` does not depend on them.
     Some kilobytes can hold a long text a million times. So texts are read as dictionaries, some rows at a time, and
     what they would take is computed from the lengths of the dictionaries' entries.
     """
@@ -100,7 +100,7 @@ def refuse_bomb(path: Path, most_bytes: int) -> int:
 
 
 def _least_bytes(stored: pq.FileMetaData) -> int:
-    """Return what the values take at least, by the numbers of them and the sizes of pages that the file states."""
+    """Return the least size of the values, by the counts and page sizes that the file states."""
     groups = [stored.row_group(number) for number in range(stored.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     return sum(max(chunk.num_values, chunk.total_uncompressed_size) for chunk in chunks)
@@ -112,7 +112,7 @@ def _refuse_larger(path: Path, size_bytes: int, most_bytes: int) -> None:
 
 
 def _expanded_bytes(column: Any) -> int:
-    """Return the size of a column of which texts are dictionaries, once they are not."""
+    """Return the size of a column with its dictionary-encoded texts decoded."""
     if pa.types.is_dictionary(column.type):
         lengths = pc.binary_length(column.dictionary)
         return int(pc.sum(lengths.take(column.indices)).as_py() or 0) + 4 * len(column)

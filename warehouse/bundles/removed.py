@@ -14,13 +14,13 @@ from lab.errors import UserError
 from warehouse.bundles.imported_bundle import is_imported
 from warehouse.bundles.provenance import PROVENANCE_FILE
 
-#: Between a job and the moment of its removal, in the name of a folder.
+#: The separator between a job and the moment of its removal in a folder's name.
 _SEPARATOR = "~"
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 
 
 def removed_folder(bundles: Path) -> Path:
-    """Return the folder of removed bundles, which is beside that of the others, on the same file system."""
+    """Return the folder of removed bundles, which is on the same file system as the folder of the others."""
     return bundles.with_name(f"{bundles.name}-removed")
 
 
@@ -41,7 +41,7 @@ def remove_job(bundles: Path, job_id: str) -> None:
 
 
 def restore_job(bundles: Path, job_id: str) -> None:
-    """Move the runs back that were removed last, except those that were imported again meanwhile."""
+    """Move the last removed runs back, except those that were imported again meanwhile."""
     target = _job_folder(bundles, job_id)
     moved = sorted(removed_folder(bundles).glob(f"{job_id}{_SEPARATOR}*"))
     if not moved:

@@ -38,7 +38,7 @@ from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json
 
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
 _TEMPORARY = ".writing-"
-#: What is still being written after this long belongs to a process that was killed.
+#: A bundle that is still unfinished after this long belongs to a killed process.
 _LEFT_BEHIND_S = 24 * 3600.0
 
 
@@ -81,7 +81,7 @@ def write_bundle(
 ) -> Path:
     """Write the bundle of `run` and return its folder; an existing bundle of the same id is left unchanged.
 
-    The positions of the window in `run` are those in the whole `log`; in the bundle they are those in what it keeps.
+    The window's positions in `run` refer to the whole `log`; in the bundle they refer to its stored part.
     Raises OSError (a full disk, for example) and leaves nothing of the bundle then.
     """
 
@@ -123,7 +123,7 @@ def write_atomically(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
 
 
 def _prepare_folder(of_job: Path) -> None:
-    """Make the folder of a job so that it survives a power cut, and remove what killed workers left in it."""
+    """Make the folder of a job, safe from a power cut, and remove the leftovers of killed workers from it."""
     is_new = not of_job.exists()
     of_job.mkdir(parents=True, exist_ok=True)
     if is_new:
@@ -187,7 +187,7 @@ def read_log(folder: Path, run: RunRecord) -> EngineLog | None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Return whether every file of a measured run is there. On a network's file system they may come after their
+    """Return whether every file of a measured run is there. On a network file system they may appear after their
     folder.
     """
     return all((folder / name).exists() for name in (RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE))
@@ -201,7 +201,7 @@ def find_bundles(root: Path) -> Iterator[Path]:
 
 
 def is_being_written(name: str) -> bool:
-    """Return whether a folder of this name is a bundle that is not complete yet, or was left behind."""
+    """Return whether a folder of this name is an incomplete or abandoned bundle."""
     return name.startswith(_TEMPORARY)
 
 

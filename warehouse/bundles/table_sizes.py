@@ -1,6 +1,6 @@
-"""Measures tables that strangers sent in a process of its own, which may take no more memory than this one can spare.
+"""Measures tables from strangers, in a process of its own that may take no more memory than this one can spare.
 
-What a file says of its sizes need not be true, and one page of it can take gigabytes: only reading it shows that.
+The sizes stated in a file need not be true, and one page of it can take gigabytes: only reading shows that.
 Program: `python -m warehouse.bundles.table_sizes PARENT MOST_BYTES`, with a path on each line of its input.
 """
 
@@ -19,7 +19,7 @@ from warehouse.sandbox.limits import end_with, limit_memory, limit_time
 #: The most that a table of an imported run may take in memory; the ingester needs about three times as much.
 MAX_TABLE_BYTES = 512 * 2**20
 
-#: What the process may take, beside what it has at its start; and how long it may compute and wait.
+#: The memory that the process may add to what it has at its start; and how long it may compute and wait.
 MEMORY_MIB, _TIMEOUT_S = 1024, 300.0
 _REFUSED = 3
 #: Arrow's own allocator and the C library's pools for threads reserve addresses, which count for the limit.
@@ -28,7 +28,7 @@ _ENVIRONMENT |= {"MALLOC_ARENA_MAX": "1"}
 
 
 def table_sizes(paths: Sequence[Path], most_bytes: int) -> Iterator[int]:
-    """Yield what the rows of each file take in memory. Raises BundleError if it is more than `most_bytes`, not
+    """Yield the size of each file's rows in memory. Raises BundleError if it is more than `most_bytes`, not
     readable, or more than the process that reads it may take.
     """
     command = [sys.executable, "-m", "warehouse.bundles.table_sizes", str(os.getpid()), str(most_bytes)]
@@ -42,7 +42,7 @@ def table_sizes(paths: Sequence[Path], most_bytes: int) -> Iterator[int]:
         text=True,
     ) as child:
         assert child.stdin is not None  # noqa: S101 - tells mypy
-        assert child.stdout is not None  # noqa: S101 - likewise
+        assert child.stdout is not None  # noqa: S101 - tells mypy too
         try:
             for path in paths:
                 child.stdin.write(f"{path.absolute()}\n")

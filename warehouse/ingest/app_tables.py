@@ -24,10 +24,10 @@ _REPLICATED: dict[sa.Table, tuple[Column, ...]] = {
     app_schema.prices: PRICE_COLUMNS,
 }
 _JOB_COLUMNS = [column.name for column in JOB_COLUMNS]
-#: Studies are added and never changed, but large: as long as there are as many as before, they are read this seldom.
+#: Studies are added, never changed, and large: while their number is the same, they are read only this often.
 ALL_STUDIES_EVERY_S = 60.0
 _COUNT = sa.select(sa.func.count()).select_from(_STUDIES)
-#: Another value after each transaction that wrote anything, workers' heartbeats included.
+#: A value that changes with each writing transaction, workers' heartbeats included.
 _STATE = {"sqlite": "PRAGMA data_version", "postgresql": "SELECT pg_current_snapshot()::text"}
 
 
@@ -42,7 +42,7 @@ class AppReader:
         self._studies_read_s = 0.0
 
     def changed(self) -> AppTables:
-        """Return the tables whose rows are others than at the last call.
+        """Return the tables whose rows have changed since the last call.
 
         Raises DATABASE_ERRORS if the database is away, and RevisionError if a newer Drafthouse has migrated it.
         """
@@ -112,7 +112,7 @@ def replicate_app_tables(connection: duckdb.DuckDBPyConnection, tables: AppTable
 def _replicate(
     connection: duckdb.DuckDBPyConnection, table: str, columns: tuple[Column, ...], source_rows: list[tuple[Any, ...]]
 ) -> bool:
-    """Append what is new if that is all that changed: a file published before can get appended rows too."""
+    """Store the rows, by appending if nothing else changed: an earlier published file can get appended rows too."""
     stored = connection.execute(f'FROM "{table}"').to_arrow_table()
     names = [column.name for column in columns]
     position = {key: number for number, key in enumerate(stored[names[0]].to_pylist())}

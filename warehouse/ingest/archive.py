@@ -1,4 +1,4 @@
-"""Moving the requests of old runs out of the warehouse's file into Parquet files, one for each month and archiving.
+"""Moves the requests of old runs from the warehouse's file to Parquet files, one per month and archiving.
 
 Nothing is deleted: the view `request_records` reads both, and so does everything that reads the view. The table
 `archived_runs` says which runs lie in which file. A file is complete and compared with its rows before they leave the
@@ -47,14 +47,14 @@ class Month:
 
 
 def old_months(connection: duckdb.DuckDBPyConnection, before: datetime) -> list[Month]:
-    """Return what can be archived of the runs that began before a moment. Runs without a known begin stay."""
+    """Return the archivable months of the runs that began before a moment. Runs of unknown start stay."""
     return [Month(*row) for row in connection.execute(_MONTHS, [before]).fetchall()]
 
 
 def archive(settings: Settings, before: datetime) -> list[Month]:
     """Move the requests of the runs that began before a moment, and publish. The warehouse's file gets smaller by them.
 
-    A new master is written without them and takes the old one's place, so that nothing has happened if this is killed,
+    A new master is written without them and replaces the old one, so that nothing has happened if this is killed,
     except for files that nobody reads. Raises UserError if an ingester runs, OSError or duckdb.Error if the disk is
     full.
     """

@@ -38,14 +38,14 @@ from warehouse.schema.tables import (
     WAREHOUSE,
 )
 
-#: At most so many bundles are ingested together, of together at most so many bytes unless it is a single one: all of
+#: The most bundles, and their most bytes in sum, that are ingested together (a single one may be larger): all of
 #: their rows are in memory at once.
 _MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 24 * 2**20
 #: A longer text of a request is cut here, and is whole in its bundle alone: no column is for texts of any length.
 MOST_CHARACTERS = 2**20
 #: So few rows are copied into one piece for DuckDB, which takes as long for each piece of a column as for many rows.
 _FEW_ROWS = 10_000
-#: A group of requests of which nothing is known.
+#: A group of requests about which nothing is known.
 _GROUP: dict[str, Any] = dict.fromkeys(column.name for column in REQUEST_GROUP_COLUMNS)
 #: Errors for values that no column can hold.
 UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
@@ -67,7 +67,7 @@ def batches(folders: Iterable[Path]) -> Iterator[list[Path]]:
 
 
 def _requests_bytes(folder: Path) -> int:
-    """Return the size of nearly all that a bundle has; 0 for a bundle without requests, or a broken one.
+    """Return the size of a bundle's requests, nearly all of it; 0 for a bundle without requests, or a broken one.
 
     Another Drafthouse may have packed its file as it likes, so its bundles are ingested alone.
     """
@@ -98,7 +98,7 @@ def add_bundles(connection: duckdb.DuckDBPyConnection, root: Path, folders: Iter
 
 
 def _add(connection: duckdb.DuckDBPyConnection, root: Path, tables: Mapping[Path, Tables]) -> dict[Path, BundleError]:
-    """Insert the rows of bundles in one transaction; if that fails, those of each bundle in one of its own."""
+    """Insert the rows of bundles in one transaction; if that fails, each bundle's rows in one of their own."""
     paths = [str(folder.relative_to(root)) for folder in tables]
     try:
         with transaction(connection):
@@ -107,7 +107,7 @@ def _add(connection: duckdb.DuckDBPyConnection, root: Path, tables: Mapping[Path
             insert(connection, _new_lists(connection, _joined(tables.values())))
     except MASTER_ERRORS:
         raise
-    except Exception as error:  # noqa: BLE001 - likewise
+    except Exception as error:  # noqa: BLE001 - whatever it is
         if len(tables) == 1:
             return dict.fromkeys(tables, _caused(f"the warehouse refuses it: {error}", error))
         results = [_add(connection, root, {folder: of_bundle}) for folder, of_bundle in tables.items()]
@@ -141,7 +141,7 @@ def _refuse_second(connection: duckdb.DuckDBPyConnection, bundles: Iterable[Tabl
 
 
 def rejection(error: Exception) -> str:
-    """Return the text of a rejection: a sentence, and a traceback unless it says what is wrong with a file."""
+    """Return the text of a rejection: a sentence, and a traceback unless the error names a problem of the file."""
     if isinstance(error, BundleError) and (error.__cause__ is None or isinstance(error.__cause__, BundleError)):
         return str(error)
     sentence = str(error) if isinstance(error, BundleError) else f"{type(error).__name__}: {error}"
@@ -163,7 +163,7 @@ def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: st
 
 
 def forget_removed(connection: duckdb.DuckDBPyConnection, root: Path) -> bool:
-    """Forget the rejections of bundles and jobs that have been taken away. Return whether there were any."""
+    """Forget the rejections of bundles and jobs that no longer exist. Return whether there were any."""
     paths = [path for (path,) in connection.execute("SELECT path FROM rejected_bundles").fetchall()]
     gone = [path for path in paths if not (root / path).exists()]
     if gone:
@@ -198,7 +198,7 @@ def bundle_tables(root: Path, folder: Path) -> Tables:
 
 
 def _cut(requests: pa.Table) -> pa.Table:
-    """Cut texts that are longer than any that a request needs."""
+    """Cut texts that are longer than any request needs."""
     for number, field in enumerate(requests.schema):
         texts = requests.column(number)
         if pa.types.is_string(field.type) and (pc.max(pc.utf8_length(texts)).as_py() or 0) > MOST_CHARACTERS:
@@ -230,7 +230,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
 
 
 def _imported_row(row: pa.Table, origin: Provenance, revision: str | None) -> pa.Table:
-    """Return the row of a run that was measured elsewhere: it says so, and who imported it from where."""
+    """Return the row of a run that was measured elsewhere, with its origin and who imported it."""
     labels = json.dumps(origin.labels, ensure_ascii=False, sort_keys=True)
     values = {"origin": "imported", "tool": "drafthouse", "tool_version": revision, "labels_json": labels}
     for name, value in values.items():
@@ -275,7 +275,7 @@ def _verdict_rows(verdict: Verdict) -> dict[str, pa.Table]:
 
 
 def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
-    """Leave out lists of prompts that the master has already. An imported run has no list: its file has no prompts."""
+    """Drop lists of prompts that the master already has. An imported run has no list: its file has no prompts."""
     if (lists := tables.get("prompt_lists")) is None:
         return tables
     keys: list[Any] = lists["prompts_id"].to_pylist()
@@ -286,7 +286,7 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
 
 
 def _of_run(run: pa.Table, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return the row of a run and the rows that belong to it, which get its id."""
+    """Return a run's row and all rows that belong to it, with its id."""
     run_id, started_at = run["run_id"][0], run["started_at"][0]
     requests = tables["recent_requests"]
     begun = requests.append_column(RUN_STARTED_AT.name, pa.repeat(started_at, requests.num_rows))

@@ -1,4 +1,4 @@
-"""The capacities that the searches of a job have found, from its valid trials."""
+"""The capacities found by a job's searches, from its valid trials."""
 
 from __future__ import annotations
 

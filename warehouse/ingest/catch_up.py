@@ -1,4 +1,4 @@
-"""Giving the file that was published before what the published one has more, so that both are equal.
+"""Brings the previously published file up to date with the published one, so that both are equal.
 
 A master only grows: the rows of runs and studies are appended in one order, so an earlier state has the first of them,
 and the number of its rows says which are missing. The other tables are small; their rows are compared.
@@ -60,7 +60,7 @@ def catch_up(connection: duckdb.DuckDBPyConnection, earlier: Path, newer: Path, 
 
 def _add_what_is_missing(connection: duckdb.DuckDBPyConnection, *, is_untouched: bool) -> None:
     if is_untouched:
-        equal = connection.execute(_EQUAL_SIZE).fetchall()  # the tables of which both files have as many rows
+        equal = connection.execute(_EQUAL_SIZE).fetchall()  # the tables with as many rows in both files
         grown = [name for name in GROWING if (name,) not in equal]
     else:
         grown = list(GROWING)
@@ -86,7 +86,7 @@ def _refuse_another_beginning(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _append(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Append the rows that are missing, if no row was removed."""
+    """Append the missing rows, if no row was removed."""
     rows = _one(connection, f'SELECT count(*) FROM "{table}"')
     if _one(connection, f'SELECT count(*) FROM "{table}" WHERE rowid >= {rows}'):
         raise DivergedError(f"rows were removed from its {table}")
@@ -99,7 +99,7 @@ def _append(connection: duckdb.DuckDBPyConnection, table: str) -> None:
 
 
 def _replace(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Remove the rows that the newer file does not have, and add those that it has more."""
+    """Remove rows that the newer file lacks, and add rows that only the newer file has."""
     gone = f'SELECT rowid FROM "{table}" AS here ANTI JOIN newer."{table}" AS there ON here IS NOT DISTINCT FROM there'
     connection.execute(f'DELETE FROM "{table}" WHERE rowid IN ({gone})')
     connection.execute(f'INSERT INTO "{table}" BY NAME (FROM newer."{table}" EXCEPT ALL FROM "{table}")')

@@ -21,7 +21,7 @@ from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.imported_bundle import ImportedRecord, known_of_all
 from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
-#: Fields that no format of another tool has.
+#: Fields that no other tool's format has.
 _NEVER_RECORDED = (
     *("client", "counters_before", "counters_after", "log", "log_begin_bytes", "log_end_bytes", "prompts_seed"),
     *(
@@ -76,13 +76,13 @@ class Evidence:
 
 
 def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
-    """Return what the file records of the run, with placeholders for the rest. `run` has its requests."""
+    """Return the run as evidence, with placeholders for what its file lacks. `run` has its requests."""
     known = None if run.requests is None else known_of_all(run.requests.completed)
     return Evidence(_record(record, run), frozenset(_unrecorded(run, known)), run)
 
 
 def without_requests(record: ImportedRecord, known: frozenset[str] | None) -> Evidence:
-    """Return the same for the checks of the runs of a job together, which look at no requests.
+    """Return the same for the checks of a job's runs together, which need no requests.
 
     `known` are the fields that every completed request has; None if the file has no requests.
     """

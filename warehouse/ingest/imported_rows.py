@@ -19,7 +19,7 @@ from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import IMPORTED_FIGURE_COLUMNS
 
-#: Columns that a label of the same name fills if the file does not record them.
+#: Columns that are filled from a label of the same name if the file lacks them.
 LABELS = (
     *("target", "arm", "method", "draft_model", "dataset", "category", "hardware", "host", "engine"),
     *("engine_version", "driver_version"),
@@ -32,7 +32,7 @@ _SHARED = (
 
 
 def verdict_on(evidence: Evidence) -> Verdict:
-    """Judge an imported run by the checks whose fields its file records."""
+    """Judge an imported run by the checks whose fields are in its file."""
     return judge(
         evidence.record,
         evidence.requests,
@@ -114,7 +114,7 @@ def histograms(requests: ImportedRequests) -> dict[str, dict[int, int]]:
 
 
 def _arm(run: ImportedRun) -> str:
-    """Name the arm after what is known of its speculation, which distinguishes arms."""
+    """Name the arm after the known settings of its speculation, which distinguish arms."""
     method, draft, drafted = (run.columns[name] for name in ("method", "draft_model", "num_speculative_tokens"))
     parts = [str(part) for part in (method, draft) if part is not None]
     parts += [f"k = {drafted}"] if drafted is not None else []

@@ -1,4 +1,4 @@
-"""Verdicts on the runs of a job together and the capacities that it found, renewed whenever the job has new runs."""
+"""Verdicts on a job's runs as a whole, and the capacities that it found, renewed whenever the job has new runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PRICES = """
     SELECT DISTINCT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE FROM studies JOIN runs USING (study_id)
     WHERE job_id = ?
 """
-#: Of each trial the last attempt that completed and is valid.
+#: The last completed, valid attempt of each trial.
 _TRIALS = """
     SELECT run_id FROM runs LEFT JOIN verdicts USING (run_id)
     WHERE job_id = ? AND search IS NOT NULL AND status = 'completed' AND is_valid IS NOT false
@@ -59,7 +59,7 @@ class SeenRuns:
         self._jobs: dict[str, dict[str, _Seen]] = {}
 
     def of(self, connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, metrics: Sequence[Row]) -> list[_Seen]:
-        """Return the runs with these metrics, without those whose bundle was deleted: a job is judged from the rest."""
+        """Return the runs with these metrics, except runs whose bundle was deleted: the job is judged from the rest."""
         seen = self._jobs.pop(job_id, {})
         new = {row["run_id"]: row for row in metrics if row["run_id"] not in seen}
         present = {run_id: found for run_id, row in new.items() if (found := _run(root, job_id, row))}
@@ -80,14 +80,14 @@ def _outputs(connection: duckdb.DuckDBPyConnection, run_ids: list[str]) -> dict[
 
 
 def changed_jobs(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the jobs that have runs with which they were not judged yet."""
+    """Return the jobs with runs that are not in their verdict yet."""
     return [job_id for (job_id,) in connection.execute(_CHANGED).fetchall()]
 
 
 def judge_jobs(
     connection: duckdb.DuckDBPyConnection, root: Path, jobs: Iterable[str] | None = None, seen: SeenRuns | None = None
 ) -> dict[str, Exception | None]:
-    """Judge these jobs, or those that have new runs. Return what went wrong with each, None for nothing.
+    """Judge these jobs, or all jobs with new runs. Return the error of each, None if it has none.
 
     Safe to repeat after being killed anywhere. Raises one of MASTER_ERRORS.
     """

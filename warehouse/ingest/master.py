@@ -1,6 +1,6 @@
 """The master, the ingester's own database, which one process at a time may open.
 
-How readers get what it holds is `warehouse.ingest.publication`.
+`warehouse.ingest.publication` makes its contents available to readers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from warehouse.schema import revisions
 from warehouse.schema.tables import WAREHOUSE
 from warehouse.schema.views import describe
 
-#: Errors of a full disk, or of a database that is to be opened anew. They do not reject a bundle.
+#: Errors of a full disk, or of a database that must be reopened. They do not reject a bundle.
 MASTER_ERRORS = (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
 Tables = Mapping[str, pa.Table]
 #: One thread and little memory: the ingester shares its machine with measurements. Without vacuum tasks a checkpoint
@@ -31,7 +31,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "2GB",
     "max_vacuum_tasks": 0,
 }
-#: Of new files; DuckDB's own 256 KiB would be written for a kilobyte.
+#: The block size of new files; with DuckDB's own 256 KiB a change of a kilobyte would write as much.
 BLOCK_BYTES = 65_536
 #: How a master is attached. There is no write-ahead log: what was committed after the last checkpoint and is lost by
 #: kill -9 is read from its bundles again. DuckDB 1.1 is the first that opens blocks of another size than its own; for

@@ -1,9 +1,9 @@
-"""Finding new bundles among many without listing all of them again and again.
+"""Finds new bundles among many without listing all of them each time.
 
 A folder's time of modification changes when something appears in it, so a folder is listed when that has changed, and
 for some seconds afterwards, because entries may appear late on a network's file system and the clock of a file system
-has coarse ticks. Looked at in each round are the folders of the jobs that changed last and of those that run; when a
-worker asks for a round, all of them. In addition all folders are listed in turn, whatever their times say.
+has coarse ticks. Each round checks the folders of running jobs and of the jobs that changed last; when a
+worker requests a round, all of them. In addition all folders are listed one after the other, whatever their times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
 
 #: A folder is listed in every round for this long after it changed.
 SETTLES_S = 10.0
-#: The folders of so many jobs are looked at in each round: those that changed last.
+#: How many jobs' folders each round checks: those that changed last.
 _WATCHED = 50
 #: All folders have been listed after this many rounds.
 _ROUNDS = 300
@@ -29,8 +29,8 @@ _ROUNDS = 300
 @dataclass
 class _Folder:
     path: Path
-    modified_ns: int = -1  # when it was last looked at
-    changed_s: float = 0.0  # monotonic: when that was seen to be another time than before
+    modified_ns: int = -1  # when it was last checked
+    changed_s: float = 0.0  # monotonic: when a change of that was first seen
 
     def is_due(self) -> bool:
         """Return whether entries may have appeared since the last call. Raises FileNotFoundError if it is gone."""
@@ -52,7 +52,7 @@ class NewBundles:
     def find(
         self, is_known: Callable[[str], bool], running: Iterable[str] = (), *, all_jobs: bool = False
     ) -> list[Path]:
-        """Return the folders of bundles of which `is_known` does not know the path relative to the root, sorted.
+        """Return the sorted folders of bundles whose path relative to the root is not `is_known`.
 
         `running` are jobs that may get runs at any time. Raises OSError if a folder cannot be listed.
         """

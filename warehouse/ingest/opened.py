@@ -1,4 +1,4 @@
-"""Remembers on disk what the ingester reads, so that a bundle which ends the process is left out after its next start.
+"""Records on disk what the ingester reads, so that a bundle which kills the process is left out after its restart.
 
 A bundle may need more memory than there is: the process is ended then, and would be at each start. So before bundles
 are read, a file notes that the process died with them, and it is corrected once they were read. What a dead process
@@ -15,7 +15,7 @@ from pathlib import Path
 from warehouse.bundles.run_bundle import fsync
 
 OPENED_FILE = "ingesting.json"
-#: After so many deaths, of which the last was its own, a bundle or a job is left out.
+#: After this many deaths, the last of them alone, a bundle or a job is left out.
 MOST_DEATHS = 2
 
 
@@ -27,11 +27,11 @@ class Opened:
         self._deaths = {path: deaths for path, deaths in self._read().items() if (bundles / path).exists()}
 
     def is_suspect(self, path: str) -> bool:
-        """Return whether a process died with this bundle or job, which is then tried alone."""
+        """Return whether a process died while reading this bundle or job, which is then tried alone."""
         return path in self._deaths
 
     def left_out(self) -> dict[str, str]:
-        """Return what is left out, with the reason."""
+        """Return the bundles and jobs that are left out, each with the reason."""
         return {path: self._reason(deaths) for path, deaths in self._deaths.items() if deaths >= MOST_DEATHS}
 
     @contextlib.contextmanager

@@ -62,7 +62,7 @@ OPENING_TAKES_S = 1.0
 PATIENCE_S = 60.0
 #: The option with which `cp` clones or fails.
 CLONE = "--reflink=always"
-#: File systems of this machine alone: all that have a file of theirs open are known to its kernel.
+#: File systems of this machine alone, whose kernel knows every process that has a file open.
 _LOCAL_FILE_SYSTEMS = frozenset({"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "tmpfs"})
 _TEMPORARY = ".{name}.{unique}.publishing"
 _State = tuple[int, int, int, int]
@@ -77,7 +77,7 @@ class Master:
         self.former = published.with_name(f".{published.name}.former")
         self._connected: duckdb.DuckDBPyConnection | None = None
         self._is_open = False
-        self._is_former = False  # whether the open master is the former file still, with the rows it lacks in memory
+        self._is_former = False  # whether the open master is still the former file, with its missing rows in memory
         self._clones = True  # until the file system has refused to
         self._replaced_s = time.monotonic() - PATIENCE_S  # when the former file ceased to be the published one
         self._tried_after_s = 0.0
@@ -87,7 +87,7 @@ class Master:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The open master. The first use after a publication makes the next master, which may take seconds.
+        """Return the open master. The first use after a publication makes the next master, which may take seconds.
 
         Raises RevisionError, OSError for a full disk, and duckdb.Error if the master cannot be opened.
         """
@@ -105,7 +105,7 @@ class Master:
         return self._connected
 
     def make(self) -> None:
-        """Make the next master's file if there is none, equal to the published one; remove what a killed one left."""
+        """Make the next master's file, equal to the published one, if there is none; remove what a kill left behind."""
         remove_leftovers(self.published)
         self._find_next()
         if self._is_former:
@@ -129,7 +129,7 @@ class Master:
         return self._is_open or self.file.exists()
 
     def prepare(self) -> None:
-        """Do ahead of time, while nothing waits, the slow work of the next publication."""
+        """Do the slow work of the next publication ahead of time, while nothing waits."""
         if not self._exists():
             self._find_ahead()
         if self._has_new_runs and self._exists():
@@ -146,12 +146,12 @@ class Master:
             self._take_former()
 
     def is_published(self) -> bool:
-        """Return whether nothing was written to the master since it was equal to the published file."""
+        """Return whether the master is unchanged since it was equal to the published file."""
         self._write()
         return self.published.exists() and self.published.stat().st_mtime_ns == self.file.stat().st_mtime_ns
 
     def publish(self, *, only_grown: bool = True) -> None:
-        """Make what the master holds the published file. Readers that have the old file open keep reading it.
+        """Publish the contents of the master. Readers that have the old file open can still read it.
 
         `only_grown` says that no row of a run was changed or removed since the last publication; otherwise the former
         file cannot become the master by adding rows. Raises OSError or duckdb.Error, and leaves the old file then.
@@ -171,7 +171,7 @@ class Master:
         self._connected, self._is_open, self._is_former = None, False, False
 
     def _write(self) -> None:
-        """Write what is in memory. A former file has everything that is published then, and gets the master's name."""
+        """Write the changes in memory. A former file then has all that is published, and gets the master's name."""
         self.connection.execute("CHECKPOINT")
         if self._is_former:
             self.former.rename(self.file)
@@ -244,7 +244,7 @@ class Master:
 
 
 def _state(file: Path) -> _State:
-    """Return what changes when anybody writes to the file, or when its name is given to another one."""
+    """Return values that change when anybody writes to the file, or when its name is given to another file."""
     status = file.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -256,7 +256,7 @@ def remove_leftovers(published: Path) -> None:
 
 
 def is_open_nowhere(file: Path) -> bool:
-    """Return whether no process at all has the file open. False where that cannot be known."""
+    """Return whether no process at all has the file open. False if that cannot be known."""
     if not sys.platform.startswith("linux") or _file_system(file) not in _LOCAL_FILE_SYSTEMS:
         return False
     descriptor = os.open(file, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""The published figures as rows of the warehouse, which are replaced whenever the shipped figures differ from them."""
+"""The published figures as rows of the warehouse, replaced whenever the shipped figures differ."""
 
 from __future__ import annotations
 

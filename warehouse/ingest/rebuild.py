@@ -1,4 +1,4 @@
-"""Rebuilding the warehouse from bundles alone."""
+"""Rebuilds the warehouse from bundles alone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rebuild(settings: Settings) -> None:
 
 
 def _batches(bundles: Path, opened: Opened) -> Iterator[list[Path]]:
-    """Divide all bundles into those that are ingested together; those with which a process died come last, alone."""
+    """Divide all bundles into batches; bundles with which a process died come last, alone."""
     suspects: list[Path] = []
 
     def others() -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Merging the groups that rows lie in.
+"""Merges DuckDB's row groups.
 
 DuckDB stores rows in groups, and each publication adds one to each table. A query pays for every group, and a
 checkpoint writes the list of all groups of a table that grew. So the groups of several
@@ -31,7 +31,7 @@ _GROUPS = f"""
 
 
 def count_runs(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return of how many runs there are rows in groups."""
+    """Return how many runs have rows in groups."""
     row = connection.execute(f'SELECT count(*) FROM "{_ONE_A_RUN}"').fetchone()
     return 0 if row is None else int(row[0])
 

@@ -62,7 +62,7 @@ class SetAside:
     is_final: bool = False  # it is not tried again
 
     def is_due(self, now_s: float) -> bool:
-        """Return whether it is to be tried again."""
+        """Return whether it is due to be tried again."""
         if self.is_final:
             return False
         pause_s = max(_RETRY_AT_ONCE_S, self.last_s - self.first_s)
@@ -91,7 +91,7 @@ class Ingester:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The open master; see `Master.connection` for what its first use after a publication costs."""
+        """Return the open master; see `Master.connection` for the cost of its first use after a publication."""
         return self.master.connection
 
 
@@ -127,7 +127,7 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S, *, all_jobs: boo
 
 @contextlib.contextmanager
 def _named(operation: str) -> Iterator[None]:
-    """Note the operation in an error, for the log."""
+    """Add the operation's name to an error, for the log."""
     try:
         yield
     except Exception as error:
@@ -136,7 +136,7 @@ def _named(operation: str) -> Iterator[None]:
 
 
 def _new_bundles(ingester: Ingester, *, all_jobs: bool) -> dict[str, Path]:
-    """Return the bundles that are to be ingested or tried again, by path."""
+    """Return the bundles to ingest or to try again, by path."""
     root, aside = ingester.settings.bundles, ingester.set_aside
 
     def is_known(path: str) -> bool:
@@ -150,13 +150,13 @@ def _new_bundles(ingester: Ingester, *, all_jobs: bool) -> dict[str, Path]:
 
 
 def _due(ingester: Ingester) -> list[str]:
-    """Return the paths and jobs that are to be tried again."""
+    """Return the paths and jobs to try again."""
     now_s = time.monotonic()
     return [path for path, aside in ingester.set_aside.items() if aside.is_due(now_s)]
 
 
 def _batches(ingester: Ingester, folders: Mapping[str, Path]) -> Iterator[Mapping[str, Path]]:
-    """Divide bundles into those that are ingested together. One that was set aside, perhaps because of another, or with
+    """Divide bundles into batches. A bundle that was set aside, perhaps because of another, or with
     which the ingester died, is tried again alone, after the others.
     """
     paths = {folder: path for path, folder in folders.items()}
@@ -226,7 +226,7 @@ def _look_after_set_aside(ingester: Ingester) -> None:
 
 
 def _forget_removed_runs(ingester: Ingester) -> None:
-    """Take the runs whose bundles were removed out of the master; what is left of their jobs is judged again."""
+    """Remove the runs of removed bundles from the master; the rest of their jobs is judged again."""
     root = ingester.settings.bundles
     with contextlib.suppress(FileNotFoundError):
         modified_ns = removed_folder(root).stat().st_mtime_ns

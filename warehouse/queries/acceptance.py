@@ -1,6 +1,6 @@
 """Acceptance of a study's drafts: by arm and cell, by category, against the latency of requests, and over time.
 
-From the server's counters, which know positions; from the requests where the server has no counters.
+From the server's counters, which count by position; else from the requests.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _counts(row: Row) -> Counts:
 
 
 def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
-    """By the number of the cell and the name of the latency."""
+    """Return the correlations by the number of the cell and the name of the latency."""
     column = {name: table[name].to_numpy().astype(np.float64) for name in ("cell", "length", *LATENCIES)}
     begins = np.flatnonzero(np.diff(column["cell"], prepend=-1.0))
     parts = {name: np.split(column[name], begins[1:]) for name in ("length", *LATENCIES)}
@@ -180,7 +180,7 @@ class History:
 
 
 def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
-    """The history of acceptance length for each speculating arm in each cell of the study."""
+    """Return the history of acceptance length for each speculating arm in each cell of the study."""
     rows_by_cell: dict[str, list[Row]] = {}
     for row in dicts(con, _HISTORIES, [jobs_of(con, study)]):
         rows_by_cell.setdefault(row["cell"], []).append(row)

@@ -21,7 +21,7 @@ _POOLED = """
     FROM (SELECT unnest($1) AS place, unnest($2) AS drafted, unnest($3) AS run_id) JOIN results USING (run_id)
     GROUP BY place, drafted
 """
-#: Of attempts at the same cell the last one counts, whether or not it failed (unlike in valid_latest_runs).
+#: The last attempt at a cell counts, whether or not it failed (unlike in valid_latest_runs).
 _FAILED = """
     WITH last AS (
         SELECT * FROM results
@@ -40,7 +40,7 @@ _FIGURES = tuple(field.name for field in fields(Figures))
 
 
 def measured_arms(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[Measured]:
-    """The speculating arms of a comparison by throughput, per cell, with the acceptance of the compared runs.
+    """Return a throughput comparison's speculating arms per cell, with the acceptance of the compared runs.
 
     Without controls: there is nothing to decide between identical arms.
     """
@@ -49,13 +49,13 @@ def measured_arms(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -
 
 
 def failed_arms(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[Failed]:
-    """The speculating arms of its jobs that failed, per cell."""
+    """Return the speculating arms of its jobs that failed, per cell."""
     rows = dicts(con, _FAILED, [list(comparison.jobs)])
     return [Failed(**row | {"run_ids": tuple(row["run_ids"])}) for row in rows]
 
 
 def _pooled(con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> list[tuple[Row, Row]]:
-    """Pooled figures of each candidate's runs and of its baseline's, in one query because a page waits for it."""
+    """Pool the figures of each candidate's runs and of its baseline's, in one query because a page waits for it."""
     runs = [
         (index, arm is pair.candidate, run.run_id)
         for index, pair in enumerate(pairs)
@@ -101,7 +101,7 @@ _ACCEPTANCE = """
 
 
 def speculated_runs(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[SpeculatedRun]:
-    """The speculating runs of a comparison by throughput, each with its own speed-up, in the order of its pairs."""
+    """Return a throughput comparison's speculating runs, each with its own speed-up, in the order of the pairs."""
     pairs = [pair for pair in comparison.pairs if pair.candidate.num_speculative_tokens]
     ids = [run.run_id for pair in pairs for run in pair.candidate.runs]
     accepted = {row["run_id"]: row for row in dicts(con, _ACCEPTANCE, [ids])}

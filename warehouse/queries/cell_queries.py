@@ -23,7 +23,7 @@ def histograms(con: duckdb.DuckDBPyConnection, arms: RunIds, latencies: Sequence
 
 
 def acceptances(con: duckdb.DuckDBPyConnection, arms: RunIds) -> dict[str, dict[int, Acceptance]]:
-    """By arm and number of drafted tokens: the pooled runs as measured, and an estimate for each smaller number.
+    """Return the acceptance by arm and number of drafted tokens: as measured, and an estimate for each smaller number.
 
     From the server's counters; arms without counters by position are left out.
     """
@@ -48,7 +48,7 @@ def texts(
 ) -> pd.DataFrame:
     """prompt_id, prompt, baseline_output, candidate_output: in the order of `prompt_ids`.
 
-    Of several runs of an arm, the first one's, as in `paired_runs.outputs`.
+    If an arm has several runs, the first one's texts, as in `paired_runs.outputs`.
     """
     wanted = list(prompt_ids)
     texts = _TEXTS.format(records=records_of(con, [*baseline, *candidate]))

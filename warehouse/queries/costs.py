@@ -94,7 +94,7 @@ def study_costs(
     price_usd_per_hour: float | None = None,
     utilisation: float | None = None,
 ) -> list[ArmCost]:
-    """Costs of valid_latest_runs, with savings against the study's baseline.
+    """Return the costs of valid_latest_runs, with savings against the study's baseline.
 
     `price_usd_per_hour` overrides every other price, for all arms; `utilisation` is the share of paid hours in which
     the hardware works. Empty for a study that only searches for capacities. Raises QueryError for an unknown study,
@@ -118,7 +118,7 @@ def costs_without_savings(
     price_usd_per_hour: float | None = None,
     utilisation: float | None = None,
 ) -> list[ArmCost]:
-    """Like `study_costs`, without the comparison. Raises UnknownPriceError."""
+    """Return `study_costs` without the comparison. Raises UnknownPriceError."""
     priced = prices(con, price_usd_per_hour, utilisation)
     return _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [list(jobs)])])
 
@@ -146,7 +146,7 @@ def _cost(row: Row, price: Price) -> ArmCost:
 
 
 def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
-    """Mark the cheapest load of each arm and workload: of equals the first, and never one of unknown cost."""
+    """Mark the cheapest load of each arm and workload, the first among equals; loads of unknown cost never."""
     peaks: dict[tuple[str, str], ArmCost] = {}
     for arm_cost in sorted(costs, key=lambda arm_cost: arm_cost.per_million_output_tokens or math.inf):
         if arm_cost.per_million_output_tokens is not None:
@@ -167,7 +167,7 @@ def _with_saving(arm_cost: ArmCost, base: ArmCost | None, pair: Pair | None) -> 
 
 
 def _verdict(low: float | None, high: float | None) -> Verdict:
-    """What the interval of the saving says, where the arms pay different prices for an hour."""
+    """Return the verdict from the saving's interval, for arms that pay different prices for an hour."""
     if low is not None and low > 0:
         return "cheaper"
     return "dearer" if high is not None and high < 0 else "inconclusive"
@@ -181,19 +181,19 @@ _SLO = "SELECT any_value(slo_json) FROM runs WHERE job_id IN (SELECT unnest(?)) 
 
 
 def slo_of(con: duckdb.DuckDBPyConnection, study: str) -> Slo | None:
-    """The study's SLO, or None if it has no bounds. Raises QueryError for an unknown study."""
+    """Return the study's SLO, or None if it has no bounds. Raises QueryError for an unknown study."""
     ((text,),) = con.execute(_SLO, [jobs_of(con, study)]).fetchall()
     slo = Slo() if text is None else Slo.model_construct(**json.loads(text))
     return None if slo == Slo() else slo
 
 
 def meets_slo(arm_cost: ArmCost, least_share: float = SLO_SHARE) -> bool | None:
-    """Whether at least this share of its requests met every bound; None if unknown."""
+    """Return whether at least this share of its requests met every bound; None if unknown."""
     return None if arm_cost.within_slo is None else arm_cost.within_slo >= least_share - _TINY
 
 
 def cheapest(costs: Sequence[ArmCost], least_share: float = SLO_SHARE) -> dict[str, ArmCost | None]:
-    """By workload: the arm and load with the lowest cost per million output tokens among those that meet the SLO.
+    """Return by workload the arm and load with the lowest cost per million output tokens that meet the SLO.
 
     None if none does, and for every workload if costs are in several currencies.
     """

@@ -26,14 +26,14 @@ def name_of(latency: str, percent: float) -> str:
 
 
 def is_free(name: str) -> bool:
-    """Whether it is a percentile that no run has as a metric."""
+    """Return whether it is a percentile that no run has as a metric."""
     return name not in COMPARABLE and _NAME.fullmatch(name) is not None
 
 
 def of_runs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], name: str) -> pd.Series:
-    """The percentile in ms by run; runs without single requests are left out.
+    """Return the percentile in ms by run; runs without single requests are left out.
 
-    Exact for latencies of requests, linear between neighbours; for those of tokens and chunks from the runs'
+    Latencies of requests are exact, linear between neighbours; latencies of tokens and chunks come from the runs'
     histograms, which are exact to half a per cent.
     """
     latency, _, percent = name.removesuffix("_ms").partition("_p")

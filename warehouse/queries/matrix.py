@@ -1,4 +1,4 @@
-"""The acceptance of each draft by kind of text, beside what others call golden."""
+"""The acceptance of each draft by kind of text, compared with published golden lengths."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class BesideGolden:
 
     @property
     def word(self) -> str:
-        """Whether our whole interval is above or below the golden length; empty without an interval."""
+        """Return in words whether our whole interval is above or below the golden length; empty without an interval."""
         length = None if self.ours is None else self.ours.length
         if length is None or length.low is None or length.high is None:
             return ""
@@ -80,7 +80,7 @@ class BesideGolden:
 
 
 def beside_golden(golden: Sequence[GoldenLength], ours: Sequence[MatrixCell]) -> list[BesideGolden]:
-    """Put each golden length beside every measured arm of the same draft length."""
+    """Pair each golden length with every measured arm of the same draft length."""
     rows: list[BesideGolden] = []
     for length in golden:
         alike = [cell for cell in ours if cell.num_speculative_tokens == length.num_speculative_tokens]

@@ -38,12 +38,12 @@ def as_of(moment: datetime | None) -> Iterator[None]:
 
 
 def seen_as_of() -> datetime | None:
-    """The point in time of the current context, in UTC; None means now."""
+    """Return the point in time of the current context, in UTC; None means now."""
     return _SEEN.get()
 
 
 def attaching(file: str) -> list[str]:
-    """The statements that attach this file read-only as the connection's warehouse, as of the context's point in time.
+    """Return statements that attach this file read-only as the connection's warehouse, as of the context's moment.
 
     As of a point in time, the database named `warehouse` consists of views, so that no name in a query (`runs`,
     `main.runs`, `warehouse.main.runs`) reaches a run that had not ended by then.
@@ -60,7 +60,7 @@ def attaching(file: str) -> list[str]:
 
 
 def _views(moment: datetime) -> list[str]:
-    """Views on all tables; the one on `runs` first, because the others read it."""
+    """Yield views on all tables; the view on `runs` comes first, because the others read it."""
     from warehouse.schema.tables import WAREHOUSE  # noqa: PLC0415 - SQLAlchemy, which the warehouse of now does without
     from warehouse.schema.views import REQUEST_RECORDS, VIEWS  # noqa: PLC0415 - likewise
 

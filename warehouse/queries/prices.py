@@ -33,7 +33,7 @@ class Prices:
     utilisation: float | None = None  # share of the hours in which the hardware works; None: as in the price
 
     def of(self, row: Row) -> Price:
-        """The price of runs by hardware, study_id and day. Raises UnknownPriceError if none is recorded."""
+        """Return the price of runs by hardware, study_id and day. Raises UnknownPriceError if none is recorded."""
         price = self._known(row)
         return price if self.utilisation is None else price.at(self.utilisation)
 
@@ -61,7 +61,7 @@ def prices(
 
 
 def _in_usd(row: Row, per_hour: float, source: str) -> Price:
-    """A price in USD. Raises UserError unless it is above 0."""
+    """Return a price in USD. Raises UserError unless it is above 0."""
     about = {"hardware": row["hardware"], "valid_from": row["day"] or date.min, "currency": "USD", "source": source}
     return price_from(about | {"rented_per_hour": per_hour})
 

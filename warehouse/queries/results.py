@@ -24,7 +24,7 @@ COMPARED = "(turn IS NULL OR turn = 1 OR run_id IN (SELECT run_id FROM runs WHER
 
 
 def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> pd.DataFrame:
-    """The answer as a data frame. By way of Arrow: duckdb's own conversion warns about every timestamp (pandas 3.1)."""
+    """Return a data frame, by way of Arrow: duckdb's own conversion warns about every timestamp (pandas 3.1)."""
     return con.execute(sql, list(parameters)).to_arrow_table().to_pandas()
 
 

@@ -1,4 +1,4 @@
-"""Answers of DuckDB as rows of Python, and what requests are read from."""
+"""DuckDB's results as Python rows, and the relation that requests are read from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Key = TypeVar("_Key", int, str)
 
 
 def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-    """The rows of an answer as dicts."""
+    """Return the rows of a result as dicts."""
     answer = con.execute(sql, list(parameters))
     names = [column[0] for column in answer.description or ()]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]

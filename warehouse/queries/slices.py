@@ -80,7 +80,7 @@ class Filters:
     validity: Validity = "not invalid"
 
     def without(self, name: str) -> Filters:
-        """The same filters without one of those that `active` names."""
+        """Return the filters without one that `active` names."""
         if name == "validity":
             return replace(self, validity="any")
         if name == "from":
@@ -91,12 +91,12 @@ class Filters:
 
     @property
     def of_requests(self) -> tuple[str, ...]:
-        """The dimensions of requests among the filters in use."""
+        """Return the dimensions of requests among the filters in use."""
         return tuple(name for name, values in self.chosen if values and name in REQUEST_DIMENSIONS)
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The names of the filters in use: dimensions, `from`, `to`, `validity`."""
+        """Return the names of the filters in use: dimensions, `from`, `to`, `validity`."""
         names = [name for name, values in self.chosen if values]
         names += ["from"] if self.begun_from else []
         names += ["to"] if self.begun_to else []
@@ -104,7 +104,7 @@ class Filters:
 
 
 def _relation(filters: Filters, by: Sequence[str] = ()) -> str:
-    """What to select from: superseded attempts are left out whenever invalid runs are.
+    """Return the relation to select from: superseded attempts are left out whenever invalid runs are.
 
     A row for each group of a run's requests where there is a dimension of requests in `by` or among the filters: it is
     a column of text then, and what groups do not have is null. Raises QueryError for a dimension that requests do not
@@ -126,12 +126,12 @@ def _relation(filters: Filters, by: Sequence[str] = ()) -> str:
 
 
 def selected(names: Iterable[str]) -> str:
-    """Dimensions as columns of a SELECT. Raises QueryError for an unknown dimension."""
+    """Return dimensions as columns of a SELECT. Raises QueryError for an unknown dimension."""
     return ", ".join(f"{DIMENSIONS[_known(name, DIMENSIONS)]} AS {name}" for name in names)
 
 
 def where(filters: Filters) -> tuple[str, list[Any]]:
-    """The condition of a WHERE and its parameters. Raises QueryError for an unknown dimension or validity."""
+    """Return the condition of a WHERE and its parameters. Raises QueryError for an unknown dimension or validity."""
     clauses = ["status = 'completed'", "search IS NULL", _VALID[_known(filters.validity, _VALID)]]
     parameters: list[Any] = []
     for name, values in filters.chosen:
@@ -261,7 +261,7 @@ def runs(
 
 
 def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:
-    """The number of matching runs."""
+    """Return the number of matching runs."""
     condition, parameters = where(filters)
     row = con.execute(
         f"SELECT count(DISTINCT run_id) FROM {_relation(filters)} WHERE {condition}", parameters
@@ -270,7 +270,7 @@ def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:
 
 
 def filters_excluding_everything(con: duckdb.DuckDBPyConnection, filters: Filters) -> list[tuple[str, int]]:
-    """If nothing matches: each filter without which runs would match, and how many."""
+    """Return, if nothing matches, each filter without which runs would match, and how many."""
     counts = [(name, count(con, filters.without(name))) for name in filters.active]
     return [(name, runs) for name, runs in counts if runs]
 

@@ -86,7 +86,7 @@ def _archived(connection: duckdb.DuckDBPyConnection, folder: str) -> list[str]:
 def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int, readable: list[str]) -> None:
     """Forbid opening, setting and writing anything, by DuckDB's settings and by the operating system's limits.
 
-    Only the files that are `readable` can be opened. The system's limit is then one on the number of files.
+    Only the `readable` files can be opened. The system's limit is then on the number of open files.
     """
     connection.execute(f"SET allowed_paths = {readable}")
     connection.execute("SET enable_external_access = false")
@@ -116,7 +116,7 @@ def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.StatementType:
-    """The kind of the explained statement, which EXPLAIN ANALYZE runs: the first tail of the text that parses."""
+    """Return the kind of the statement that EXPLAIN ANALYZE runs: the first tail of the text that parses."""
     text = sql.encode()
     for offset, _ in duckdb.tokenize(sql)[1:_MOST_EXPLAIN_TOKENS]:
         try:
@@ -196,7 +196,7 @@ def _written(table: pa.Table) -> bytes:
 
 
 def _sentence(error: Exception, memory_mib: int) -> str:
-    """DuckDB's message, or our own where its advice would not work, because settings are locked."""
+    """Return DuckDB's message, or our own if its advice would not work, because settings are locked."""
     text = str(error).partition("\n\nStack Trace")[0]
     if isinstance(error, (MemoryError, duckdb.OutOfMemoryException)):
         return f"ran out of memory (more than {memory_mib} MiB): select less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
@@ -208,7 +208,7 @@ def _sentence(error: Exception, memory_mib: int) -> str:
 
 
 def main(output: int) -> int:
-    """Write an Arrow stream to the descriptor `output` and return 0, or write what is wrong and return 3."""
+    """Write an Arrow stream to the descriptor `output` and return 0, or write the error and return 3."""
     request = json.load(sys.stdin)
     end_with(request.pop("parent"))
     limit_time(request.pop("timeout_s"))

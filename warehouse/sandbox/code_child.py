@@ -121,7 +121,7 @@ def _ending(answer: str, expected: str) -> _Ending:
         _in_child(harness, writing, token, answer, expected)
     os.close(writing)
     received, in_time = _received(reading)
-    is_starved = not in_time and _state(child) != "S"  # it waits for a processor, and not for what never comes
+    is_starved = not in_time and _state(child) != "S"  # it waits for a processor, not for something that never comes
     has_ended = in_time and _ends(child)
     os.close(reading)
     os.kill(child, signal.SIGKILL)
@@ -151,7 +151,7 @@ def _received(reading: int) -> tuple[bytes, bool]:
 
 
 def _state(child: int) -> str:
-    """Return the letter of the kernel for what the process does: R runs or waits for a processor, S sleeps."""
+    """Return the kernel's letter for the process's state: R runs or waits for a processor, S sleeps."""
     return Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
 
 

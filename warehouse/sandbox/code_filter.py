@@ -1,6 +1,6 @@
 """A list of system calls that a process allows itself from now on; the kernel ends it at any other (seccomp, Linux).
 
-What may still be called reads and writes what is open already, takes memory, waits, tells the time, and ends. Nothing
+The allowed calls read and write open files, allocate memory, wait, read the time, and exit. Nothing
 can be opened, started, reached by a signal or a socket, or read from another process, whoever the user is: root too.
 """
 
@@ -89,7 +89,7 @@ def confine() -> None:
 
 
 def _instructions(architecture: int, numbers: list[int]) -> ctypes.Array[_Instruction]:
-    """End the process unless the architecture is this one, and the number one of these."""
+    """Return a program that ends the process unless the architecture is this one and the call is one of these."""
     listed = [
         (_LOAD, 0, 0, _AT_ARCHITECTURE),
         (_JUMP_IF_EQUAL, 1, 0, architecture),

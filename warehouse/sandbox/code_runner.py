@@ -1,4 +1,4 @@
-"""Run the code of answers on the tests that are expected of it, in confined processes of their own.
+"""Runs the code of answers against their tests, in confined processes of their own.
 
 The process that does it (`warehouse.sandbox.code_child`) has an empty environment and folder and the lowest priority,
 and ends with this one.
@@ -33,7 +33,7 @@ _MOST_BYTES_OF_SCORE = 64
 
 
 async def scores_by_tests(programs: Sequence[tuple[str, str]], most_s: float) -> list[float | None]:
-    """Return for each answer and its expected tests 1.0 if it passes, 0.0 if not, None if that cannot be told.
+    """Return for each answer and its expected tests 1.0 if it passes, 0.0 if not, None if unknown.
 
     None for all of them where processes cannot be confined, and for those that were not run after `most_s`.
     """

@@ -1,4 +1,4 @@
-"""How many SQL queries run at once on this machine, and how many of them may be one visitor's."""
+"""Limits on concurrent SQL queries, on this machine and of one visitor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL_INTERVAL_S = 0.05
 
 
 class QueryLimits:
-    """Safe to use from any thread. No visitor can use the whole limit, and one's own queries delay nobody else's."""
+    """Limits on concurrent queries. No visitor can use them all, or delay others. Safe to use from any thread."""
 
     def __init__(
         self, most: int = MOST, most_each: int = MOST_EACH, most_waiting_each: int = MOST_WAITING_EACH
@@ -94,5 +94,5 @@ class QueryLimits:
         return None
 
 
-#: Of this process: the page's and the API's.
+#: The limits of this process, for the page and the API.
 QUERY_LIMITS = QueryLimits()

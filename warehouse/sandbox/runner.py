@@ -52,7 +52,7 @@ _YIELDING_CHILD = _CHILD.replace("from", "from host import priority; priority.lo
 
 @dataclass(frozen=True)
 class SqlResult:
-    """A statement's answer. `left_out` says in a sentence that rows were cut, and why; it is empty otherwise."""
+    """The result of a statement. `left_out` is a sentence on why rows were cut; empty if none were."""
 
     table: pa.Table
     left_out: str = ""

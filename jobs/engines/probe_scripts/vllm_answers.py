@@ -1,8 +1,8 @@
 """Prints what an installed vLLM has, as one line of JSON: `{"flags": [...], "types": {...}, "methods": [...],
 "speculation": [...]}`. Run by its own Python.
 
-Its argument parser and its list of methods are asked, because both change with every release, and so does where they
-are. Nothing of Drafthouse is imported here.
+It reads vLLM's argument parser and list of methods, because both change with every release, and so do the modules they
+are in. Nothing of Drafthouse is imported here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHAPES = (
 
 
 def main() -> None:
-    """Print the answer alone on the standard output; what vLLM prints goes to the standard error."""
+    """Print the result alone on the standard output; what vLLM prints goes to the standard error."""
     output = os.dup(1)
     os.dup2(2, 1)
     actions = _actions()
@@ -49,12 +49,12 @@ def _actions() -> list[argparse.Action]:
 
 
 def _flags(action: argparse.Action) -> Iterator[str]:
-    """Long options without their dashes, `no-` forms among them."""
+    """Return the long options without their dashes, `no-` forms among them."""
     yield from (option[2:] for option in action.option_strings if option.startswith("--"))
 
 
 def _type(action: argparse.Action) -> str | list[str] | None:
-    """Its choices; or "switch", "integer", "number", "size" (8192 or 8k), "value" for any other single one; None for
+    """Return a flag's choices, or "switch", "integer", "number", "size" (8192 or 8k), "value" for any other; None for
     what takes several values, or none at all at times.
     """
     if action.nargs == 0:
@@ -70,7 +70,7 @@ def _type(action: argparse.Action) -> str | list[str] | None:
 
 
 def _takes(action: argparse.Action, text: str) -> bool:
-    """Whether the flag's own conversion takes this text: releases wrap theirs, so that only trying tells."""
+    """Return whether the flag's own conversion accepts this text: releases wrap it, so only a trial shows."""
     convert = action.type if callable(action.type) else str
     try:
         convert(text)
@@ -80,7 +80,7 @@ def _takes(action: argparse.Action, text: str) -> bool:
 
 
 def _first(modules: tuple[str, ...], name: str) -> Any:
-    """From the first of these places where this release has it."""
+    """Import a name from the first of these modules that has it in this release."""
     for module in modules:
         try:
             return getattr(importlib.import_module(module), name)
@@ -94,7 +94,7 @@ def _methods() -> Iterator[str]:
 
 
 def _names(literal: Any) -> Iterator[str]:
-    """The strings of a Literal, also of those inside it."""
+    """Return the strings of a Literal, nested ones included."""
     for part in typing.get_args(literal):
         yield from (part,) if isinstance(part, str) else _names(part)
 

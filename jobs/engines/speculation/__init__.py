@@ -1,1 +1,1 @@
-"""What each engine's speculation can be set to, beyond method, draft model and number of tokens."""
+"""The options of each engine's speculation beyond method, draft model and number of tokens."""

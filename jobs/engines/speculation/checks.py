@@ -1,4 +1,4 @@
-"""Checks of an arm's options of speculation against those that its engine has."""
+"""Checks of an arm's options of speculation against the engine's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def options_of(kind: str, method: str | None) -> tuple[Option, ...]:
 def option_problems(
     kind: Kind, called: str, speculation: Speculation, reported: tuple[str, ...] | None, version: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (option, problem). `reported` are the engine's own keys; without them an unknown one passes unchecked, as
+    """Yield (option, problem). `reported` are the engine's own keys; without them unknown options pass unchecked, as
     a later release may have it.
     """
     declared = {option.name: option for option in kind.options}

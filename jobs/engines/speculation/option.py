@@ -8,15 +8,15 @@ from itertools import pairwise
 
 from pydantic import JsonValue
 
-Wrong = str | None  # what a value should be instead; None for a good one
+Wrong = str | None  # what a value should be instead; None if it is valid
 
 
 @dataclass(frozen=True)
 class Option:
     """A key of the engine's speculation settings.
 
-    `wrong(value)` says what the value should be. `methods` None: it belongs to any.
-    `is_open` is False for what names a file, a module or a revision of somebody's code: each lab's policy decides.
+    `wrong(value)` returns what the value should be. `methods` None: any method may have it.
+    `is_open` is False if a value names a file, a module or a revision of somebody's code: each lab's policy decides.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Option:
 
     @property
     def example(self) -> str:
-        """A line of TOML."""
+        """Return an example as a line of TOML."""
         return f"{self.name} = {self.sample}"
 
 
@@ -64,7 +64,7 @@ def number(least: float, most: float | None = None) -> Callable[[JsonValue], Wro
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of a few words, which a form can offer."""
+    """A choice among a few words, which a form can offer."""
 
     words: tuple[str, ...]
 

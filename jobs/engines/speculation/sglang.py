@@ -1,6 +1,6 @@
 """SGLang's settings of speculation, from its ServerArgs of August 2026, without their prefix `speculative_`.
 
-Not run on hardware. A key that a release has and that is not here goes to the engine unchecked.
+Not run on hardware. A key that is missing here goes to the engine unchecked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """TensorRT-LLM's decoding configurations, from the reference of its LLM API (1.3 and 1.4 release candidates).
 
-Not run on hardware. A key that a release has and that is not here goes to the engine unchecked.
+Not run on hardware. A key that is missing here goes to the engine unchecked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""vLLM's SpeculativeConfig, release 0.32: each key that a user may set, and what it refuses in combination.
+"""vLLM's SpeculativeConfig, release 0.32: the keys that a user may set, and the combinations that vLLM refuses.
 
 A test compares this list with the installed engine's own fields.
 """
@@ -25,7 +25,7 @@ from lab.study.methods import methods_of
 FIELDS = ("method", "model", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max")
 #: Keys that vLLM fills in itself.
 INTERNAL = ("target_model_config", "target_parallel_config", "draft_model_config", "draft_parallel_config")
-#: A key that only exists to be refused.
+#: A key that is listed only to be refused.
 MISNAMED = {"tensor_parallel_size": "draft_tensor_parallel_size"}
 
 _DRAFTS = methods_of("vllm", "model", "head", "block head", "head per position")
@@ -129,7 +129,7 @@ _SYNTHETIC = ("synthetic_acceptance_length", "synthetic_acceptance_rates")
 
 
 def conflicts(speculation: Speculation, version: str | None) -> Iterator[tuple[str, str]]:
-    """Yield (key, problem) for what vLLM would refuse when it starts."""
+    """Yield (key, problem) for combinations that vLLM would refuse at its start."""
     options, k = speculation.options, speculation.num_speculative_tokens
     for wrong, right in MISNAMED.items():
         if wrong in options:

@@ -19,7 +19,7 @@ LENGTH_APART = 0.01
 REQUESTS_APART = 0.05
 #: A share of this many rounds has a standard error of at most 5 percentage points.
 FEW_ROUNDS = 100
-#: A larger share of the tokens than this makes the acceptance length one of chosen rounds.
+#: With a larger share of the tokens than this, the acceptance length is that of selected rounds.
 WITHOUT_DRAFT = 0.05
 #: Settings that force acceptance, in vLLM, SGLang and TensorRT-LLM.
 _FORCED = re.compile(
@@ -28,7 +28,7 @@ _FORCED = re.compile(
 
 
 def is_synthetic(run: RunRecord) -> bool:
-    """Whether a setting of the engine forced how many tokens are accepted."""
+    """Return whether a setting of the engine forced how many tokens are accepted."""
     settings = run.arm.model_dump_json() + " ".join(run.circumstances.command)
     settings += repr(run.circumstances.environment) + run.circumstances.effective_config.get("non_default_args", "")
     return _FORCED.search(settings) is not None
@@ -95,7 +95,7 @@ def _only_of_the_run(evidence: Evidence) -> Answer:
 
 
 def _rounds_apart(completed: RequestTable) -> int:
-    """How many answers' histograms of rounds contradict the three counts that came with them."""
+    """Count the answers whose histogram of rounds contradicts the three counts that came with it."""
     drafted, accepted, counts = (completed.lists(f"rounds_{name}") for name in ("drafted", "accepted", "count"))
     if not counts.known.any():
         return 0
@@ -115,7 +115,7 @@ def _without_draft(evidence: Evidence) -> Answer:
     )
     if generated is None or rounds is None or accepted is None or evidence.some_failed:
         return Missing("the server's counts of tokens, rounds and accepted tokens, of a run without failures")
-    if not generated or not rounds:  # `few_rounds` speaks of it
+    if not generated or not rounds:  # `few_rounds` reports it
         return None
     # A request's first token comes with its prompt, and each round adds one token to those accepted.
     others = generated - len(evidence.completed) - rounds - accepted

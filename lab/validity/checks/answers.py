@@ -45,7 +45,7 @@ def _requests_failed(evidence: Evidence) -> Answer:
 
 
 def _counted_failed(evidence: Evidence) -> Answer:
-    """Failed requests of a file that only counts them."""
+    """Report failed requests of a file that only counts them."""
     failed, done = evidence.number("requests_failed") or 0, evidence.number("requests_completed") or 0
     if not failed:
         return None
@@ -67,9 +67,9 @@ def _requests_not_sent(evidence: Evidence) -> Answer:
 
 
 def _output_length(evidence: Evidence) -> Answer:
-    """A request must have as many tokens as requested if it may not end early, or if it ended by length.
+    """Check output lengths: a request needs all its tokens if it may not end early, or if it ended by length.
 
-    More tokens than requested are wrong in any case.
+    More tokens than requested are always wrong.
     """
     served_tokens, requested_tokens = (
         evidence.completed.numbers(name) for name in ("completion_tokens", "requested_output_tokens")

@@ -39,7 +39,7 @@ def _prefix_cache(evidence: Evidence) -> Answer:
 
 
 def _session_cache(evidence: Evidence) -> Answer:
-    """A turn repeats the one before it, and a server that keeps it need not read it again."""
+    """Check cache hits of sessions: a turn repeats the previous one, which a server may have cached."""
     if evidence.run.workload.sessions is None or evidence.grown("prefix_cache_queries") == 0:
         return None
     rate = evidence.number("prefix_cache_hit_rate")
@@ -52,7 +52,7 @@ def _session_cache(evidence: Evidence) -> Answer:
 
 
 def _shared_share(evidence: Evidence) -> float:
-    """The share of prompt text that another prompt of the run begins with too, plus that of a chat template.
+    """Return the share of prompt text with which another prompt of the run also begins, plus the chat template's share.
 
     Counted in characters over the sorted prompts: the longest prefix shared with any prompt is shared with a neighbour.
     """
@@ -68,7 +68,7 @@ def _shared_share(evidence: Evidence) -> float:
 
 
 def _common(text: str, other: str) -> int:
-    """Length of the common prefix, by bisection, because prompts may be long and many."""
+    """Return the length of the common prefix, by bisection, because prompts may be long and many."""
     least, most = 0, min(len(text), len(other))
     while least < most:
         middle = (least + most + 1) // 2
@@ -90,7 +90,7 @@ def _cached_answers(evidence: Evidence) -> Answer:
 
 
 def _are_quick(evidence: Evidence) -> Mask:
-    """Which answers came at once, and faster than possible or than others needed for as many tokens."""
+    """Return which answers came at once, and faster than possible or than others with as many tokens."""
     took_ms, tokens = e2e_ms(evidence.completed), evidence.completed.numbers("completion_tokens")
     faster: Mask = 1000 * tokens > AT_ONCE_TOK_PER_S * took_ms
     if (usual_ms := evidence.number("tpot_p90_ms")) is not None:

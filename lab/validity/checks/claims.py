@@ -24,7 +24,7 @@ Answers = Sequence[Fired | Missing]
 
 @dataclass(frozen=True)
 class _Agreed:
-    """How many prompts have the same output in both runs of each pair, over all pairs."""
+    """The number of prompts with the same output in both runs of a pair, over all pairs."""
 
     same: int
     compared: int

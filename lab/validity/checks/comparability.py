@@ -26,7 +26,7 @@ _SHOWN_CHARS = 40
 
 
 def conditions(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
-    """Hardware, target, sampling, endpoint and prompts."""
+    """Yield differences in hardware, target, sampling, endpoint and prompts."""
     expected, actual = baseline.circumstances, other.circumstances
     pairs = {
         "hardware": (expected.hardware, actual.hardware),
@@ -41,7 +41,7 @@ def conditions(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
 
 
 def engines(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
-    """Engine, version and driver."""
+    """Yield differences in engine, version and driver."""
     expected, actual = baseline.circumstances, other.circumstances
     yield from _differing(
         {
@@ -53,7 +53,7 @@ def engines(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
 
 
 def changed_settings(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
-    """Effective configuration and environment, of one engine."""
+    """Yield differences in effective configuration and environment, within one engine."""
     expected, actual = baseline.circumstances, other.circumstances
     if expected.engine != actual.engine:
         return
@@ -76,7 +76,7 @@ def _settings(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[st
 
 
 def _parts(value: str) -> Mapping[str, str]:
-    """The settings within a setting; none where it has no braces."""
+    """Return the settings within a setting; none without braces."""
     return {match["name"]: match["value"].strip() for match in _PART.finditer(value)} if "{" in value else {}
 
 
@@ -87,7 +87,7 @@ def _differing(pairs: Mapping[str, tuple[object, object]]) -> Iterator[str]:
 
 
 def _kinds(gpus: tuple[str, ...]) -> tuple[str, ...]:
-    """The GPUs by model name; which device of a model it was does not matter."""
+    """Return the model names of the GPUs; which device of a model it was does not matter."""
     return tuple(sorted(gpu.partition(" (")[0] for gpu in gpus))
 
 
@@ -105,7 +105,7 @@ Answers = Sequence[Fired | Missing]
 def _fired(
     runs: Sequence[StudyRun], differences: Callable[[RunRecord, RunRecord], Iterator[str]], difference: str
 ) -> Answers:
-    """One finding per set of differences, however many pairs of runs share it."""
+    """Report each set of differences once, however many pairs of runs share it."""
     runs_of: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for pair in pairs(runs):
         baseline, candidate = (study_run.run for study_run in pair)

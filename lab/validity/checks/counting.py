@@ -77,13 +77,13 @@ def _at_once(evidence: Evidence) -> Answer:
 
 
 def are_long(evidence: Evidence) -> Mask:
-    """Which completed answers are longer than what a few rounds of speculation can give."""
+    """Return which completed answers are longer than a few rounds of speculation can give."""
     long: Mask = evidence.completed.numbers("completion_tokens") > ROUNDS_AT_ONCE * (1 + evidence.drafted_a_round)
     return long
 
 
 def came_at_once(requests: RequestTable) -> Mask:
-    """Of which answers the tokens after the first chunk came faster than any model gives them."""
+    """Return which answers got the tokens after their first chunk faster than any model can generate."""
     chunks = requests.lists("chunk_s")
     at_once: Mask = AT_ONCE_TOK_PER_S * (chunks.lasts - chunks.firsts) < requests.numbers("completion_tokens") - 1
     return at_once
@@ -122,7 +122,7 @@ def _contradiction(evidence: Evidence) -> Answer:
 
 
 def _run_backwards(sent: RequestTable) -> Mask:
-    """Of which requests sending, first token, chunks and end, as far as they are known, are not in this order."""
+    """Return which requests' send, first token, chunks and end, as far as known, are not in this order."""
     chunks, first_s, sent_s = sent.lists("chunk_s"), sent.numbers("first_token_s"), sent.numbers("sent_s")
     begun_s = np.where(np.isnan(first_s), sent_s, first_s)
     last_s = np.where(np.isnan(chunks.lasts), begun_s, chunks.lasts)

@@ -22,14 +22,14 @@ CLOCK_FELL, CLOCK_SAMPLES, AT_WORK_PERCENT = 0.05, 4, 50.0
 BUSY_IDLE_SAMPLES = 2
 #: What an engine of another arm may take of a processor or of a GPU while it has no requests.
 IDLE_WARNING_PERCENT, IDLE_INVALID_PERCENT = 5.0, 20.0
-#: Share of the window in which other processes of ours worked on the machine. They yield to the measured ones.
+#: Share of the window in which Drafthouse's other processes worked on the machine. They yield to the measured ones.
 BESIDE_WARNING = 0.05
 #: Seconds in which another process was on the GPU.
 SHARED_SAMPLES = 2
 
 
 def _gpu_expected(evidence: Evidence) -> bool:
-    """Whether there may be a GPU: a server that Drafthouse did not start says nothing about its machine."""
+    """Return whether there may be a GPU: the machine of a server that Drafthouse did not start is unknown."""
     seen_one = any(sample.gpu_utilisation_percent is not None for sample in evidence.samples)
     return seen_one or bool(evidence.run.circumstances.gpus) or not evidence.run.circumstances.command
 
@@ -107,7 +107,7 @@ def _other_processes(others: Sequence[int]) -> Answer:
 
 
 def _nothing_to_do(sample: TelemetrySample) -> bool:
-    """Whether this run had no request in flight: utilisation covers the second before the sample."""
+    """Return whether this run had no request in flight: utilisation covers the second before the sample."""
     return sample.requests_in_flight == 0 and sample.chunks_received == 0 and not sample.engine_running
 
 

@@ -72,7 +72,7 @@ def _capture_sizes(evidence: Evidence) -> Answer:
 
 
 def _streams(evidence: Evidence) -> int:
-    """The most requests of a step: the load's concurrency, or the engine's limit if that is lower."""
+    """Return the most requests in a step: the load's concurrency, or the engine's limit if that is lower."""
     match = _MAX_SEQS.search(evidence.run.circumstances.effective_config.get("non_default_args", ""))
     streams = evidence.run.load.max_concurrency
     return min(streams, int(match[1])) if match else streams

@@ -31,7 +31,7 @@ _Measured = dict[_Cell, dict[int, list[tuple[RunRecord, float]]]]
 
 
 def _slot_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
-    """Each slot is compared once, by the figure in which it differs most."""
+    """Compare each slot once, by the figure in which it differs most."""
     furthest: dict[tuple[_Kind, int], tuple[float, Fired]] = {}
     kinds = {_kind(run) for run, *_ in runs if run.circumstances.slot is not None}
     for kind in sorted(kinds):
@@ -44,7 +44,7 @@ def _slot_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
 
 
 def _kind(run: RunRecord) -> _Kind:
-    """What slots that are compared have in common, beside the version of the engine."""
+    """Return what compared slots must have in common besides the engine's version."""
     around = run.circumstances
     gpus = ", ".join(sorted(name.partition(" (")[0] for name in around.gpus))
     parts = (around.host, around.hardware, around.cpu_count, gpus, around.driver_version, around.target_digest)
@@ -63,7 +63,7 @@ def _kept_apart(runs: Sequence[StudyRun], kinds: set[_Kind]) -> Iterator[Fired]:
 
 
 def _different(runs: Sequence[StudyRun], figure: str) -> Iterator[tuple[int, float, Fired]]:
-    """The slots that differ, with the distance of the logarithm of their ratio from 0."""
+    """Return the slots that differ, with how far the logarithm of their ratio is from 0."""
     name, middle = FIGURES[figure]
     measured = _measured(runs, figure)
     ratios: dict[int, list[tuple[RunRecord, float]]] = defaultdict(list)
@@ -86,7 +86,7 @@ def _different(runs: Sequence[StudyRun], figure: str) -> Iterator[tuple[int, flo
 
 
 def _blocks(compared: Sequence[tuple[RunRecord, float]]) -> list[float]:
-    """The mean logarithm of the ratios of each block: its runs share what the machine was like at that hour."""
+    """Return each block's mean log ratio: its runs share the state of the machine at that hour."""
     of_block: dict[tuple[str, int], list[float]] = defaultdict(list)
     for run, value in compared:
         of_block[run.study_id, run.repeat].append(math.log(value))
@@ -94,9 +94,9 @@ def _blocks(compared: Sequence[tuple[RunRecord, float]]) -> list[float]:
 
 
 def _stands_out(slot: int, blocks: dict[int, list[float]]) -> bool:
-    """Whether the slot's blocks differ from those of the others by more than blocks differ, by Student's t.
+    """Return whether the slot differs from the others by more than blocks differ among themselves, by Student's t.
 
-    Blocks of one slot tell how much they differ; where each slot has one, those of the others do. Corrected for the
+    The scatter is that of the slot's blocks or, where each slot has one, of the others'. Corrected for the
     number of slots and figures (Bonferroni).
     """
     own, others = blocks[slot], [value for other, values in blocks.items() if other != slot for value in values]
@@ -117,7 +117,7 @@ def _stands_out(slot: int, blocks: dict[int, list[float]]) -> bool:
 
 
 def _measured(runs: Sequence[StudyRun], figure: str) -> _Measured:
-    """Only cells that several slots have measured."""
+    """Return the figures of cells that several slots have measured."""
     cells: _Measured = defaultdict(lambda: defaultdict(list))
     for run, metrics, *_ in runs:
         value, slot = number(metrics, figure), run.circumstances.slot

@@ -40,7 +40,7 @@ def _drift(evidence: Evidence) -> Answer:
 
 
 def _halves(evidence: Evidence) -> tuple[Floats, Floats]:
-    """Tokens per second of each request in order of sending, without the first and last of every stream."""
+    """Return tokens per second of each request in order of sending, without the first and last of every stream."""
     streams, took_ms = evidence.run.load.max_concurrency, e2e_ms(evidence.sent)
     tokens = evidence.sent.numbers("completion_tokens")
     has_time = ~evidence.sent.known("error") & (took_ms != 0)

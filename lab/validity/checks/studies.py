@@ -1,4 +1,4 @@
-"""Checks of what only several runs show together: copies, single points, forced beside real acceptance, order."""
+"""Checks that need several runs: copies, single points, forced acceptance among real ones, order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _remembering(runs: Sequence[StudyRun]) -> Answers:
-    """Cells that one engine start measured after each other with the same prompts."""
+    """Return cells that one engine start measured after each other with the same prompts."""
     shared: dict[tuple[str, int, str, str, int], list[tuple[RunRecord, float]]] = defaultdict(list)
     for run, metrics, *_ in runs:
         length, speculation = number(metrics, "acceptance_length"), run.arm.speculation
@@ -83,7 +83,7 @@ def _remembering(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _rises(lengths: Sequence[float]) -> bool:
-    """Accepted tokens a round, without the target's own: from the first cell to the last by RISE, and never back."""
+    """Return whether accepted tokens a round, without the target's own, rise by RISE over the cells and never fall."""
     accepted = [length - 1 for length in lengths]
     falls = any(later < (1 - FALL) * earlier for earlier, later in pairwise(accepted))
     return accepted[-1] > max((1 + RISE) * accepted[0], LEAST_ACCEPTED) and not falls
@@ -114,7 +114,7 @@ def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
-    """Whether all repeats of an arm were measured before the baseline's first or after its last."""
+    """Return whether all repeats of an arm were measured before the baseline's first or after its last."""
     apart: list[RunRecord] = []
     for group in by_workload_and_load(runs):
         arms: dict[str, list[RunRecord]] = defaultdict(list)

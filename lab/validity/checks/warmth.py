@@ -53,7 +53,7 @@ def _longest_pause_s(sent: RequestTable) -> float:
 
 
 def _first_requests(evidence: Evidence) -> Answer:
-    """A closed loop sends its first requests together, and each may wait for the prompts of all of them."""
+    """Check the first TTFTs: a closed loop sends its first requests together, and each may wait for all prompts."""
     together = evidence.run.load.max_concurrency if evidence.run.load.closed_loop else 1
     known_ms = ttft_ms(evidence.sent)
     known_ms = known_ms[~np.isnan(known_ms)]

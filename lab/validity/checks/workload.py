@@ -90,14 +90,14 @@ def _truncated(evidence: Evidence) -> Answer:
 
 
 def _sent_tokens(evidence: Evidence) -> Floats:
-    """Prompt tokens as sent: what the client counted, else the length to which the prompts were made."""
+    """Return the prompt tokens as sent: the client's count, else the length to which the prompts were made."""
     sent = evidence.completed.numbers("sent_prompt_tokens")
     made = (evidence.run.workload.input_tokens or 0) + (evidence.run.workload.prefix_tokens or 0)
     return np.where(np.isnan(sent), made, sent) if made and evidence.run.endpoint == "completions" else sent
 
 
 def _cut_at_a_limit(requests: RequestTable) -> Answer:
-    """Whether the longest prompts have much more text per token than shorter ones, or than each other."""
+    """Return whether the longest prompts have much more text per token than shorter ones, or than each other."""
     requests = requests.where(requests.numbers("prompt_tokens") > 0)
     if not len(requests):
         return None

@@ -73,7 +73,7 @@ def test_a_folder_of_somebody_else_is_refused_with_the_reason(tmp_path: Path) ->
     elsewhere, link = tmp_path / "elsewhere", tmp_path / f"engine-cache-{os.geteuid()}"
     elsewhere.mkdir()
     link.symlink_to(elsewhere)
-    with pytest.raises(SettingsError, match="is no folder of engines"):
+    with pytest.raises(SettingsError, match="is not a usable folder for engines"):
         cache_variables(tmp_path)
 
 

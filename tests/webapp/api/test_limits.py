@@ -196,5 +196,5 @@ def test_an_address_that_is_none_is_a_problem_of_the_study(client: TestClient, a
     answer = client.post("studies", json={"study": sent})
     assert answer.status_code == 422
     assert ("arms[0].server.base_url", True) in [
-        (problem["field"], "no address of a server" in problem["sentence"]) for problem in answer.json()["problems"]
+        (problem["field"], "not a server address" in problem["sentence"]) for problem in answer.json()["problems"]
     ]

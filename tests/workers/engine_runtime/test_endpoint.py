@@ -118,11 +118,11 @@ def test_a_server_that_is_not_there_is_a_failed_run(home: Home, unused_tcp_port:
         ("http://metadata.google.internal", "metadata service"),
         ("http://127.0.0.1:8000/v1", "without /v1: http://127.0.0.1:8000"),
         ("http://127.0.0.1:8000/?key=abc", "must not contain ? or #"),
-        ("http://127.0.0.1:99999", "is no address of a server (Port out of range 0-65535): write it like http://"),
-        ("http://127.0.0.1:port", "is no address of a server (Port could not be cast"),
-        ("http://127.0.0.1:0", "is no address of a server: write it like http://"),
-        ("http://:8000", "is no address of a server: write it like http://"),
-        ("http://[::1", "is no address of a server (Invalid IPv6 URL)"),
+        ("http://127.0.0.1:99999", "is not a server address (Port out of range 0-65535): write it like http://"),
+        ("http://127.0.0.1:port", "is not a server address (Port could not be cast"),
+        ("http://127.0.0.1:0", "is not a server address: write it like http://"),
+        ("http://:8000", "is not a server address: write it like http://"),
+        ("http://[::1", "is not a server address (Invalid IPv6 URL)"),
     ],
 )
 def test_addresses_that_cannot_be_measured_are_refused_when_a_study_is_submitted(

@@ -25,7 +25,7 @@ _PROVENANCE = """
 
 
 def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> Answer:
-    """The answer that the comparison's verdicts give; its headline stands on the strict reading.
+    """Return the answer from the comparison's verdicts; its headline is from the strict reading.
 
     `repeat_s` is the forecast of one more repeat of the study.
     """
@@ -66,7 +66,7 @@ def _over_all(comparison: StudyComparison) -> list[OverAll]:
 
 
 def provenance(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> Provenance:
-    """Where the comparison's numbers come from: of the valid runs of its jobs."""
+    """Return where the comparison's numbers come from: the valid runs of its jobs."""
     (row,) = dicts(con, _PROVENANCE, [list(comparison.jobs)])
     repeats = {pair.comparison.repeats for pair in comparison.pairs}
     lists = {name: tuple(row[name] or ()) for name in ("hardware", "engines")}

@@ -19,7 +19,7 @@ from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey
 from warehouse.queries.prices import Prices, prices, unit_of_cost
 from warehouse.queries.rows import Row, dicts
 
-#: What a search looks for, by the metric that it gives.
+#: The `find` of a search, by the metric that it gives.
 _FINDS = {CAPACITY.name: ("rate",), CAPACITY_CONCURRENCY.name: ("concurrency",)}
 _ROWS = """
     WITH trials AS (
@@ -63,7 +63,7 @@ class ArmCapacity:
 
     @property
     def metric(self) -> str:
-        """The name of the metric that it is compared by."""
+        """Return the name of the metric by which it is compared."""
         return CAPACITY.name if self.find == "rate" else CAPACITY_CONCURRENCY.name
 
 

@@ -88,7 +88,7 @@ def compare_study(
 def _arms(
     con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, price_usd_per_hour: float | None
 ) -> tuple[list[ArmRuns], str]:
-    """The arms' runs and the unit of their numbers. A cost has the noise of its rate: ln(cost) mirrors ln(rate)."""
+    """Return the arms' runs and their unit. A cost has the noise of its rate: ln(cost) mirrors ln(rate)."""
     if metric in _OF_SEARCHES:
         return capacities.arm_capacities(con, jobs, metric, price_usd_per_hour)
     if metric in COSTS:
@@ -97,7 +97,7 @@ def _arms(
 
 
 def _history(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
-    """The scatter of earlier searches depends on their prompts and bounds, so none is taken from them."""
+    """Return earlier repeats, but none for searches, whose scatter depends on their prompts and bounds."""
     if metric in _OF_SEARCHES:
         return []
     return paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric)
@@ -121,7 +121,7 @@ def break_evens(comparison: StudyComparison) -> dict[tuple[str, str], BreakEven]
 
 
 def controls(comparison: StudyComparison) -> dict[str, Control]:
-    """The controls of a study by arm, with how far they differ from the baseline over their cells."""
+    """Return a study's controls by arm, with how far each differs from the baseline over its cells."""
     arms: dict[str, list[Pair]] = {}
     for pair in comparison.pairs:
         arms.setdefault(pair.candidate.arm, []).append(pair)
@@ -129,7 +129,7 @@ def controls(comparison: StudyComparison) -> dict[str, Control]:
 
 
 def agreements(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[tuple[Pair, Agreement]]:
-    """Whether candidate and baseline gave the same outputs, per cell; sampled outputs only count degenerate ones."""
+    """Return per cell how far candidate and baseline gave the same outputs; sampled ones only count degenerate ones."""
     runs = [run.run_id for pair in comparison.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
     sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
     places = [list(pairs) for _, pairs in itertools.groupby(comparison.pairs, key=lambda pair: pair.cell)]
@@ -139,7 +139,7 @@ def agreements(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> l
 def _agreements(
     con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair], sampled: AbstractSet[str]
 ) -> list[tuple[Pair, Agreement]]:
-    """The agreements of one cell's candidates, whose outputs are read in one query."""
+    """Return the agreements of one cell's candidates, whose outputs are read in one query."""
     arms = [[run.run_id for run in arm.runs] for arm in (pairs[0].baseline, *(pair.candidate for pair in pairs))]
     ours, *theirs = paired_runs.outputs(con, arms)
     return [

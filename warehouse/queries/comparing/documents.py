@@ -23,7 +23,7 @@ _OUTPUTS = tuple(field.name for field in fields(Agreement) if field.name not in 
 
 
 def study_findings(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[dict[str, str]]:
-    """What the checks found about each job as a whole."""
+    """Return the checks' findings about each job as a whole."""
     every = pd.concat([results.findings(con, job_id) for job_id in comparison.jobs])
     chosen = every[every["run_id"].isna()][["severity", "check_name", "sentence", "advice"]]
     return [{str(name): str(value) for name, value in row.items()} for row in chosen.to_dict("records")]
@@ -67,7 +67,7 @@ def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]
 
 
 def contexts_document(surfaces: Mapping[str, Surface]) -> dict[str, object]:
-    """Where each arm pays by concurrency and length of context, and the sentence that says it; by arm."""
+    """Return by arm where it pays, by concurrency and length of context, with a sentence."""
     return {
         arm: {
             "sentence": sentence(found),

@@ -1,4 +1,4 @@
-"""The headline of each target: what its newest study says of one arm over all cells, then of its best cell."""
+"""The headline of each target: its newest study's result for one arm over all cells, then in its best cell."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Headline:
 
 
 def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
-    """One headline per target measured here with a baseline, the newest first; of valid_latest_runs."""
+    """Return one headline per target measured here with a baseline, from valid_latest_runs, the newest first."""
     all_headlines = [_headline(con, row) for row in dicts(con, _NEWEST)]
     return [headline for headline in all_headlines if headline.arms]
 

@@ -36,7 +36,7 @@ class CellKey:
 
     @classmethod
     def of(cls, row: Row) -> CellKey:
-        """The cell of a row that has these columns."""
+        """Return the cell of a row that has these columns."""
         return cls(row["workload"], row["pattern"], row["concurrency"])
 
 
@@ -121,7 +121,7 @@ def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
 
 
 def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[ArmRuns]:
-    """Every arm in every cell, in the order of workload, concurrency, pattern and first run.
+    """Return every arm in every cell, in the order of workload, concurrency, pattern and first run.
 
     Raises QueryError for a metric that is not in `results.COMPARABLE`.
     """
@@ -160,7 +160,7 @@ def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric:
 
 
 def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> list[dict[str, Output]]:
-    """Per arm, the first successful output of each prompt, by prompt_id; see `COMPARED` for sessions.
+    """Return each arm's first successful output of each prompt, by prompt_id; see `COMPARED` for sessions.
 
     Token ids are known if the server sent as many as its usage counts.
     """
@@ -174,7 +174,7 @@ def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> li
 
 
 def _token_ids(lists: Any) -> list[array[int] | None]:
-    """Lists of token ids without a Python object per token; null becomes None."""
+    """Return lists of token ids without a Python object per token; null becomes None."""
     are_known, flat = lists.is_valid().to_pylist(), lists.values.to_numpy(zero_copy_only=False)
     ends = lists.offsets.to_pylist()
     return [
@@ -191,7 +191,7 @@ def known_metric(metric: str) -> str:
 
 
 def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) -> dict[str, Requests]:
-    """By run; empty for runs whose metric does not follow from its requests."""
+    """Return each run's requests; empty for runs whose metric does not follow from its requests."""
     requests: dict[str, Requests] = {}
     for closed_loop in (True, False):
         how = follows(metric, closed_loop=closed_loop)
@@ -202,7 +202,7 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
 
 
 def metric_names() -> tuple[str, ...]:
-    """The comparable metrics with a better direction."""
+    """Return the comparable metrics with a better direction."""
     return tuple(metric.name for metric in METRICS if metric.better != "neither" and metric.name in COMPARABLE)
 
 

@@ -51,7 +51,7 @@ def _compared(arms: Sequence[ArmRuns]) -> Iterator[tuple[ArmRuns, ArmRuns]]:
 
 
 def _ratios(job: str, baseline: ArmRuns, candidate: ArmRuns) -> Iterator[PastRatio]:
-    """The ratio of each block, with the engine starts that it was measured on."""
+    """Return the ratio of each block, with the engine starts that it was measured on."""
     ours = {run.block: run for run in baseline.runs if run.value}
     for run in candidate.runs:
         base = ours.get(run.block)

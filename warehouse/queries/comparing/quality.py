@@ -18,7 +18,7 @@ _SCORES = """
     SELECT prompt_id, avg(score) FROM {records}
     WHERE run_id IN (SELECT unnest(?)) AND is_completed AND score IS NOT NULL GROUP BY prompt_id ORDER BY min(index)
 """
-#: Of the prompt that was sent oftenest.
+#: The completions of the prompt that was sent most often.
 _COMPLETIONS = """
     SELECT prompt_id, list(output_text ORDER BY index) FROM {records} JOIN runs USING (run_id)
     WHERE run_id = ? AND is_completed AND temperature > 0
@@ -44,7 +44,7 @@ def qualities(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> li
 
 
 def sentences_of(found: ArmQuality) -> list[str]:
-    """What is said of the candidate, one sentence for each kind of evidence."""
+    """Describe the candidate, in one sentence for each kind of evidence."""
     return [each.sentence for each in (found.quality, found.distribution) if each is not None]
 
 
@@ -62,13 +62,13 @@ def _judged(con: duckdb.DuckDBPyConnection, arm: str, workload: str, pairs: Sequ
 
 
 def _distribution(con: duckdb.DuckDBPyConnection, base: Sequence[str], tried: Sequence[str]) -> Difference | None:
-    """Of the first run of each: other repeats draw with the same seeds, so they are no more samples."""
+    """Compare the first run of each arm: other repeats draw with the same seeds, so they add no samples."""
     if not base or not tried:
         return None
     ours, theirs = (
         con.execute(_COMPLETIONS.format(records=records_of(con, runs[:1])), [runs[0], LEAST]).fetchone()
         for runs in (base, tried)
     )
-    if ours is None or theirs is None or ours[0] != theirs[0]:  # of other prompts
+    if ours is None or theirs is None or ours[0] != theirs[0]:  # of different prompts
         return None
     return difference(ours[1], theirs[1])

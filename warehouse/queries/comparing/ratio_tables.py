@@ -57,7 +57,7 @@ def arm_tables(
 
 
 def arm_means(comparison: StudyComparison) -> dict[str, Judged]:
-    """Each candidate over all of its cells: the geometric mean of its ratios in each repeat, and the mean of that.
+    """Return each candidate over all of its cells: the mean over repeats of the geometric mean of its ratios.
 
     The verdicts are corrected for the number of arms.
     """

@@ -14,7 +14,7 @@ from lab.tuning.report import Measured, Report, report
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
 from warehouse.queries.rows import Row, dicts
 
-#: Of attempts at the same cell the last one that counts, or else the last one, as the worker saw it.
+#: The last attempt at a cell that counts, or else the last attempt, as the worker saw it.
 _RUNS = """
     SELECT arm, pattern, repeat, status = 'completed' AND is_valid IS NOT false AS counts, output_tok_per_s,
         acceptance_per_position, warmup_s, window_s, engine_start_s
