@@ -126,7 +126,8 @@ Each check has a test that provokes its trap for real: small servers and clients
 other tools (`tests/validity_for_real`). Only the checks of the GPU are tested with records alone, because a CPU cannot
 provoke them. Every check is also tested to be silent on a healthy run.
 
-This page is generated from `lab/validity/`; `drafthouse checks --json` has the same, and what each check looks at.
+Below, each check says when it fires and how bad that is, why, and what to do. This page is generated from
+`lab/validity/`; `drafthouse checks --json` has the same, and what each check looks at.
 
 ## The known traps
 Each with the checks that look for it.
@@ -157,9 +158,11 @@ def page() -> str:
 
 
 def _section(check: Declaration) -> str:
+    worst = "" if check.severity in check.threshold else f"At worst {check.severity}: "
+    fires = f"{worst}{check.threshold}"
     return f"""
 ### {check.name}
-At worst {check.severity}: {check.threshold}.
+{fires[0].upper()}{fires[1:]}.
 
 {check.why}
 
