@@ -40,6 +40,8 @@ def _section(format_: Format) -> Iterator[str]:
     for (_, remark), group in itertools.groupby(format_.figures, key=_metric_and_remark):
         figures = list(group)
         became = dict.fromkeys(f"`{figure.becomes}`" if figure.becomes else "left out" for figure in figures)
+        if len(became) > 1:  # one latency, whose statistics have the same names in the fields
+            became = dict.fromkeys(re.sub(r"_(mean|p\d+)_ms", "_*_ms", name) for name in became)
         paths = ", ".join(_shortened([figure.path for figure in figures]))
         yield f"- {paths}: {', '.join(became)}{f' ({remark})' if remark else ''}"
     yield from (f"- `{field}`: {became}" for field, became in format_.notes.items())
