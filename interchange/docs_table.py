@@ -37,17 +37,18 @@ def _section(format_: Format) -> Iterator[str]:
     if first is not format_:
         yield f"The fields are those of `{first.name}`."
         return
-    yield "| field | became | remark |"
-    yield "|---|---|---|"
     for (_, remark), group in itertools.groupby(format_.figures, key=_metric_and_remark):
         figures = list(group)
         became = dict.fromkeys(f"`{figure.becomes}`" if figure.becomes else "left out" for figure in figures)
-        yield f"| {', '.join(_shortened([figure.path for figure in figures]))} | {', '.join(became)} | {remark} |"
-    yield from (f"| `{field}` | {became} | |" for field, became in format_.notes.items())
+        if len(became) > 1:  # one latency, whose statistics have the same names in the fields
+            became = dict.fromkeys(re.sub(r"_(mean|p\d+)_ms", "_*_ms", name) for name in became)
+        paths = ", ".join(_shortened([figure.path for figure in figures]))
+        yield f"- {paths}: {', '.join(became)}{f' ({remark})' if remark else ''}"
+    yield from (f"- `{field}`: {became}" for field, became in format_.notes.items())
 
 
 def _metric_and_remark(figure: Figure) -> tuple[str, str]:
-    """Return the metric without its statistic, and the remark. Neighbouring figures that share both get one row."""
+    """Return the metric without its statistic, and the remark. Neighbours with the same of both share a line."""
     factor = f"× {figure.factor:g}" if figure.factor != 1.0 else ""
     remark = "; ".join(part for part in (factor, figure.remark) if part)
     return re.sub(r"_(mean|p\d+)_ms$", "", figure.becomes or ""), remark

@@ -1,6 +1,6 @@
 """Lists the features of each engine that Drafthouse always uses, and since which version each engine has them.
 
-`python -m jobs.engines.relied_on` writes the tables of docs/engines.md that follow from the code.
+`python -m jobs.engines.relied_on` writes the parts of docs/engines.md that follow from the code.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def updated(document: str) -> str:
-    """Return docs/engines.md with its tables renewed. Raises ValueError if their marks are missing."""
-    return _with_table(_with_table(document, "methods", _methods_table()), "relied on", _uses_table())
+    """Return docs/engines.md with its generated parts renewed. Raises ValueError if their marks are missing."""
+    return _with_table(_with_table(document, "methods", _methods_table()), "relied on", _uses_list())
 
 
 def _methods_table() -> str:
@@ -196,20 +196,20 @@ def _methods_table() -> str:
     return "\n".join(rows)
 
 
-def _uses_table() -> str:
-    rows = ["| engine | what | name | since | without it |", "|---|---|---|---|---|"]
-    rows += [
-        f"| {kind} | {use.what} | `{'--' * (use.what == 'flag')}{use.name}` | {_since(kind, use)} | {use.without} |"
-        for kind, uses in USES.items()
-        for use in uses
-    ]
-    return "\n".join(rows)
+def _uses_list() -> str:
+    lines = []
+    for kind, uses in USES.items():
+        lines.append(f"\n`{kind}`{f' (since {OLDEST[kind]} or earlier, unless said)' if kind in OLDEST else ''}:\n")
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        for use in uses:
+            name = f"`{'--' * (use.what == 'flag')}{use.name}`"
+            alike.setdefault((use.what, _since(kind, use), use.without), []).append(name)
+        lines += [f"- {what} {', '.join(names)}{since}: {without}" for (what, since, without), names in alike.items()]
+    return "\n".join(lines).strip()
 
 
 def _since(kind: str, use: Use) -> str:
-    if use.since is None:
-        return "not tried"
-    return f"{use.since} or earlier" if use.since == OLDEST.get(kind) else use.since
+    return "" if use.since in (None, OLDEST.get(kind)) else f" (since {use.since})"
 
 
 def _with_table(document: str, name: str, table: str) -> str:

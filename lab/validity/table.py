@@ -124,11 +124,12 @@ Each check has a test that provokes its trap for real: small servers and clients
 other tools (`tests/validity_for_real`). Only the checks of the GPU are tested with records alone, because a CPU cannot
 provoke them. Every check is also tested to be silent on a healthy run.
 
-This page is generated from `lab/validity/`; `drafthouse checks --json` has the same, and what each check looks at.
+Below, each check says when it fires and how bad that is, why, and what to do. This page is generated from
+`lab/validity/`; `drafthouse checks --json` has the same, and what each check looks at.
 
 ## The known traps
-| | trap | checks | other measures |
-|---|---|---|---|
+Each with the checks that look for it.
+
 """
 
 
@@ -146,24 +147,24 @@ def declarations() -> list[dict[str, JsonValue]]:
 
 def page() -> str:
     """Return the text of docs/checks.md."""
-    rows = (
-        f"| {number} | {trap.what} | {', '.join(f'`{check.name}`' for check in ALL if number in check.traps)} | "
-        f"{trap.otherwise} |"
-        for number, trap in TRAPS.items()
-    )
+    rows = []
+    for number, trap in TRAPS.items():
+        checks = ", ".join(f"`{check.name}`" for check in ALL if number in check.traps)
+        rows.append(f"{number}. {trap.what} {checks}. {trap.otherwise}".rstrip())
     of_runs, of_studies = ("".join(map(_section, checks)) for checks in (CHECKS, STUDY_CHECKS))
     return f"{_HEAD}{chr(10).join(rows)}\n\n## Of a run\n{of_runs}\n## Of a study\n{of_studies}"
 
 
 def _section(check: Declaration) -> str:
-    traps = ", ".join(map(str, check.traps))
+    worst = "" if check.severity in check.threshold else f"At worst {check.severity}: "
+    fires = f"{worst}{check.threshold}"
     return f"""
 ### {check.name}
-At worst {check.severity}; {"trap" if len(check.traps) == 1 else "traps"} {traps}.
+{fires[0].upper()}{fires[1:]}.
 
-- **Fires:** {check.threshold}.
-- **Why:** {check.why}
-- **What to do:** {check.advice}
+{check.why}
+
+**Advice:** {check.advice}
 """
 
 
