@@ -1,4 +1,4 @@
-"""Errors of the operating system as sentences for users: what was done, to which file, why it failed."""
+"""Errors of the operating system as sentences for users: the operation, the file, and the reason."""
 
 from __future__ import annotations
 

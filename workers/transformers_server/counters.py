@@ -10,7 +10,7 @@ _SPECULATION = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
 
 
 class Counters:
-    """Written by the generating thread and the event loop, read by `/metrics`."""
+    """The counters, written by the generating thread and the event loop, read by `/metrics`."""
 
     def __init__(self, num_speculative_tokens: int) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Counters:
             self._failures[reason] += 1
 
     def text(self, running: int, waiting: int) -> str:
-        """Return them in Prometheus' format. Without speculation its counters are absent, not zero."""
+        """Return the counters in Prometheus' format. Without speculation its counters are absent, not zero."""
         with self._lock:
             return "".join(self._metrics(running, waiting))
 
