@@ -70,7 +70,7 @@ def _csv(result: SqlResult, most_bytes: int) -> tuple[bytes, str]:
 
 
 def _fitting(result: SqlResult, begin: bytes, rows: Callable[[pa.Table], bytes], most_bytes: int) -> tuple[bytes, str]:
-    """As many rows as fit, but for a few at the end. Raises QueryError if there is none."""
+    """Return nearly as many rows as fit. Raises QueryError if not even one does."""
     content, count = bytearray(begin), 0
     for whole in _pieces(result.table):
         piece = whole
@@ -105,7 +105,7 @@ def _as_csv(table: pa.Table, *, header: bool = False) -> bytes:
 
 
 def _plain(piece: pa.Table, name: str) -> Any:
-    """A column as CSV can have it: nested values as JSON, bytes and bits in hexadecimal digits."""
+    """Return a column in a form that CSV can hold: nested values as JSON, bytes and bits in hexadecimal digits."""
     column = piece.column(name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -59,7 +59,7 @@ class SentStudy(BaseModel):
 
 
 class Plan(BaseModel):
-    """What a study takes, what it will probably decide, and why it would be refused now."""
+    """A study's cost in time, its probable verdicts, and the problems for which it would be refused now."""
 
     study: str
     target: str
@@ -104,7 +104,7 @@ def submit_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Submitte
 def compare(
     asking: Asking, study: str, metric: Metric = "output_tok_per_s", baseline: Baseline = None, *, strict: bool = False
 ) -> dict[str, Any]:
-    """Each arm's ratio to the baseline with its interval and verdict. A study's name, digest or job's id."""
+    """Compare each arm with the baseline: ratio, interval and verdict. The study is a name, a digest or a job's id."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         comparison = compare_study(con, study, metric, baseline=baseline, strict=strict)
         agreed = [agreement for _, agreement in agreements(con, comparison)]
@@ -114,7 +114,7 @@ def compare(
 
 @router.get("/studies/{study}/answer")
 def answer(asking: Asking, study: str) -> dict[str, Any]:
-    """What to enable where, how sure that is, and what is open."""
+    """Answer what to enable where, with what confidence, and what is inconclusive."""
     settings = asking.settings
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, study)
@@ -136,6 +136,6 @@ def costs(
     price_per_hour: Annotated[float | None, Query(gt=0, le=1e6, description="Instead of the price book's.")] = None,
     utilisation: Annotated[float | None, Query(gt=0, le=1)] = None,
 ) -> list[dict[str, Any]]:
-    """What a million tokens cost with each arm, and what an arm saves."""
+    """Return what a million tokens cost with each arm, and what an arm saves."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         return [asdict(cost) for cost in study_costs(con, study, price_per_hour, utilisation)]

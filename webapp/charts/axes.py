@@ -56,7 +56,7 @@ _TICKS = (
 _FINE_TICKS = tuple(percent / 100 for percent in range(80, 126, 2))
 _FINE_LOG2 = 0.4
 _MOST_TICKS = 9
-#: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
+#: Smallest height of the worse side, as a share of the better side's, so that 1× is well inside the panel.
 _LEAST_SHARE = 0.45
 #: An interval may reach so far (in log2) beyond all ratios before the axis ends.
 _MOST_BEYOND = 0.8
@@ -78,7 +78,7 @@ class LoadAxis:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the panels of a figure have in common besides their y range."""
+    """Properties that the panels of a figure share, besides their y range."""
 
     axis: LoadAxis
     styles: tuple[ArmStyle, ...]

@@ -27,7 +27,7 @@ from webapp.charts.marks import (
 )
 from webapp.charts.theme import INKS, ArmStyle, Mode
 
-#: Of each context, and what the axis below takes.
+#: Height of each context's row, and of the axis below.
 _ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
 #: Of each context of a surface, whose cells have three lines.
 _SURFACE_ROW_HEIGHT = 60

@@ -31,7 +31,7 @@ from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: A ratio this far from 1× (in log2) at least has the full colour, so that a table of small ones does not shout.
 _LEAST_REACH = 0.25
-#: A row with two lines; of the whole, what the column names above take.
+#: Height of a row with two lines, and of the column names above.
 _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
 #: Approximate width of a letter, of a column of figures, and the most for a name; tooltips have the whole name.
 _LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
@@ -57,7 +57,7 @@ class Side:
 
     @property
     def name_width(self) -> int:
-        """Pixels of its longest name."""
+        """Width in pixels of the side's longest name."""
         return min(_MOST_WIDTH, 8 + round(_LETTER_WIDTH * max(map(len, self.order), default=0)))
 
     @property

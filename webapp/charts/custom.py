@@ -233,7 +233,7 @@ def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle
 
 
 def _more_colours(mode: Mode, used: set[str]) -> Iterator[str]:
-    """First the colours that differ most from the used ones and each other, then any number of others."""
+    """Yield the colours that differ most from the used ones and from each other, then any number of others."""
     endless = _hues(mode)
     near = list(dict.fromkeys(islice(endless, _MAX_CANDIDATES)))
     distances = {colour: min(_distance(colour, other) for other in used) for colour in near}
@@ -257,7 +257,7 @@ def _hues(mode: Mode) -> Iterator[str]:
 
 
 def _without_nulls(rows: pd.DataFrame, colour: str | None) -> pd.DataFrame:
-    """SQL's nulls are a colour of their own; as nulls they would take that of another value."""
+    """Replace SQL's nulls by a value with a colour of its own; as nulls they would share another value's colour."""
     if colour is None or not rows[colour].isna().any():
         return rows
     column = rows[colour].astype(object)

@@ -38,7 +38,7 @@ class Figure:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it takes the width of two figures."""
+        """Whether the figure takes the width of two."""
         return len(self.panels) > 1 or self.least_width > _HALF_WIDTH
 
 

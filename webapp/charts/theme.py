@@ -1,4 +1,4 @@
-"""One look for every chart, light and dark, on the page and in exported files.
+"""One theme for every chart, light and dark, on the page and in exported files.
 
 Colours are Okabe and Ito's, safe for colour-blind readers, a little brighter on dark ground. Grey is the
 baseline's, and an arm has the same colour and mark on every chart of a study.
@@ -67,7 +67,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class ArmStyle:
-    """How one arm is drawn; `hollow`: not measured here; `note` stands behind its name in a page's legend."""
+    """An arm's style in charts. `hollow`: not measured here; `note` follows its name in a page's legend."""
 
     arm: str
     colour: str

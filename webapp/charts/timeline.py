@@ -17,7 +17,7 @@ from webapp.charts.theme import INKS, Mode
 MOST_REQUESTS = 1_000
 _LANE_HEIGHT, _MOST_HEIGHT, _LEAST_HEIGHT = 14, 420, 80
 _SECOND_HEIGHT = 150
-#: What `timeline` takes of a request.
+#: The columns of a request that `timeline` uses.
 DRAWN = ("index", "lane", "sent_s", "first_s", "until_s", "ttft_ms", "e2e_ms", "completion_tokens", "error")
 _TIME = "Seconds of the measured window"
 _FEW = 60  # so few seconds that each is a point

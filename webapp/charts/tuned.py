@@ -21,7 +21,7 @@ _TOOLTIP: tuple[str | tuple[str, ...], ...] = (
     ("foreseen:N", "Expected speed-up [90 %]"),
     ("written:N", "Measured [95 %]"),
     ("runs:Q", "Runs of the race"),
-    ("fate:N", "What became of it"),
+    ("fate:N", "Outcome"),
 )
 
 

@@ -7,15 +7,15 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-#: What Markdown, Streamlit's directives, LaTeX or HTML could take for markup. Each may carry a backslash.
+#: Characters that are markup in Markdown, Streamlit's directives, LaTeX or HTML. Each may be escaped by a backslash.
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-#: What Streamlit turns into arrows, dashes and links even so; an invisible word joiner (U+2060) keeps it as it is.
+#: Texts that Streamlit turns into arrows, dashes and links even so, unless a word joiner (U+2060) is inserted.
 _REPLACED = re.compile(r"(?<=-)(?=[->])|(?<=<)(?=[-=])|(?<=>)(?==)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)")
 _WORD_JOINER = "\u2060"
 
 
 def literal(text: object) -> str:
-    """`text` so that Markdown shows it letter by letter; its line breaks stay."""
+    """Escape `text` so that Markdown shows it literally; line breaks are kept."""
     literal_lines = "\n".join(_WORD_JOINER.join(_REPLACED.split(line)) for line in str(text).splitlines())
     return _PUNCTUATION.sub(r"\\\1", literal_lines).replace("\n", "  \n")
 

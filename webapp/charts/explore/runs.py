@@ -29,7 +29,7 @@ _VERDICT = (("verdict:N", "Against the baseline"),)
 _LONG_LABEL = 7
 PERCENTILES = (50, 90, 95, 99)
 _STEPS = 240
-#: Pixels between the marks of two series at one place, so that whiskers stand side by side.
+#: Pixels between the marks of two series at one x, so that whiskers stand side by side.
 _DODGE_PX, _MOST_DODGED_PX = 9, 40
 #: The most that whiskers may widen an axis, in heights of what it shows without them.
 _MOST_ROOM = 3.0
@@ -100,7 +100,7 @@ def _with_written_ends(table: pd.DataFrame, *, of_ratio: pd.Series | bool) -> pd
 
 
 def _of_cells(rows: pd.DataFrame) -> dict[str, Any]:
-    """What is known of the cells that a mean is over: their number, and of the first one verdict and ratio."""
+    """Aggregate the cells behind a mean: their number, and the verdict and ratio of the first."""
     if "cell" not in rows:
         return {}
     ratios = [name for name in ("ratio", "ratio_low", "ratio_high") if name in rows]

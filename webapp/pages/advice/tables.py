@@ -16,7 +16,7 @@ _RUNS = [
     *("predicted_length", "length", "predicted_speedup", "speedup", "draft_cost", "draft_cost_from"),
     *("implied_draft_cost", "best_k", "run_id"),
 ]
-#: What a prediction says of its run.
+#: Columns of a run's prediction.
 _PREDICTED = (
     *("alpha", "break_even_alpha", "predicted_length", "predicted_speedup"),
     *("draft_cost", "draft_cost_from", "implied_draft_cost"),

@@ -28,7 +28,7 @@ MAX_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
 _NARROW = 250
 _MAX_FIGURES = 256
-#: What a session or prompts of several lengths are drawn by.
+#: Axes of sessions, and of prompts of several lengths.
 GRAINS: Mapping[Literal["turn", "context"], str] = {"turn": "Turn of the session", "context": "Context up to (tokens)"}
 #: Verdicts that the heat map's note explains in any case.
 _USUAL = ("faster", "slower", "no difference", "not enough data")
@@ -115,7 +115,7 @@ def heat(
 
 
 def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
-    """The values of one side, means last."""
+    """Return the values of one side, means last."""
     values = list(dict.fromkeys(rows[side]))
     return tuple(sorted(values, key=lambda value: value == tables.MEAN))
 
@@ -160,7 +160,7 @@ def evens(comparison: StudyComparison, candidates: Sequence[str]) -> dict[tuple[
 
 @_declared("surface", "baseline")
 def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Where each candidate pays over concurrency and context; only where several contexts were measured."""
+    """Draw where each candidate pays over concurrency and context, if several contexts were measured."""
     found = data.surfaces(selection.job_id, baseline=selection.baseline)
     shown = {arm: found[arm] for arm in selection.candidates if arm in found and len(found[arm].contexts) > 1}
     if not shown:
@@ -173,14 +173,14 @@ def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> F
     )
     note = (
         f"time per token, over {selection.baseline}; blue is better; mark and bar: the crossing of 1× with its "
-        "interval, pale where that is open; needs: the acceptance length that breaks even there"
+        "interval, pale where that is unbounded; needs: the acceptance length that breaks even there"
     )
     return Figure("surface", "Gain by concurrency and length of context", note, (), panels, cells)
 
 
 @_declared("matrix")
 def _matrix(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Acceptance length by arm and category; only where there are several categories."""
+    """Draw acceptance length by arm and category, if there are several categories."""
     arms = {*selection.candidates, selection.baseline}
     rows = tables.matrix([cell for cell in data.matrix(selection.job_id) if cell.arm in arms])
     if rows.empty or rows["category"].nunique() < 2:
@@ -192,7 +192,7 @@ def _matrix(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Fi
 
 @_declared("quality", "baseline")
 def _quality(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """The scores of the chosen candidates against the baseline's; only where answers were scored."""
+    """Draw the scores of the chosen candidates against the baseline's, if answers were scored."""
     rows = tables.scores(data.qualities(selection.comparison), selection.candidates)
     if rows.empty:
         return None
@@ -206,7 +206,7 @@ def _quality(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Fi
 
 @_declared("positions", "baseline", "metric", *_CELL)
 def _positions(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Acceptance of the candidates, and of the baseline if it speculates."""
+    """Draw the acceptance of the candidates, and of the baseline if it speculates."""
     rows = tables.positions(data.acceptances(data.runs_at(selection.here)))
     if rows.empty:
         return None
@@ -222,7 +222,7 @@ def _positions(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> 
 
 @_declared("steps", "baseline", *_CELL)
 def _steps(selection: Selection, styles: Sequence[ArmStyle], _mode: Mode) -> Figure | None:
-    """By turn of sessions, or by context where prompts are single and of several lengths."""
+    """Draw values by turn for sessions, or by context for single prompts of several lengths."""
     for grain, axis in GRAINS.items():
         rows = tables.steps(selection, grain)
         if rows["step"].nunique() < 2:

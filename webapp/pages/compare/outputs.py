@@ -46,7 +46,7 @@ def show(selection: Selection) -> None:
 
 
 def _sentence(agreement: Agreement, arm: str, baseline: str) -> str:
-    """The share of prompts that agree, where the others begin to differ, and the share of degenerate outputs."""
+    """Describe how many prompts agree, where the others begin to differ, and how many outputs are repetitive."""
     same = agreement.same_share
     if same is None:
         sentence = "Outputs are not compared here: they were sampled, or no prompt was answered by both arms."
@@ -66,8 +66,8 @@ def _sentence(agreement: Agreement, arm: str, baseline: str) -> str:
 def _degenerate(agreement: Agreement, arm: str, baseline: str) -> str:
     ours, theirs = agreement.candidate_degenerate_share, agreement.baseline_degenerate_share
     if ours is None or theirs is None:
-        return "Outputs are too short to judge whether they are degenerate (repeat themselves)."
-    return f"Degenerate outputs (repeat themselves): {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
+        return "Outputs are too short to judge whether they are repetitive."
+    return f"Repetitive outputs: {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
 
 
 def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate: str) -> None:

@@ -46,7 +46,7 @@ class Made:
 
 
 def view(comparison: StudyComparison) -> View:
-    """The comparison on its page."""
+    """Return the link of the comparison's page."""
     reading = next(words for words, strict in READINGS.items() if strict == comparison.strict)
     return Selection(comparison.jobs[-1], comparison.baseline, BY_NAME[comparison.metric].label, reading).view
 

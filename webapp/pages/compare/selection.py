@@ -51,7 +51,7 @@ class Selection:
 
     @cached_property
     def comparison(self) -> StudyComparison:
-        """Raises UserError where nothing can be compared."""
+        """The study's comparison. Raises UserError where nothing can be compared."""
         return published_data.compared(self.job_id, self.measure.name, self.baseline, strict=READINGS[self.reading])
 
     @cached_property
@@ -94,7 +94,7 @@ class Selection:
         return View("compare", {param.key: value for param, value in values.items() if value})
 
     def only(self, *fields: str) -> Selection:
-        """The selection with the default of each field but study, chosen candidates and these."""
+        """Return the selection with defaults, except for study, chosen candidates and the named fields."""
         default = Selection(self.job_id, baselines(self.job_id)[0], chosen=self.chosen)
         return replace(default, **{name: getattr(self, name) for name in fields})
 

@@ -1,4 +1,4 @@
-"""What the Cost page reads from the warehouse, and the price book in the app database, which it also writes."""
+"""The data of the Cost page, read from the warehouse; and the price book in the app database, read and written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def costs(job_id: str, price_usd_per_hour: float | None, utilisation: float | No
 def _costs(
     connection: duckdb.DuckDBPyConnection, job_id: str, price: float | None, utilisation: float | None
 ) -> list[ArmCost] | UnknownPriceError:
-    """A missing price is cached too, as finding that out takes as long."""
+    """Return the costs or the missing price; the latter is cached too, as it takes as long to find."""
     try:
         return study_costs(connection, job_id, price, utilisation)
     except UnknownPriceError as error:
@@ -37,7 +37,7 @@ def _costs(
 
 
 def entries() -> list[Entry]:
-    """All entries of the price book, withdrawn ones too."""
+    """Return all entries of the price book, including withdrawn ones."""
     return price_book.entries(published_data.engine())
 
 

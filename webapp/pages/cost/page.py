@@ -63,7 +63,7 @@ def show_page() -> None:
 
 
 def choose() -> dict[str, Sequence[str]]:
-    """Study, kind of cost, share of requests within the SLO, price and utilisation, as parameters of the link.
+    """Choose study, kind of cost, share of requests within the SLO, price and utilisation, as parameters of the link.
 
     A value that is not a number is reported below its field, and the page ends there.
     """

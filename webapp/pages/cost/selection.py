@@ -91,7 +91,7 @@ def _number(text: str) -> float | None:
 
 
 def likely_entry(studies: pd.DataFrame) -> tuple[str, date]:
-    """Hardware and first day that a new price most likely is for: the newest study's, where it says them.
+    """Return the likely hardware and first day of a new price: the newest study's, where recorded.
 
     `studies` are the rows of `published_data.studies_with_results`; imported runs may lack both fields.
     """

@@ -28,7 +28,7 @@ _SIGNS = {
 }
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)
 _SAVING = ["saving", "saving_low", "saving_high"]
-#: In the downloads, but not in sight: the page's sentence on the price says them for all rows, or other columns do.
+#: Only in the downloads: the page's sentence on the price, or another column, already shows these values.
 _SAID_ABOVE = ("currency", "price_per_hour", "price_source")
 _SAID_BESIDE = ("pattern", "at_peak", "meets_slo")
 #: Shown where some run has them.
@@ -73,7 +73,7 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
 
 
 def hidden(table: pd.DataFrame) -> tuple[str, ...]:
-    """The columns that would push others out of a page of 1280 pixels, and say nothing new."""
+    """Return the redundant columns, which would push others out of a page of 1280 pixels."""
     too_much: tuple[str, ...] = ("workload",) if len(set(table["workload"])) == 1 else ("per_request",)
     too_much += ("per_million_tokens",) if "within_slo" in table else ()
     return _SAID_BESIDE + too_much + (_SAID_ABOVE if len(set(table["price_per_hour"])) == 1 else ())
@@ -134,11 +134,11 @@ def table_config(currency: str) -> dict[str, Any]:
 
 
 def price_sentence(costs: Sequence[ArmCost], utilisation: float | None) -> str:
-    """The price of a working hour and its source; several prices are all named."""
+    """Describe the hourly price and its source; several prices are all named."""
     prices = sorted({(arm_cost.price_per_hour, arm_cost.currency, arm_cost.price_source) for arm_cost in costs})
     each_price = "; ".join(f"{number(per_hour)} {currency} ({source})" for per_hour, currency, source in prices)
     share = "" if utilisation is None else f", at {utilisation:.0%} utilisation"
-    return f"A working hour costs {each_price}{share}."
+    return f"Hourly price: {each_price}{share}."
 
 
 def lowest_cost_card(costs: Sequence[ArmCost]) -> Card:
@@ -158,8 +158,8 @@ def lowest_cost_card(costs: Sequence[ArmCost]) -> Card:
 
 
 def saving_card(costs: Sequence[ArmCost]) -> Card:
-    """The saving with the greatest lower bound: the largest of many is also the luckiest."""
-    label = "Surest saving"
+    """Return the card of the saving with the greatest lower bound: the largest of many is also the luckiest."""
+    label = "Best-supported saving"
     savings = [arm_cost for arm_cost in costs if arm_cost.saving is not None and arm_cost.verdict != "control"]
     if not savings:
         return Card(label, "–", "Needs the baseline and another arm under the same load, with prices in one currency")

@@ -1,4 +1,4 @@
-"""The selection that a link of the Explore page describes: which runs, and how they are drawn."""
+"""The selection in a link of the Explore page: which runs, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Selection:
 
     @property
     def of_requests(self) -> tuple[str, ...]:
-        """The dimensions of requests, turn and context, that it is drawn or filtered by."""
+        """The dimensions of requests (turn, context) used for drawing or filtering."""
         has_x = {url_params.X, url_params.SCATTER_X} & set(USES[self.mark])
         axes = (*((self.x,) if has_x else ()), self.colour, self.facet)
         columns = {*self.filters.of_requests, *(axis.column for axis in axes if axis is not None)}
@@ -142,7 +142,7 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
 
 def _check_of_requests(selection: Selection) -> None:
-    """Raises UserError for what is known of whole runs alone."""
+    """Refuse, with UserError, metrics that are known of whole runs only."""
     if selection.mark == "Pareto":
         raise UserError(
             "Pareto needs the throughput, which is not known by turn or context: choose another mark, or neither draw "

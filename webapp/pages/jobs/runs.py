@@ -68,9 +68,7 @@ def counts_sentence(job: Job, listed: int) -> str:
     waiting = ended - listed
     if waiting:
         sentence += f"; {waiting} of them will be listed when the ingester has published it"
-    return (
-        f"{sentence}. The ratio so far is the geometric mean of the repeats' ratios up to each run; Results judges it."
-    )
+    return f"{sentence}. The ratio so far is a running geometric mean over the repeats; see Results for the verdict."
 
 
 def table(runs: pd.DataFrame) -> pd.DataFrame:

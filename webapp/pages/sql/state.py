@@ -114,9 +114,8 @@ class Query:
 
 
 def load() -> str | None:
-    """Fill the editor from the link, as it was left, or with the first example.
-
-    Returns the link's id if nothing is saved under it.
+    """Fill the editor from the link, the last edit, or the first example. Returns the link's id if nothing is saved
+    under it.
     """
     requested, shown = st.query_params.get(QUERY), st.session_state.get(_VIEW_ID)
     if requested is None and shown is not None:  # back from another page, which cleared the URL

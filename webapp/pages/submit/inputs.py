@@ -30,14 +30,14 @@ _DETAILS_WIDTH = 400
 _LARGEST = 2**53 - 1
 #: In pixels, or an equal share of the space that is left.
 Width = int | Literal["stretch"]
-#: The path of a row's field: its table, its place and the rest.
+#: The path of a row's field: its table, its index and the rest.
 ROW = re.compile(r"^(arms|workloads|loads)\[(\d+)\]\.?(.*)$")
 ELSEWHERE = "problem-elsewhere"
 
 
 @dataclass(frozen=True)
 class ShownProblem:
-    """A problem as it stands in a list, and beside the element of the form that it is about."""
+    """A problem as shown in the list, and next to the form element that it concerns."""
 
     anchor: str  # the id of that element
     where: str  # like `Arm 2, draft model`
@@ -133,7 +133,7 @@ def _shown_number(value: Any) -> Any:
 
 
 def row_container(**options: Any) -> DeltaGenerator:
-    """Put the fields of a row side by side. Columns would cost the browser eight more elements a row."""
+    """Put the fields of a row side by side. Columns would add eight elements a row to the page."""
     return st.container(horizontal=True, gap="xsmall", vertical_alignment="center", **options)
 
 

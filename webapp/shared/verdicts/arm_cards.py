@@ -42,7 +42,7 @@ def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
 
 
 def of_category(comparison: StudyComparison, category: str | None) -> StudyComparison:
-    """The comparison of one category's cells alone; their verdicts stay corrected for all cells. None is all."""
+    """Return the comparison of one category's cells (None: all); verdicts stay corrected for all cells."""
     pairs = tuple(pair for pair in comparison.pairs if category is None or pair.candidate.category == category)
     return replace(comparison, pairs=pairs)
 
