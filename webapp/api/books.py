@@ -122,7 +122,7 @@ def remove_one_dataset(asking: Asking, name: DatasetName) -> list[DatasetState]:
 
 @router.get("/published")
 def list_published(asking: Asking) -> list[dict[str, Any]]:
-    """The sources of published figures, with the doubts about each."""
+    """Return the sources of published figures, with the doubts about each."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         doubts = dicts(con, "SELECT source, sentence FROM published_doubts ORDER BY ALL")
         sources = dicts(con, "SELECT * FROM published_sources ORDER BY date, source")

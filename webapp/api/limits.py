@@ -112,7 +112,7 @@ def _length(request: Request, body: _Body) -> int:
 
 
 async def _read(request: Request) -> None:
-    """Read a JSON body. Refuses one that is slow or has too many values."""
+    """Read a JSON body. Refuses a slow body, or too many values."""
     try:
         async with asyncio.timeout(_BODY_S):
             sent = await request.body()

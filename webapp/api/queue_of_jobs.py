@@ -84,7 +84,7 @@ class Priority(BaseModel):
 
 
 class Repeat(BaseModel):
-    """How long one more repeat of a job's study takes here; null if that cannot be estimated."""
+    """The time that one more repeat of a job's study takes here; null if it cannot be estimated."""
 
     repeat_s: float | None
 

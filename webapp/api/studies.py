@@ -52,7 +52,7 @@ class SentStudy(BaseModel):
     )
 
     def read(self) -> Study:
-        """Raises StudyError."""
+        """Return the validated study. Raises StudyError."""
         if (self.toml is None) == (self.study is None):
             raise StudyError([("", "send the study either as `toml` or as `study`")])
         return study_from_dict(self.study) if self.study is not None else study_from_toml(self.toml or "")
@@ -123,7 +123,7 @@ def answer(asking: Asking, study: str) -> dict[str, Any]:
 
 @router.get("/studies/{study}/advice")
 def advise(asking: Asking, study: str) -> list[dict[str, Any]]:
-    """For each workload and load whether to enable speculation, with the evidence and the rules it stands on."""
+    """Advise for each workload and load whether to enable speculation, with evidence and rules."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         comparison = compare_study(con, study)
         return [asdict(found) for found in recommend(measured_arms(con, comparison), failed_arms(con, comparison))]

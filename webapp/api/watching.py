@@ -37,7 +37,7 @@ class _Watched:
 
 
 class Watching:
-    """For one event loop."""
+    """The open streams and the polls behind them, on one event loop."""
 
     def __init__(self, look: Look) -> None:
         self._look_at = look

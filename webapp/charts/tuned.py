@@ -26,7 +26,7 @@ _TOOLTIP: tuple[str | tuple[str, ...], ...] = (
 
 
 def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
-    """One load; `frame` as `pages.tune.data.speedups` gives it, `domain` is that of all loads."""
+    """Draw one load; `frame` as `pages.tune.data.speedups` gives it, `domain` is that of all loads."""
     ink, place = INKS[mode], {style.arm: number for number, style in enumerate(styles)}
     middle = (len(styles) - 1) / 2
     shift = frame["draft"].map(lambda draft: _APART * (place.get(draft, middle) - middle))
@@ -51,7 +51,7 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
 
 
 def domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """The common y range: every speed-up, and as much of the intervals as leaves the speed-ups readable."""
+    """Return the common y range: every speed-up, and as much of the intervals as leaves the speed-ups readable."""
     frame = _drawn(frame)
     low, high = frame[["low", "at_least", "expected"]].min(axis=1), frame[["high", "at_most", "expected"]].max(axis=1)
     return ratio_domain(pd.DataFrame({"ratio": frame["expected"], "low": low, "high": high}))
@@ -68,7 +68,7 @@ def _x(frame: pd.DataFrame) -> alt.X:
 
 
 def _chosen(base: alt.Chart, mode: Mode) -> list[Any]:
-    """A ring around the chosen setting, with its number of tokens."""
+    """Draw a ring around the chosen setting, with its number of tokens."""
     ink = INKS[mode]
     at_choice = base.transform_filter("datum.is_chosen").transform_calculate(
         shown="isValid(datum.ratio) ? datum.ratio : datum.expected"

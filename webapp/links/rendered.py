@@ -31,13 +31,13 @@ _DRAWING = threading.Lock()
 
 @dataclass(frozen=True)
 class Page:
-    """`html` is compressed by gzip; `scripts` are the digests of what it may run."""
+    """A rendered page. `html` is compressed by gzip; `scripts` are the digests of its permitted scripts."""
 
     html: bytes
     scripts: tuple[str, ...]
 
     def at(self, address: str, *, embed: bool = False) -> bytes:
-        """The HTML for visitors of this address."""
+        """Return the HTML for visitors of this address."""
         text = gzip.decompress(self.html).replace(_ADDRESS.encode(), escape(address).encode())
         return text.replace(b"<body>", b'<body class="embed">', 1) if embed else text
 

@@ -32,7 +32,7 @@ Draw = Callable[[Mode], Sequence[Figure]]
 
 @dataclass(frozen=True, eq=False)
 class Thing:
-    """What a link shows. `sentence` is the most important line, `lines` are the rest; a preview shows `picture`."""
+    """The content of a link. `sentence` is the most important line, `lines` are the rest; a preview shows `picture`."""
 
     title: str
     sentence: str

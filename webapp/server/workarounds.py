@@ -27,5 +27,5 @@ def parse(text: str) -> frozenset[str]:
 
 @functools.cache
 def enabled() -> frozenset[str]:
-    """The work-arounds that are on in this process."""
+    """Return the work-arounds that are on in this process."""
     return parse(load_settings().web_workarounds)

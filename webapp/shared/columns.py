@@ -1,4 +1,4 @@
-"""The columns of the pages' tables: what several tables have is declared here once, metrics in their catalogue."""
+"""The columns of the pages' tables. Columns of several tables are declared here once, metrics in their catalogue."""
 
 from __future__ import annotations
 

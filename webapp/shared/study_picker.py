@@ -261,7 +261,7 @@ def show_empty_state() -> None:
 
 
 def chosen_study() -> str:
-    """The id of the study in the bar. Ends the page with the reason if it has no results (yet)."""
+    """Return the id of the study in the bar. Ends the page with the reason if it has no results (yet)."""
     chosen: str = st.session_state[JOB.key]
     job_id = url_params.job_id_of(chosen)
     studies = published_data.studies_with_results()
@@ -287,7 +287,7 @@ def _show_without_results(job_id: str, default: str | None) -> None:
 
 
 def job_state(job_id: str) -> Job | None:
-    """The job behind the results, or None if it is not in this queue (imported bundles)."""
+    """Return the job behind the results, or None if it is not in this queue (imported bundles)."""
     try:
         return queue.job(published_data.engine(), job_id)
     except UserError:

@@ -76,7 +76,7 @@ def _note(view: Parameters) -> None:
 
 
 def _is_late(view: Parameters) -> bool:
-    """Whether the browser requested this run before it got the last URL, so that no link was followed."""
+    """Return whether the browser requested this run before it got the last URL, so that no link was followed."""
     return any(view == noted and time.monotonic() < until_s for noted, until_s in st.session_state.get(_WRITTEN, ()))
 
 

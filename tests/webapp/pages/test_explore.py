@@ -167,9 +167,7 @@ def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(
 def test_means_that_mix_what_is_not_told_apart_are_named(read_study: ReadStudy) -> None:
     label = url_params.job_label(three_arms().name, read_study(three_arms()))
     mixed = figures.shown(parse({"study": [label], "facet": ["none"]}), "light")
-    assert mixed.notes == (
-        "Some means mix runs that differ in category: split them by panel or colour, or filter.",
-    )
+    assert mixed.notes == ("Some means mix runs that differ in category: split them by panel or colour, or filter.",)
     assert figures.shown(parse({"study": [label]}), "light").notes == ()
 
 

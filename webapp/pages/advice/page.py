@@ -141,14 +141,14 @@ def show_reasons(reasons: Sequence[Reason], job_id: str) -> None:
 
 
 def verdict_title(verdict: Advice) -> str:
-    """`c4-n8 (concurrency 4) enable: draft (k = 3)`, as Markdown."""
+    """Return `c4-n8 (concurrency 4) enable: draft (k = 3)` as Markdown."""
     which = f": {literal(arm_with_k(verdict.arm, verdict.gamma))}" if verdict.arm else ""
     where = f"{literal(verdict.pattern)} :gray[(concurrency {verdict.concurrency})]"
     return f"{_ICONS[verdict.action]} {where} **{verdict.action}{which}**"
 
 
 def reason_line(reason: Reason, job_id: str) -> str:
-    """The reason with its basis and links to its runs, as Markdown."""
+    """Return the reason with its basis and links to its runs, as Markdown."""
     runs = list(dict.fromkeys(reason.run_ids))
     shown = enumerate(runs[:_MAX_RUN_LINKS], start=1)
     links = " ".join(f"[{number}](run?job={job_id}&run={run})" for number, run in shown)

@@ -43,7 +43,7 @@ def runs_at(pairs: Sequence[Pair]) -> Runs:
 
 @published_query()
 def agreement(connection: duckdb.DuckDBPyConnection, comparison: StudyComparison, pair: Pair) -> Agreement:
-    """Whether the outputs of one pair are the same, however many outputs the study has."""
+    """Return whether the outputs of one pair are the same, however many outputs the study has."""
     return comparisons.agreements(connection, replace(comparison, pairs=(pair,)))[0][1]
 
 

@@ -77,7 +77,7 @@ def _figure(key: str, selection: Selection, mode: Mode) -> Figure | None:
 
 
 def _styles(selection: Selection, mode: Mode) -> tuple[ArmStyle, ...]:
-    """The styles of the study's arms: each has the colour of the other pages, whichever arm is the baseline here."""
+    """Return the arms' styles, with the same colours as on other pages, whichever arm is the baseline here."""
     arms = [arm for pair in selection.comparison.pairs for arm in (pair.baseline, pair.candidate)]
     declared = next((arm.arm for arm in arms if arm.is_baseline), None)
     order = [*published_data.arms(selection.job_id), *baselines(selection.job_id)]
@@ -154,7 +154,7 @@ def crossing(
 
 
 def evens(comparison: StudyComparison, candidates: Sequence[str]) -> dict[tuple[str, str], BreakEven]:
-    """The break-even of each of these candidates and workload."""
+    """Return the break-even of each of these candidates and workload."""
     return {line: even for line, even in break_evens(comparison).items() if line[0] in candidates}
 
 
@@ -252,6 +252,6 @@ def _ecdf(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figur
     return Figure("ecdf", "Latency of requests", note, drawn, panels, rows, _NARROW)
 
 
-#: The figures of all cells, and those of one workload and load.
+#: The figures of all cells, and the figures of one workload and load.
 OF_CELL = tuple(key for key, one in _FIGURES.items() if "load" in one.fields)
 OF_ALL = tuple(key for key in _FIGURES if key not in OF_CELL)

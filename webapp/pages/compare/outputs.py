@@ -71,7 +71,7 @@ def _degenerate(agreement: Agreement, arm: str, baseline: str) -> str:
 
 
 def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate: str) -> None:
-    """The prompt, the common beginning of both outputs, and each output from the first difference on."""
+    """Show the prompt, the common beginning of both outputs, and each output from the first difference on."""
     at = where.first_differing_character
     st.caption(f"Prompt {literal(row['prompt_id'])}")
     st.code(_shown(_text(row["prompt"]), _MAX_PROMPT), language=None, wrap_lines=True)
@@ -91,7 +91,7 @@ def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate:
 
 
 def _token(where: Texts) -> str:
-    """The first differing token, counted from 1."""
+    """Return the first differing token, counted from 1."""
     if where.first_differing_token is not None:
         return f" and differ from token {where.first_differing_token + 1}"
     if where.estimated_first_differing_token is not None:

@@ -111,7 +111,7 @@ def _choose_cell(selection: Selection) -> Selection:
 
 
 def _show_summary(selection: Selection) -> None:
-    """A card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
+    """Show a card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
     more = arm_cards.show(selection.comparison, selection.candidates)
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
@@ -121,7 +121,7 @@ def _show_summary(selection: Selection) -> None:
 
 
 def _show_report_button(selection: Selection) -> None:
-    """A button that downloads the report of the whole comparison, whichever candidates are chosen."""
+    """Show a button to download the report of the whole comparison, whichever candidates are chosen."""
     job_id, comparison, page = selection.job_id, selection.comparison, urljoin(st.context.url or "", ".")
 
     def make() -> bytes:

@@ -18,7 +18,7 @@ slo = published_query()(slo_of)
 
 
 def costs(job_id: str, price_usd_per_hour: float | None, utilisation: float | None) -> list[ArmCost]:
-    """The cost of each arm and cell. Raises QueryError as `study_costs` does."""
+    """Return the cost of each arm and cell. Raises QueryError as `study_costs` does."""
     answer = _costs(job_id, price_usd_per_hour, utilisation)
     if isinstance(answer, UnknownPriceError):
         raise answer.with_traceback(None)
@@ -49,5 +49,5 @@ def add(price: Price) -> tuple[int, bool]:
 
 
 def withdraw(price_id: int) -> None:
-    """Raises UserError for an unknown or withdrawn entry."""
+    """Withdraw an entry. Raises UserError if it is unknown or already withdrawn."""
     price_book.withdraw(published_data.engine(), price_id, actor=visitor.actor())

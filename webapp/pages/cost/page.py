@@ -107,7 +107,7 @@ def _is_valid(read: Callable[[], object]) -> bool:
 
 
 def arm_costs(selection: Selection) -> list[ArmCost]:
-    """The costs; if a price is missing, say how to add it and end the page."""
+    """Return the costs; if a price is missing, say how to add it and end the page."""
     try:
         return cost_data.costs(selection.job_id, selection.price, selection.utilisation)
     except UnknownPriceError as error:

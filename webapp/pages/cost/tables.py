@@ -41,8 +41,8 @@ _MEETS = {True: "yes", False: "no", None: "unknown"}
 
 
 def rows(costs: Sequence[ArmCost], least_share: float) -> pd.DataFrame:
-    """One row per arm and cell. `category` repeats the workload, by which charts are split into panels; `meets_slo` is
-    yes, no or unknown.
+    """Return one row per arm and cell. `category` repeats the workload, by which charts are split into panels;
+    `meets_slo` is yes, no or unknown.
     """
     found: list[dict[str, Any]] = []
     for arm_cost in costs:
@@ -59,8 +59,8 @@ def currencies(costs: Sequence[ArmCost]) -> list[str]:
 
 
 def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
-    """The columns to show, shares in percent. Energy is left out if no run measured it, answers if nothing was reasoned
-    before them.
+    """Return the columns to show, shares in percent, without energy if no run measured it, and without answers if no
+    model reasoned before them.
     """
     known = [name for name in _AT_TIMES if frame[name].notna().any()]
     slo = ["within_slo", "meets_slo"] if has_slo else []
@@ -80,7 +80,7 @@ def hidden(table: pd.DataFrame) -> tuple[str, ...]:
 
 
 def cheapest(by_workload: Mapping[str, ArmCost | None]) -> pd.DataFrame:
-    """One row per workload: the cheapest arm that meets the SLO. Shares in percent."""
+    """Return one row per workload: the cheapest arm that meets the SLO. Shares in percent."""
     return pd.DataFrame([_cheapest_row(workload, arm_cost) for workload, arm_cost in by_workload.items()])
 
 
@@ -99,7 +99,7 @@ def _cheapest_row(workload: str, arm_cost: ArmCost | None) -> dict[str, Any]:
 
 
 def slo_bounds(slo: Slo) -> str:
-    """`TTFT at most 80 ms, TPOT at most 60 ms`."""
+    """Format the bounds: `TTFT at most 80 ms, TPOT at most 60 ms`."""
     bounds = (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms))
     return ", ".join(f"{name} at most {bound:g} ms" for name, bound in bounds if bound is not None)
 
@@ -172,7 +172,7 @@ def saving_card(costs: Sequence[ArmCost]) -> Card:
 
 
 def slo_card(slo: Slo | None, cheapest: Mapping[str, ArmCost | None], least_share: float) -> Card:
-    """The cheapest arm that meets the SLO, by name if it is the same for every workload. `cheapest`: by workload."""
+    """Return the card of the cheapest arm that meets the SLO, named if all workloads agree. `cheapest`: by workload."""
     label = "Cheapest arm within the SLO"
     if slo is None:
         return Card(label, "no SLO", "This study sets none; [slo] in a study may bound TTFT, TPOT and E2E latency")

@@ -46,7 +46,7 @@ class RenderedPin:
 
 
 def has_page(shown: PinnedFigure) -> bool:
-    """Whether the page that draws the figure exists in this version."""
+    """Return whether the page that draws the figure exists in this version."""
     return shown.page in PAGES and PAGES[shown.page].has_figures
 
 

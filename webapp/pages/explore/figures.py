@@ -60,7 +60,9 @@ class Shown:
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """Raises KeyError for a value that names nothing, ValueError for an invalid date, UserError without a warehouse."""
+    """Draw the figure of a link. Raises KeyError for an unknown value, ValueError for an invalid date, UserError
+    without a warehouse.
+    """
     figure = shown(parse(parameters), mode).figure
     return [] if figure is None else [figure]
 
@@ -292,7 +294,7 @@ def _bands(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Sho
 
 
 def _of_style(rows: pd.DataFrame, style: ArmStyle, view: Selection, scene: Scene) -> list[Panel]:
-    """A panel for each facet: each colour has panels of its own, because overlapping bands cannot be read."""
+    """Return a panel for each facet: each colour has panels of its own, because overlapping bands cannot be read."""
     return [
         (f"{style.arm} · {title}" if title else style.arm, explore_runs.bands(own, style, scene))
         for title, part in _parts(rows, view.facet)

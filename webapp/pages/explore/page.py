@@ -116,7 +116,7 @@ def show_nothing(view: Selection) -> None:
 
 
 def _filter_words(name: str, view: Selection) -> str:
-    """`Draft model: one of a, b`."""
+    """Describe a filter: `Draft model: one of a, b`."""
     day = {"from": view.filters.begun_from, "to": view.filters.begun_to}
     if name in day:
         return f"Started on or {'after' if name == 'from' else 'before'} {day[name]}"

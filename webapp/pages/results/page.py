@@ -98,7 +98,7 @@ def _choose_claim() -> float | None:
 
 
 def _claim(text: str) -> float:
-    """Raises ValueError for what is not a ratio."""
+    """Parse a claimed ratio. Raises ValueError for any other text."""
     claimed = float(text)
     if not (math.isfinite(claimed) and claimed >= _LEAST_CLAIM):
         raise ValueError(f"{text!r} is not a ratio")

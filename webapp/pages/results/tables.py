@@ -105,7 +105,8 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
 
 
 def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
-    """`2× was claimed; measured 1.48x [1.36, 1.60] (draft, code, concurrency 1): the claim is refuted.`
+    """Return a sentence such as `2× was claimed; measured 1.48x [1.36, 1.60] (draft, code, concurrency 1): the claim is
+    refuted.`
 
     Names the cell that supports the claim best, and counts the findings of all cells.
     """

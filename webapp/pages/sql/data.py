@@ -22,7 +22,7 @@ from webapp.charts.custom_columns import drawable, with_floats
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication, published_query
 
-#: Each may have ten thousand rows, and so many values: a bit in Arrow is eight bytes and more in a data frame.
+#: Most values of an answer, which may have ten thousand rows: a bit in Arrow is eight bytes or more in a data frame.
 _MAX_ANSWERS, _MAX_VALUES = 16, 500_000
 _STOP_POINT = "sql-stop-point"
 

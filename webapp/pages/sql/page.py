@@ -223,7 +223,7 @@ def _show_table(frame: pd.DataFrame, query: Query, view_id: str) -> None:
 
 
 def _view(view_id: str) -> View:
-    """The link of a saved query; a query that is not saved has neither link nor pin."""
+    """Return the link of a saved query; a query that is not saved has neither link nor pin."""
     return View(state.PAGE, {QUERY: (view_id,)}) if view_id else View("")
 
 

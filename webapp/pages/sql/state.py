@@ -143,7 +143,7 @@ def save(query: Query) -> str:
 
 
 def saved(view_id: str) -> Query | None:
-    """The query saved under this id, or None."""
+    """Return the query saved under this id, or None."""
     state = saved_views.load(published_data.engine(), PAGE, view_id)
     if state is None:
         return None
@@ -173,7 +173,7 @@ def remember(query: Query) -> None:
 
 
 def history() -> list[Query]:
-    """The queries run in this browser session, newest first."""
+    """Return the queries run in this browser session, newest first."""
     queries: list[Query] = st.session_state.get(_HISTORY, [])
     return queries
 

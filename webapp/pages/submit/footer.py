@@ -79,7 +79,7 @@ def _show_plan(study: Study | None) -> None:
 def _counting(study: Study) -> str:
     """Explain how engine starts and runs are counted."""
     if study.tune is not None:
-        return "About: a tuning measures what could still win"
+        return "Estimated: a tuning measures only settings that could still win"
     per_launch = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     starts = "one per arm and repeat" if per_launch == 1 else f"one per arm and {per_launch} repeats"
     if study.order == "fewest_launches":

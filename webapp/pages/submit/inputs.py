@@ -64,7 +64,7 @@ def shown_problem(problem: Problem) -> ShownProblem:
 
 
 def _label(model: type[BaseModel], path: str) -> str:
-    """`speculation.model` is the draft model; `flags.x` becomes `flags, x`."""
+    """Return a field's label: `speculation.model` is the draft model; `flags.x` becomes `flags, x`."""
     try:
         info, rest = field_of(model, path)
     except KeyError:  # in a text, where any key may stand
@@ -170,7 +170,7 @@ class Fields:
 
     model: type[BaseModel]
     initial: Row
-    problems: Sequence[ShownProblem] = ()  # of the study's own fields; those of a row stand below it
+    problems: Sequence[ShownProblem] = ()  # of the study's own fields; a row's problems are shown below it
     table: str = ""
     number: int = 0
 
@@ -199,11 +199,9 @@ class Fields:
         in_row: bool = False,
         **options: Any,
     ) -> Any:
-        """Draw the input that the field's type asks for, with its problems below, and return what is entered.
-
-        `offered`: values to choose from and what they are called; a text may be another. `first`: the value to begin
-        with if there is none. `optional`: it may be empty though it has a default. `in_row`: the label stands above the
-        column.
+        """Draw the input for the field's type, with its problems below, and return its value. `offered`: values to
+        choose from, with their labels; a text field accepts others, too. `first`: the value to begin with if there is
+        none. `optional`: it may be empty though it has a default. `in_row`: the label stands above the column.
         """
         info, _ = field_of(self.model, path)
         types = (info.annotation, *get_args(info.annotation))

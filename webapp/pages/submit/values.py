@@ -167,7 +167,7 @@ def _variable(number: int, line: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a field that holds a table is written and read as a text."""
+    """The text format of a field that holds a table."""
 
     name: str
     write: Callable[[Mapping[str, Any]], str]

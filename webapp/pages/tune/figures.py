@@ -39,6 +39,6 @@ def speedups(report: Report, mode: Mode) -> Figure:
 
 
 def _title(best: Measured) -> str:
-    """`4 at once: draft k=3, 1.48×`."""
+    """Return a panel's title: `4 at once: draft k=3, 1.48×`."""
     at = f"{best.load} at once"
     return f"{at}: no speculation" if best.k == 0 else f"{at}: {best.arm}, {times(best.ratio)}"

@@ -112,7 +112,7 @@ def show_summary(report: Report) -> None:
 
 
 def ranges_sentence(report: Report) -> str:
-    """`k = 3 up to 8 requests at once, 1 up to 32, then 0`."""
+    """Describe the ranges: `k = 3 up to 8 requests at once, 1 up to 32, then 0`."""
     if len(report.ranges) == 1:
         return "the same at every load"
     *before, (_, _, last) = report.ranges

@@ -121,7 +121,7 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
 
 
 def _icon(answer: Answer) -> str:
-    """Of what can be done now: to enable something somewhere, or else to leave all off, or to measure."""
+    """Return the icon of the next step: enable something somewhere, or leave all off, or measure."""
     actions = {choice.action for choice in answer.choices}
     if "enable" in actions:
         return _ICONS["enable"]
@@ -129,7 +129,7 @@ def _icon(answer: Answer) -> str:
 
 
 def _asked(job_id: str, metric: str) -> _Asked | None:
-    """The answer, of a study that only searches by its capacities."""
+    """Return the answer; for a study that only searches, by its capacities."""
     for name in (metric, _CAPACITY):
         answer = _answer(job_id, name)
         if answer is not None:

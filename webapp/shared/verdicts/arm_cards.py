@@ -30,7 +30,7 @@ def controls_last(comparison: StudyComparison, arms: Sequence[str]) -> list[str]
 
 
 def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
-    """`1.42×`, and below it `▲ faster over all cells [1.31, 1.54]. 3 cells: ▲ 2, ? 1`."""
+    """Return the card: `1.42×`, and below it `▲ faster over all cells [1.31, 1.54]. 3 cells: ▲ 2, ? 1`."""
     ratio = mean.ratio
     value = "–" if ratio is None else times(ratio.value, ratio.low, ratio.high)
     if (control := controls(comparison).get(arm)) is not None:
@@ -48,7 +48,7 @@ def of_category(comparison: StudyComparison, category: str | None) -> StudyCompa
 
 
 def _tally(pairs: Sequence[Pair]) -> str:
-    """`3 cells: ▲ 2, ? 1`."""
+    """Count the verdicts: `3 cells: ▲ 2, ? 1`."""
     words = [pair.verdict.word for pair in pairs]
     counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"

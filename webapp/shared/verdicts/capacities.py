@@ -27,7 +27,7 @@ _MOST_CARDS = 6
 
 
 def has_ordinary_runs(job_id: str) -> bool:
-    """Whether the study has runs that are not trials of a search."""
+    """Return whether the study has runs that are not trials of a search."""
     return bool(published_data.results(job_id)["search"].isna().any())
 
 

@@ -78,7 +78,7 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
 
 
 def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
-    """`table` of `verdicts`; `strict`: their reading.
+    """Return the configuration of `table`, a table of `verdicts`; `strict`: their reading.
 
     Columns that do not fit a page of 1280 pixels are hidden: they are in the files and the table's menu.
     """
