@@ -177,7 +177,7 @@ def main() -> None:
 
 
 def _write_whatever_can_be_encoded() -> None:
-    """On a console that knows few characters, write "?" for the others."""
+    """Write "?" for characters that the console cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

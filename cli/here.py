@@ -174,7 +174,7 @@ class Here:
 
         return repeat_seconds(self._settings, self.database, job_id)
 
-    def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm says it all
+    def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm suffices
         """Return the engine's command line for the arm that a tuning found best; None if it is unknown."""
         from jobs.engines.profiles import speculation_words
 

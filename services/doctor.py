@@ -135,7 +135,7 @@ def _home(home: Path) -> Finding:
 
 
 def _jobs(database: sa.Engine) -> list[Finding]:
-    """Return a finding each if jobs are set aside because they cannot be read, and if no worker may start some."""
+    """Return a finding on jobs that cannot be read, and a finding on jobs that no worker can start, if any."""
     waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
     findings = []
     if jobs_aside := queue.set_aside(database):

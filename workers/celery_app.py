@@ -36,7 +36,7 @@ app.conf.update(
     worker_concurrency=1,
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
-    worker_enable_remote_control=False,  # whoever reaches the broker must not command the worker
+    worker_enable_remote_control=False,  # access to the broker must not allow commands to the worker
     task_acks_late=False,
     task_ignore_result=True,
     broker_connection_retry_on_startup=True,

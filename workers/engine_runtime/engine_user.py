@@ -24,7 +24,7 @@ _GO_THROUGH, _READ, _READ_FOLDER = 0o010, 0o040, 0o050
 
 @dataclass(frozen=True)
 class EngineUser:
-    """`groups` are all that the system gives the user: a GPU's devices may belong to one."""
+    """A system user for engines. `groups` are all of the user's groups: a GPU's devices may belong to one."""
 
     name: str
     uid: int

@@ -1,6 +1,6 @@
 """The parent process of every engine: it leaves no process of the engine behind, whatever happens to the worker.
 
-The worker runs this file with how long the engine's log may become, the numbers of the user that it runs as (empty: the
+The worker runs this file with the longest length of the engine's log, the ids of the engine's user (empty: the
 worker's), the folder of its temporary files, and the engine's command; and holds the other end of our standard input, a
 socket. Each line on it is an order: `still` suspends every process of the engine, `go` resumes them, both answered by a
 line of their own; a number ends the engine with so many seconds of grace. End of file means that the worker is gone,
@@ -38,7 +38,7 @@ def main(most_log_bytes: int, ids: str, temporary: str, command: list[str]) -> i
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     woken = _wake_on_signals()
-    engine = subprocess.Popen(  # its exit status is collected by _reap, with those of its orphans
+    engine = subprocess.Popen(  # its exit status is collected by _reap, like its orphans'
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -98,7 +98,7 @@ def _obey(orders: bytes) -> float | None:
     while not signalled.issuperset(now := _descendants()):  # a process that is not yet suspended may start others
         _signal_all(_SIGNALS[last])
         signalled |= set(now)
-    with contextlib.suppress(OSError):  # the worker is gone: the next reading says so
+    with contextlib.suppress(OSError):  # the worker is gone: the next read returns the end of file
         os.write(0, last + b"\n")
     return None
 

@@ -120,8 +120,8 @@ class _Exception:
         return _WRAPPER.search(self.sentence) is not None
 
     def root(self) -> _Exception:
-        """The first exception of its chain. An exception raised while another was handled is its own root, unless it
-        only reports a failure elsewhere.
+        """Return the first exception of the chain. An exception raised while another was handled is its own root,
+        unless it only reports a failure elsewhere.
         """
         before = self.caused_by or (self.while_handling if self.is_wrapper else None)
         return self if before is None else before.root()
@@ -169,7 +169,7 @@ def _cause(read: Sequence[_Line]) -> str | None:
     if killed := next((match for line in lines if (match := _CHILD_SIGNAL.search(line.text))), None):
         return _killed("a process of the engine", int(killed["signal"]))
     if gone := next((match for line in lines if (match := _CHILD_GONE.search(line.text))), None):
-        return f"{gone[0]}: without an error of its own, as a process that is killed because no memory is left"
+        return f"{gone[0]}: no error of its own, like a process killed for lack of memory"
     telling = (line.text.strip() for line in lines if not line.harmless and _TELLING.search(line.text))
     return next((_cut(text.removeprefix("error: ")) for text in telling if not _WRAPPER.search(text)), None)
 

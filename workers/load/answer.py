@@ -17,7 +17,7 @@ DONE = b"[DONE]"
 #: Finish reasons that mean the server gave up.
 _GAVE_UP = frozenset({"abort", "error"})
 _MOST_CHARS_OF_REASON, _MOST_CHARS_OF_EVENT = 100, 200
-#: Usage by OpenAI's names for chats and completions, and by those of its newer interface.
+#: Fields of usage in OpenAI's chats and completions, and in its newer interface.
 _COMPLETION, _PROMPT = ("completion_tokens", "output_tokens"), ("prompt_tokens", "input_tokens")
 _PROMPT_TOKEN_IDS = b'"prompt_token_ids":['
 _decode = json.JSONDecoder().raw_decode

@@ -27,7 +27,7 @@ _PAGE_BYTES = 16 * 2**20
 _PAGE_TIMEOUT = aiohttp.ClientTimeout(total=10)
 #: Bytes read of a body without events, to find the reason.
 _BEGINNING_BYTES = 1 << 16
-#: An answer may have so many bytes for each token that was asked for, and so many for what it repeats and reports. A
+#: Most bytes of an answer for each requested token, and for the prompt and counters that it repeats. A
 #: chunk of one token takes about 300, and the tokens of a prompt of a million that vLLM repeats 8 MB.
 _BYTES_PER_TOKEN, _BYTES_BESIDES = 8_192, 16 * 2**20
 HIDDEN = "[the API key]"

@@ -51,7 +51,7 @@ class Window:
     """Create it inside the event loop at the moment when the window begins."""
 
     def __init__(self, load: Load, requests_total: int, misses: MissCount | None = None) -> None:
-        """`requests_total`: how many become due at most. `misses`: of a trial, which may end early."""
+        """`requests_total`: the most that become due. `misses`: counts the misses of a trial, which may end early."""
         self.requests_total = requests_total
         self.problem: str | None = None  # why sending stopped before the end of the load
         self.ended_early: str | None = None  # why a trial has ended before its last request

@@ -31,7 +31,7 @@ _TIMEOUT_S = 10
 _GAUGE_TIMEOUT_S = 0.8
 #: vLLM's page has 100 KB. Reading megabytes each second would disturb the window.
 _PAGE_BYTES = 4 * 2**20
-#: SGLang publishes gauges only after some steps; a page that has none of them after so many readings never will.
+#: Readings without gauges before giving up: SGLang publishes them only after some steps.
 _MOST_IN_VAIN = 5
 _NAME, _POSITION = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*"), re.compile(r"[0-9]{1,4}")
 #: A float counts every whole number below this.

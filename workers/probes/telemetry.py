@@ -96,7 +96,7 @@ def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) ->
 
 @dataclass(frozen=True)
 class HostReading:
-    """`cpu_percent` covers all processors; None if no time has passed since the last reading."""
+    """The host's load. `cpu_percent` covers all processors; None if no time has passed since the last reading."""
 
     cpu_percent: float | None
     memory_used_bytes: int  # total minus what is available without swapping

@@ -42,7 +42,7 @@ class Counters:
             self._successes[finish_reason] += 1
 
     def failure(self, reason: str) -> None:
-        """`abort`: the client went away. `error`: generation failed."""
+        """Count a failure. `abort`: the client went away. `error`: generation failed."""
         with self._lock:
             self._failures[reason] += 1
 
