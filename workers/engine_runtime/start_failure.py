@@ -169,7 +169,7 @@ def _cause(read: Sequence[_Line]) -> str | None:
     if killed := next((match for line in lines if (match := _CHILD_SIGNAL.search(line.text))), None):
         return _killed("a process of the engine", int(killed["signal"]))
     if gone := next((match for line in lines if (match := _CHILD_GONE.search(line.text))), None):
-        return f"{gone[0]}: no error of its own, like a process killed for lack of memory"
+        return f"{gone[0]}: no error of its own, like a process killed because no memory is left"
     telling = (line.text.strip() for line in lines if not line.harmless and _TELLING.search(line.text))
     return next((_cut(text.removeprefix("error: ")) for text in telling if not _WRAPPER.search(text)), None)
 
