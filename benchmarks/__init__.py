@@ -1,1 +1,1 @@
-"""What `make bench` runs: Drafthouse against a named rival on the same server in the same run, reported as ratios."""
+"""The parts of `make bench`: Drafthouse against a named rival on the same server in the same run, as ratios."""

@@ -1,6 +1,5 @@
-"""`python -m benchmarks [PART...]`: measure and print tables of ratios and aims. Never fails because of a time.
-
-A part that cannot be measured says why, the others go on, and the exit status is 1.
+"""`python -m benchmarks [PART...]`: measure and print tables of ratios and aims. Slow results never fail. If a part
+cannot be measured, the reason is printed, the others continue, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from host.settings import Settings, load_settings
 from lab.errors import DrafthouseError
 
 logger = logging.getLogger(__name__)
-#: Measures and prints, given the settings and how often; raises DrafthouseError for what the user can mend.
+#: Measures and prints, given the settings and the repeats; raises DrafthouseError for errors that the user can fix.
 Part = Callable[[Settings, int], None]
 _PARTS: dict[str, Part] = {
     "client": client.run,
@@ -94,7 +93,7 @@ def measure_all(parts: Mapping[str, Part], repeats: int) -> int:
             print(f"part {name}: {error}", file=sys.stderr)
         except Exception:
             failed.append(name)
-            logger.exception("part %s", name)  # a defect of the benchmark costs its part, not the hours of the others
+            logger.exception("part %s", name)  # a bug in one part must not lose the hours of the others
         print(f"part {name} took {(time.monotonic() - began_s) / 60:.1f} min", file=sys.stderr, flush=True)
     if failed:
         print(f"not measured: {', '.join(failed)}", file=sys.stderr)

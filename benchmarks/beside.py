@@ -1,8 +1,8 @@
-"""Part beside: the same cell with nothing beside it, and in a home where everything of Drafthouse is at work.
+"""Part beside: the same cell on an idle machine, and in a home where all of Drafthouse is at work.
 
 Both homes measure one engine, through the worker, in turns. In the busy one an ingester runs on a large warehouse, and
 two visitors of the page open a page each second. Aim: throughput and medians differ by less than 1 %. The interval is
-that of the ratio's geometric mean over all pairs, 95 %; the last row is what ran beside the windows by their own
+that of the ratio's geometric mean over all pairs, 95 %; the last row is the work beside the windows by their own
 records, in seconds.
 
 The engine is first a server that answers at a steady rate and hardly uses a processor, as one on a GPU does, then vLLM

@@ -1,7 +1,7 @@
 """Part client: our measuring client and `vllm bench serve`, alternating on one server, with the same prompts.
 
-Aims: output throughput within 2 %, median TTFT and TPOT within 3 %, a quarter of the CPU seconds. CPU time is that of
-the whole process, and again less that of the same process sending a single request of two tokens (imports, start-up).
+Aims: output throughput within 2 %, median TTFT and TPOT within 3 %, a quarter of the CPU seconds. CPU time covers the
+whole process, and a second figure subtracts the same process sending one request of two tokens (imports, start-up).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _compare(sides: Sides, dataset: Path, repeats: int) -> list[Row]:
 
 
 def _rows(ours: tuple[list[Spent], float], theirs: tuple[list[Spent], float]) -> list[Row]:
-    """Each side: the results of its runs, and the CPU seconds of its start-up."""
+    """Return the table's rows. Each side has the results of its runs, and the CPU seconds of its start-up."""
 
     def row(name: str, value: Callable[[Spent, float], float], aim: str) -> Row:
         columns = [[value(spent, start_up_s) for spent in runs] for runs, start_up_s in (ours, theirs)]

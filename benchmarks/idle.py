@@ -1,8 +1,7 @@
-"""Part idle: what the ingester costs while nothing happens, and when nothing but the state of a job changes.
-
-In a home with 50,000 bundles of 500 jobs, all ingested. Aim: 5 ms of processor a second for the ingester and the
-processes that it starts. When the state of a job changes in the app database: the seconds until readers see it, and
-the seconds of processor and the bytes that the ingester spends on it.
+"""Part idle: the cost of the ingester while nothing happens, and when only the state of a job changes, in a home with
+50,000 ingested bundles of 500 jobs. Aim: 5 ms of processor a second for the ingester and the processes that it starts.
+When the state of a job changes in the app database: the seconds until readers see it, and the seconds of processor and
+the bytes that the ingester spends on it.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def show_costs(about: str, idle_ms: Sequence[float], changes: Sequence[tuple[flo
 
 
 def _make_bundles(settings: Settings) -> None:
-    """Make a folder for each run of the warehouse. Nobody reads the files of a bundle that is in it."""
+    """Make a folder for each run of the warehouse. The files of ingested bundles are never read."""
     with open_warehouse(settings.warehouse_file) as connection:
         for job_id, run_id in connection.execute("SELECT job_id, run_id FROM runs").fetchall():
             folder = bundle_folder(settings.bundles, job_id, run_id)

@@ -1,9 +1,9 @@
-"""Part progress: the same window with and without everything that runs beside it while a job is measured.
+"""Part progress: the same window with and without everything else that runs while a job is measured.
 
 With: the job's heartbeat writes its progress into the job table twice a second, and the probes read host, GPUs and the
 engine's metrics page each second. Without: the client alone. Aim: the same output throughput within 1 %. On a machine
-with more noise than that, the last row still bounds the loss: measuring can take no more from the engine than the
-processor time that it uses itself.
+with more noise than that, the last row still bounds the loss: measuring cannot cost the engine more than the processor
+time that it uses.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class WindowFigures(Figures):
-    """A window, and the processor time that this process spent on it."""
+    """The figures of a window, and the processor time that this process spent on it."""
 
     cpu_percent: float  # of all processors of this machine
 

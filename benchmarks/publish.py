@@ -1,4 +1,4 @@
-"""Part publish: what one more run costs on a warehouse of any size, with the real ingester in its own process.
+"""Part publish: the cost of one more run on a warehouse of any size, with the real ingester in its own process.
 
 Seconds from the end of writing its bundle until a reader of the published file sees it (aim: 5 s), and the bytes that
 the ingester writes until it is ready for the next one, per byte of the bundle (aim: 4). The rival is a whole copy of
@@ -31,7 +31,7 @@ _REQUESTS = 2000
 _PATIENCE_S = 600.0
 _POLL_EVERY_S = 0.1
 RESTS_FOR_S = 3.0
-_NEXT_TO_NOTHING_BYTES, _NEXT_TO_NOTHING_S = 100_000, 0.1  # what it announces in each round, and its looks
+_NEXT_TO_NOTHING_BYTES, _NEXT_TO_NOTHING_S = 100_000, 0.1  # bytes of its announcements and polls in each round
 
 
 def run(settings: Settings, repeats: int, gigabytes: Sequence[float] = GIGABYTES) -> None:
@@ -47,7 +47,7 @@ def run(settings: Settings, repeats: int, gigabytes: Sequence[float] = GIGABYTES
 
 
 def measure(settings: Settings, runs: int, about: str, requests: int = _REQUESTS) -> None:
-    """Add runs to the warehouse of a home, and print. Groups of rows are merged once in RUNS_A_GROUP runs."""
+    """Add runs to the warehouse of a home, and print. Groups of rows are merged every RUNS_A_GROUP runs."""
     gigabytes = settings.warehouse_file.stat().st_size / 1e9
     copy_s, copied = _whole_copy(settings.warehouse_file)
     with ingesting(settings) as process:
@@ -108,7 +108,7 @@ def _is_visible(settings: Settings, run_id: str) -> bool:
 
 
 def rests(process: psutil.Process) -> bool:
-    """Return whether the ingester does next to nothing for longer than it waits between two rounds."""
+    """Return whether the ingester is almost idle for longer than its poll interval."""
     before, before_s = written(process), sum(process.cpu_times())
     time.sleep(RESTS_FOR_S)
     is_at_work = sum(process.cpu_times()) - before_s > _NEXT_TO_NOTHING_S
@@ -116,7 +116,7 @@ def rests(process: psutil.Process) -> bool:
 
 
 def written(process: psutil.Process) -> float:
-    """Bytes that the process and those that it waited for have written, to files and pipes."""
+    """Return the bytes that the process and its finished children have written, to files and pipes."""
     return float(process.io_counters().write_chars)
 
 

@@ -1,11 +1,11 @@
-"""Part rate: how late both clients see chunks that come fast, against a server that streams at a steady 20 ms.
+"""Part rate: how late both clients see fast chunks from a server that streams at a steady 20 ms.
 
 The server (`benchmarks.steady_server`) writes a chunk to every stream at each tick, as an engine does after each step,
 and notes the gaps between the chunks of a stream as it wrote them. Aims for 25,000 chunks/s: the lag of our event loop
 below 5 ms (p99), and the gaps between chunks that a client sees within 1 ms of the server's own (p99).
 
-An engine on a GPU host has processors to itself. So the server is bound to one here, and both clients to the others:
-on two shared ones a client often waits for a slice of the server's to end, which says nothing about the client.
+An engine on a GPU host has processors to itself. So the server is bound to one here, and both clients to the others: on
+two shared ones a client often waits for the server's time slice to end, which is not the client's fault.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ANSWERS_A_STREAM = 2
 
 @dataclass(frozen=True)
 class SideFigures:
-    """What a client saw of a server, and what the server itself noted."""
+    """A client's observations of a server, and the server's own."""
 
     figures: Figures
     server_gap_p99_ms: float
@@ -87,7 +87,7 @@ def _by_vllm(settings: Settings, dataset: Path, streams: int) -> SideFigures:
 
 
 def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
-    """`beside_server` with the server on one processor and what measures it on the others, if there are any."""
+    """Run `beside_server` with the server on one processor and the clients on the others, if there are any."""
     if not hasattr(os, "sched_setaffinity"):
         return beside_server(measure)
     first, *others = sorted(os.sched_getaffinity(0))

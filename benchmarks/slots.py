@@ -1,10 +1,10 @@
 """Part slots: a study of six blocks that three slots share, against the same study on one slot.
 
-The engine is the steady server of part rate: its answers take the same time however many slots ask, so that what is
-lost is Drafthouse's: a slot that notices the study late, a block that waits for the last one, and the work around each
-window. Two arms; a block is one repeat of both. Aim: 0.45 of one slot's wall time, where a third would be without loss.
-The workers are up before the study is submitted. The last lines say what the company costs each run: the median of its
-window's length and of its inter-token latency, as a ratio.
+The engine is the steady server of part rate: its answers take the same time however many slots ask, so that any loss is
+Drafthouse's: a slot that notices the study late, a block that waits for the last one, and the work around each window.
+Two arms; a block is one repeat of both. Aim: 0.45 of one slot's wall time, where a third would be without loss. The
+workers are up before the study is submitted. The last lines show the cost of neighbours to each run: the medians of
+window length and inter-token latency, as ratios.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _READY_S, _POLL_EVERY_S = 300.0, 0.05
 
 @dataclass(frozen=True)
 class Shared:
-    """A study that the slots of a host have measured together."""
+    """The result of a study measured by the slots of a host together."""
 
     wall_s: float  # from its submission to its end
-    slots: frozenset[object]  # that measured some of it
+    slots: frozenset[object]  # that measured part of it
     window_s: float  # median of its runs
     tpot_ms: float  # median of its runs' medians
 
@@ -70,7 +70,7 @@ def measure(
     load: Load = LOAD,
     workload: Workload = WORKLOAD,
 ) -> None:
-    """Measure a study of so many blocks on one slot and on several, in turns, and print."""
+    """Measure a study of this many blocks on one slot and on several, alternating, and print."""
 
     def all_pairs(base_url: str) -> tuple[list[Shared], list[Shared]]:
         study = _study(base_url, blocks, load, workload)
@@ -162,7 +162,7 @@ def _await_workers(started: Sequence[subprocess.Popen[bytes]], database: sa.Engi
 
 
 def be_worker() -> None:
-    """The worker of one slot, without Celery: a process of its own. The variables say which slot."""
+    """Run the worker of one slot, without Celery, in a process of its own. The variables name the slot."""
     settings = load_settings()
     if (os.cpu_count() or 1) >= settings.slots:
         take_slot(settings)

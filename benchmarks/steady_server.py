@@ -2,7 +2,7 @@
 
 It speaks just enough of vLLM's protocol for both clients: a completion streamed with the server's running count. All
 answers are bytes made beforehand, and one thread writes them to all sockets at each tick, so that it keeps time where a
-framework would not. At its end it prints the gaps between the chunks of a stream as it wrote them.
+framework would not. When it ends it prints the gaps between the chunks of a stream as it wrote them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LENGTH = re.compile(rb'"max_tokens": ?(\d+)')
 
 @dataclass(eq=False)
 class _Stream:
-    """One connection: what has been read of its request, and the chunks that are left of its answer."""
+    """One connection: the received part of its request, and the remaining chunks of its answer."""
 
     connection: socket.socket
     read: bytes = b""
@@ -110,7 +110,7 @@ def main(tick_s: float) -> None:
                 next_s = max(next_s + tick_s, now_s)
                 for stream in list(streams):
                     before_s, stream.sent_s = stream.sent_s, time.perf_counter()
-                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next look at it closes it
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read closes it
                         stream.connection.send(stream.left.pop())
                     if before_s is not None:
                         gaps_s.append(stream.sent_s - before_s)

@@ -2,8 +2,8 @@
 
 Two arms, two loads, two repeats on the same prompts, one engine start per arm on both sides. Aim: 0.55 of the rival's
 wall time. Ours has both engines up side by side and includes warm-up and bundles; the rival has one engine after the
-other and starts one client per cell. What Drafthouse asks an engine once after it was installed, its version and flags,
-it has asked before.
+other and starts one client per cell. Drafthouse has already probed the engine's version and flags, as it does once
+after an installation.
 
 Once with engines of one process, and once with those of vLLM's CPU build as it starts them: three processes, of which
 each imports vLLM by itself, the last bound to one processor. On a host of two, starts side by side then wait for each
@@ -51,7 +51,7 @@ STUDY = Study(
     repeats_per_launch=2,  # one engine start, like the rival
     engine_flags=FLAGS,
 )
-#: What engines of one process need, and the policy of a home whose studies may ask for it.
+#: The settings of engines of one process, and a policy that allows them.
 _ONE_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 _IN_ONE_PROCESS = STUDY.model_copy(
     update={

@@ -1,4 +1,4 @@
-"""Measures two sides in turns, and prints ratios with their aims."""
+"""Measures two sides alternately, and prints ratios with their aims."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row:
 
     @classmethod
     def of(cls, name: str, figure: str, ours: Sequence[object], theirs: Sequence[object], aim: str) -> Self:
-        """Take this attribute of what each side measured."""
+        """Make a row from this attribute of each side's figures."""
         mine, other = ([float(getattr(each, figure)) for each in side] for side in (ours, theirs))
         return cls(name, mine, other, aim)
 
@@ -47,7 +47,7 @@ def show(title: str, rival: str, rows: Sequence[Row]) -> None:
 
 
 def alternated(part: str, repeats: int, ours: Callable[[], T], theirs: Callable[[], T]) -> tuple[list[T], list[T]]:
-    """Measure A B B A so often, so that a machine that becomes slower favours no side."""
+    """Measure A B B A this often, so that a machine that becomes slower favours no side."""
     measured: tuple[list[T], list[T]] = ([], [])
     for repeat in range(repeats):
         print(f"{part}: repeat {repeat + 1} of {repeats}", file=sys.stderr)

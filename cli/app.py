@@ -68,10 +68,10 @@ PANELS: dict[str, dict[str, str]] = {
         "web": "operate.up:web",
     },
 }
-#: These compute: while a run is measured on this machine they step back, and the run records them.
+#: Verbs that compute: while a run is measured on this machine they lower their priority, and the run records them.
 _HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild", "archive"} - {"sql"}
 VERBS = {name: target for verbs in PANELS.values() for name, target in verbs.items()}
-#: These are for the machine of the lab; all others work on a lab elsewhere, too.
+#: Verbs for the lab's own machine only; all others also work on a lab elsewhere.
 OF_THE_MACHINE = {*PANELS["Operate"], "demo"}
 SERVER = "DRAFTHOUSE_SERVER"
 Server = Annotated[
@@ -100,7 +100,7 @@ class LazyGroup(TyperGroup):
 
 
 def _announced(verb: str) -> AbstractContextManager[None]:
-    """Announce the verb on this machine. Settings that cannot be used are the verb's own business."""
+    """Announce the verb on this machine. Invalid settings are reported by the verb itself."""
     from host.quiet import command  # noqa: PLC0415 - `drafthouse --help` does without
     from host.settings import load_settings  # noqa: PLC0415 - likewise
 
@@ -172,12 +172,12 @@ def main() -> None:
         if isinstance(error, DATABASE_ERRORS):
             print_error(f"drafthouse: the app database does not answer: {database_words(error)}")
             raise SystemExit(2) from None
-        print_literally(traceback.format_exc(), end="", on_stderr=True)  # it may quote what others wrote
+        print_literally(traceback.format_exc(), end="", on_stderr=True)  # the message may quote untrusted text
         raise SystemExit(1) from None
 
 
 def _write_whatever_can_be_encoded() -> None:
-    """On a console that knows few characters, write "?" for the others."""
+    """Write "?" for characters that the console cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

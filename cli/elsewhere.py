@@ -1,4 +1,4 @@
-"""A lab elsewhere: what changes it goes through its API, what reads its warehouse reads a copy of the file.
+"""A lab elsewhere: changes go through its API, and queries read a copy of its warehouse.
 
 A copy is fetched when the warehouse has changed, and stays in the user's cache folder until a newer one replaces it.
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class RefusalError(UserError):
-    """What a lab elsewhere answers with a status of HTTP; 0: it cannot be reached."""
+    """A refusal by a lab elsewhere, with its HTTP status; 0: the lab cannot be reached."""
 
     def __init__(self, sentence: str, status: int) -> None:
         super().__init__(sentence)
@@ -70,7 +70,7 @@ def cache_folder() -> Path:
 
 
 class Client(drafthouse.Lab):
-    """The client for notebooks, whose errors are those of the command."""
+    """The client for notebooks, raising the command's errors."""
 
     def __init__(self, url: str, token: str | None) -> None:
         with refusals():
@@ -98,7 +98,7 @@ class Elsewhere:
 
     @property
     def warehouse_file(self) -> Path:
-        """A copy of the published warehouse as it is now."""
+        """Return a current copy of the published warehouse."""
         newest = self._lab.snapshot()
         file = self._cache / f"{newest.digest}.duckdb"
         if not file.exists():
@@ -117,7 +117,7 @@ class Elsewhere:
         return file
 
     def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:
-        """Runs never change, so those that were fetched before are not fetched again."""
+        """Return a folder with the study's bundles. Runs never change, so each is fetched once."""
         from warehouse.queries.comparing.paired_runs import jobs_of
 
         folder = self._cache / "bundles"
@@ -138,7 +138,7 @@ class Elsewhere:
         return _job(self._lab.job(name))
 
     def watched(self, job_id: str) -> Job:
-        """Ask again while the lab's server is started again, for as long as `drafthouse.Lab.watch` does."""
+        """Return the job. Retry while the lab's server restarts, for as long as `drafthouse.Lab.watch` does."""
         began_s = time.monotonic()
         while True:
             try:
@@ -286,7 +286,8 @@ class Elsewhere:
 
 
 def _extract_folder(archive: tarfile.TarFile, folder: str, to: Path) -> None:
-    """Extract a folder of files. Raises UserError for anything else, which could land anywhere, and for nothing.
+    """Extract a folder of files. Raises UserError for an empty archive and for any other member, which could be written
+    anywhere.
 
     `extractall` has a filter for that, but not in Python 3.11.2, which is Debian's.
     """
@@ -342,7 +343,7 @@ def _refuse_other_version(file: Path, url: str) -> None:
 
 @contextmanager
 def fetching_bar() -> Iterator[drafthouse.Progress]:
-    """Show how much is there, on a terminal; nothing stays of it."""
+    """Show the progress of a download on a terminal, and remove it at the end."""
     console = Console(stderr=True)
     columns = (TextColumn("fetching the warehouse"), BarColumn(), DownloadColumn())
     with Bar(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:

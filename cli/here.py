@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from warehouse.app_db.price_book import Entry
 
 
-#: Gets what an import does next, and the share of its work that is done, 0 to 1.
+#: Callback with an import's next step and the finished share of its work, 0 to 1.
 Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
 class SqlAnswer:
-    """A statement's answer as JSON values. `left_out` says in a sentence that rows were cut."""
+    """A statement's answer as JSON values. `left_out` is a sentence if rows were cut."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -51,14 +51,14 @@ class ToImport:
 
 @dataclass(frozen=True)
 class Imported:
-    """An import as `Import.document` shows it; `later` if a running ingester is yet to add it to the warehouse."""
+    """An import as `Import.document` shows it; `later` if a running ingester has yet to add it to the warehouse."""
 
     document: Mapping[str, Any]
     later: bool
 
 
 def completed_runs_query(ended: Job) -> str:
-    """Return the query of `completed_runs`: `retry --all` measures again what earlier attempts have completed."""
+    """Return the query of `completed_runs`: `retry --all` repeats runs that earlier attempts completed."""
     return (
         f"SELECT count(DISTINCT cell_key) FROM results WHERE job_id = '{ended.job_id}' AND status = 'completed' "  # noqa: S608 - an id
         f"AND attempt >= {ended.reuse_from_attempt:d}"
@@ -66,9 +66,8 @@ def completed_runs_query(ended: Job) -> str:
 
 
 class Here:
-    """The lab of this machine, whose owner may do everything.
-
-    Jobs are named by their ids or their studies' names. Every method raises UserError.
+    """The lab of this machine, with all permissions. Jobs are named by their ids or their studies' names. Every method
+    raises UserError.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -76,7 +75,7 @@ class Here:
 
     @functools.cached_property
     def database(self) -> sa.Engine:
-        """The app database."""
+        """The engine of the app database."""
         from warehouse.app_db.engine import app_engine
 
         return app_engine(self._settings.app_database_url)
@@ -92,11 +91,11 @@ class Here:
         return self._settings.warehouse_file
 
     def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:  # noqa: ARG002 - they are all there
-        """Return a folder that has the bundles of this study's runs."""
+        """Return a folder with the bundles of this study's runs."""
         return self._settings.bundles
 
     def page(self, before: str | None) -> queue.Page:
-        """Return the newest jobs, or those that were submitted before one."""
+        """Return the newest jobs, or the jobs submitted before a given one."""
         from jobs import queue
 
         return queue.page(self.database, before=before)
@@ -113,11 +112,11 @@ class Here:
         return queue.job(self.database, queue.job_id_of(self.database, name))
 
     def watched(self, job_id: str) -> Job:
-        """Return the job for somebody who waits for it."""
+        """Return the job for a caller that waits for it."""
         return self.job(job_id)
 
     def why_jobs_wait(self, jobs: Sequence[Job]) -> Mapping[str, str]:
-        """Return by job id why no worker starts a job; jobs that one may start are left out."""
+        """Return, by job id, why no worker can start a job; startable jobs are left out."""
         from jobs.worker_registry import why_jobs_wait
 
         return why_jobs_wait(self.database, jobs)
@@ -175,14 +174,14 @@ class Here:
 
         return repeat_seconds(self._settings, self.database, job_id)
 
-    def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm says it all
+    def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm suffices
         """Return the engine's command line for the arm that a tuning found best; None if it is unknown."""
         from jobs.engines.profiles import speculation_words
 
         return speculation_words(self._settings.engines_file, self._settings.models_dir, arm)
 
     def completed_runs(self, ended: Job) -> int:
-        """Count the ended job's runs that the warehouse has as completed: those of attempts that count."""
+        """Count the ended job's completed runs in the warehouse, of attempts that count."""
         from warehouse.queries.connect import open_warehouse
 
         with open_warehouse(self.warehouse_file) as con:

@@ -1,4 +1,4 @@
-"""A study as a person names it on the command line."""
+"""Studies by their names on the command line."""
 
 from __future__ import annotations
 

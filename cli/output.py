@@ -16,22 +16,22 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-#: Of sentences; longer lines are hard to read.
+#: Width of sentences; longer lines are hard to read.
 _MOST_WIDTH = 100
-#: So many columns can still be read if their texts are folded.
+#: Most columns of a table that stays readable with folded texts.
 _MOST_FOLDED = 5
 #: Nothing in a text is read as Rich markup, coloured, or cut off.
 _LITERALLY: Mapping[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
-#: What no terminal takes for anything but text.
+#: Control characters that are safe on any terminal.
 _PLAIN = re.compile(r"[\n\t -~]*")
 _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
 def printable(text: str) -> str:
-    """Return the text with escapes for the characters that nobody sees, but for the ends of lines and tabs.
+    """Return the text with invisible characters escaped, except line ends and tabs.
 
-    A measured server's errors and other people's names may hold sequences that steer a terminal, and characters that
-    turn the direction of writing. Whatever this command shows of them goes through here.
+    A measured server's errors and other people's names may hold terminal escape sequences and characters that reverse
+    the direction of text. All such output of this command goes through here.
     """
     return text if _PLAIN.fullmatch(text) else "".join(map(_shown, text))
 
@@ -45,7 +45,7 @@ def _is_unseen(character: str) -> bool:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON; what a terminal would not show as text, or cannot show, is escaped: the value is the same."""
+    """Print JSON; characters that a terminal cannot show as text are escaped, which leaves the value the same."""
     is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     text = json.dumps(value, indent=1, default=str, ensure_ascii=not is_unicode)
     print(text if _PLAIN.fullmatch(text) else "".join(map(_shown_in_json, text)))
@@ -56,12 +56,12 @@ def _shown_in_json(character: str) -> str:
 
 
 def print_literally(text: str = "", *, end: str = "\n", on_stderr: bool = False) -> None:
-    """Print lines as long as they are, on a terminal too."""
+    """Print lines unfolded, even on a terminal."""
     print(printable(text), end=end, file=sys.stderr if on_stderr else sys.stdout)
 
 
 def print_text(text: str, *, end: str = "\n") -> None:
-    """Print sentences. On a terminal, lines end between words, and go on as far in as they begin."""
+    """Print sentences. On a terminal, lines are wrapped between words, with a hanging indent."""
     print(folded(printable(text), _terminal_width(sys.stdout)), end=end, flush=True)
 
 
@@ -92,7 +92,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     console, columns = Console(), [printable(column) for column in columns]
     texts = [[_cell(value) for value in row] for row in rows]
     if not console.is_terminal:
-        console.width = 4096  # a program reads this: nothing may be cut off
+        console.width = 4096  # a program reads this: cut nothing off
     widths = [max(map(cell_len, column)) for column in zip(columns, *texts, strict=True)]
     if len(columns) > _MOST_FOLDED and sum(widths) + 2 * len(widths) > console.width:
         _print_paragraphs(console, columns, texts)
@@ -116,7 +116,7 @@ def _print_paragraphs(console: Console, columns: Sequence[str], rows: Sequence[S
 
 
 def print_entries(columns: Sequence[str], entries: Sequence[tuple[Sequence[Any], Sequence[str]]]) -> None:
-    """Print rows of short values, and under each its sentences: as wide as the terminal, and at most 100 columns."""
+    """Print rows of short values, each followed by its sentences, as wide as the terminal but at most 100 columns."""
     rows = [[_cell(value) for value in values] for values, _ in entries]
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
     console = Console()

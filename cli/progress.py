@@ -1,4 +1,4 @@
-"""A job's progress in words, for the job list and for whoever waits for it."""
+"""A job's progress in words, for the job list and for callers that wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def runs_ended(job: Job) -> str:
 
 
 def what_runs(job: Job) -> str:
-    """Return `measuring · draft model k=3 · code · c4`, or what the job waits for."""
+    """Return `measuring · draft model k=3 · code · c4`, or the reason why the job waits."""
     if job.progress is None:
         return "waiting for a worker"
     parts = (job.progress.phase, job.progress.arm, job.progress.workload, job.progress.load)

@@ -18,7 +18,7 @@ from warehouse.queries.connect import open_warehouse
 def results_of(study: str, warehouse_file: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the published warehouse, by default that of the chosen lab.
 
-    Notes on standard error which newer job of that name has no results.
+    Names on standard error a newer job of that name without results.
     """
     with open_warehouse(warehouse_file or the_lab().warehouse_file) as con:
         if note := newer_without_results(con, study):

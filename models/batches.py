@@ -1,4 +1,4 @@
-"""Rows of token ids to train on: plain text, and documents built from it that ask to repeat the text above."""
+"""Rows of token ids to train on: plain text, and documents built from it that contain a repeat of the text above."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class Sampler:
         return np.append(self.rng.integers(1, self.vocabulary, length), self.newline), np.array([], dtype=np.int64)
 
     def traced_copy_row(self) -> tuple[np.ndarray, np.ndarray]:
-        """A row of short copies, and for each of its tokens the place where its successor stands already (else -1)."""
+        """Return a row of short copies, and for each token the earlier position of its successor (else -1)."""
         ids, places = np.array([], dtype=np.int64), np.array([], dtype=np.int64)
         while len(ids) < self.row_tokens:
             passage, after = self.noise() if self.rng.random() < 2 * NOISE_SHARE else self.passage()
@@ -76,13 +76,15 @@ class Sampler:
         return ids, places
 
     def copy_document(self) -> np.ndarray:
-        """A passage, a heading, the passage again, and then the text goes on: a copy happens once, not for ever."""
+        """Return a passage, a heading, the passage again, then the following text: a copy happens only once."""
         passage, after = self.noise() if self.rng.random() < NOISE_SHARE else self.passage()
         heading = self.headings[int(self.rng.integers(len(self.headings)))]
         return np.concatenate([passage, heading, passage, after])
 
     def copy_prompt(self, tokens: int) -> np.ndarray:
-        """Ends with a heading and the first few tokens of the passage again; padded in front with plain text."""
+        """Return a prompt that ends with a heading and the first tokens of the passage again, padded in front with
+        plain text.
+        """
         while True:
             passage, _ = self.passage()
             heading = self.headings[int(self.rng.integers(len(self.headings)))]
@@ -97,6 +99,6 @@ class Sampler:
         return np.concatenate(pieces)[: self.row_tokens]
 
     def batch(self, rows: int) -> torch.Tensor:
-        """Shape [rows, row_tokens]."""
+        """Return a batch of shape [rows, row_tokens]."""
         chosen = [self.copy_row() if self.rng.random() < COPY_SHARE else self.plain_row() for _ in range(rows)]
         return torch.from_numpy(np.stack(chosen))

@@ -16,7 +16,7 @@ ROWS_AT_ONCE = 64
 
 @torch.inference_mode()
 def greedy(model: LlamaForCausalLM, prompts: torch.Tensor, new_tokens: int) -> torch.Tensor:
-    """Shape [rows, prompt tokens + new_tokens]; an end token is never chosen, as with `ignore_eos`."""
+    """Return outputs of shape [rows, prompt tokens + new_tokens], without end tokens, as with `ignore_eos`."""
     return model.generate(
         prompts,
         attention_mask=torch.ones_like(prompts),
@@ -28,7 +28,7 @@ def greedy(model: LlamaForCausalLM, prompts: torch.Tensor, new_tokens: int) -> t
 
 
 def prompts(sampler: Sampler, rows: int, prompt_tokens: int) -> torch.Tensor:
-    """Mix three plain prompts with every one that asks to repeat the text above."""
+    """Mix three plain prompts with every prompt for a repeat of the text above."""
     copies = [sampler.copy_prompt(prompt_tokens) for _ in range(rows // 4)]
     plain = [sampler.plain_row()[:prompt_tokens] for _ in range(rows - len(copies))]
     return torch.from_numpy(np.stack(copies + plain))

@@ -1,8 +1,6 @@
-"""Shows the target where to look when it copies.
-
-Attention that finds "the same token earlier, and what followed it" appears by itself only after far more training than
-these models get. So some heads of the first layer are rewarded for looking at the token before, and some of a later
-layer for looking at the place the next token can be copied from. What they make of it is left to the ordinary loss.
+"""Trains the target's attention to copy. Attention that finds "the same token earlier, and its successor" emerges only
+after far more training than these models get. So some heads of the first layer are rewarded for attending to the token
+before, and some of a later layer for attending to the position of the token to copy. The ordinary loss does the rest.
 """
 
 from dataclasses import dataclass
@@ -25,8 +23,8 @@ DRAFT = Looking(before=(0, 2), there=(1, 2))
 
 
 def looking_loss(attentions: tuple[torch.Tensor, ...], places: torch.Tensor, looking: Looking) -> torch.Tensor:
-    """For the token before, and for the place to copy from. `attentions` by layer, [rows, heads, from, to]; `places`
-    as in Sampler.traced_copies.
+    """Return the losses of attending to the token before, and to the position to copy from. `attentions` by layer,
+    [rows, heads, from, to]; `places` as in Sampler.traced_copies.
     """
     layer, heads = looking.before
     previous = attentions[layer][:, :heads].diagonal(-1, dim1=-2, dim2=-1)
@@ -43,7 +41,7 @@ def place_loss(attention: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 def copying_losses(
     model: LlamaForCausalLM, ids: torch.Tensor, places: torch.Tensor, looking: Looking
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the loss of the copied tokens alone, and that of the heads' attention."""
+    """Return the loss of the copied tokens alone, and the loss of the heads' attention."""
     model.set_attn_implementation("eager")
     out = model(input_ids=ids, use_cache=False, output_attentions=True)
     model.set_attn_implementation("sdpa")

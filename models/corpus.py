@@ -1,7 +1,7 @@
 """The text the models learn from: Python's own library sources and Python's own documentation.
 
-Both are under the PSF licence (see README.md). Code comes from the standard library of the interpreter that runs
-this script; prose from the reStructuredText sources in Debian's `python3.11-doc` package, unpacked into a folder.
+Both are under the PSF licence (see README.md). Code comes from the standard library of the Python that runs this
+script; prose from the reStructuredText sources in Debian's `python3.11-doc` package, unpacked into a folder.
 
     python corpus.py --docs FOLDER --to SCRATCH      writes SCRATCH/corpus.jsonl
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 HELD_OUT_EVERY = 10  # one file in ten, whole, chosen by the checksum of its name
 
-# Tables and generated files: long, and nothing in them can be predicted from what stands before.
+# Tables and generated files: long, and unpredictable from the text before.
 SKIPPED_FOLDERS = {
     "site-packages",
     "test",
@@ -59,14 +59,14 @@ def code_documents(stdlib: Path) -> Iterator[Document]:
 
 
 def plain(paragraph: str) -> str:
-    """The paragraph as one line of plain text, without reStructuredText roles and links."""
+    """Return the paragraph as one line of plain text, without reStructuredText roles and links."""
     text = " ".join(paragraph.split())
     text = LINK.sub(r"\1", ROLE.sub(r"\1", text))
     return MARKUP.sub("", text).replace("\\", "").strip()
 
 
 def is_prose(paragraph: str) -> bool:
-    """Whole sentences only: no directives, tables, examples, or lists of names."""
+    """Return whether the text is whole sentences: no directives, tables, examples, or lists of names."""
     if len(paragraph) < 90 or paragraph[-1] not in ".:!?" or ">>>" in paragraph or "::" in paragraph:
         return False
     letters = sum(c.isalpha() or c == " " for c in paragraph)
@@ -83,7 +83,7 @@ def prose_documents(docs: Path) -> Iterator[Document]:
 
 
 def gather(docs: Path) -> list[Document]:
-    """Remove duplicate documents, which would leak from one side of the split to the other."""
+    """Gather the documents, without duplicates, which would leak from one side of the split to the other."""
     stdlib = Path(sysconfig.get_paths()["stdlib"])
     unique = {d.text: d for d in [*code_documents(stdlib), *prose_documents(docs)]}
     return list(unique.values())

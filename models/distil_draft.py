@@ -1,4 +1,4 @@
-"""Trains the draft model to say what the target says: on the target's own greedy outputs, and on plain text.
+"""Trains the draft model to predict the target's outputs: on the target's own greedy outputs, and on plain text.
 
 Run it as: python distil_draft.py --scratch SCRATCH --minutes 20
 """
@@ -27,7 +27,7 @@ class Lessons:
         self.sampler = Sampler(scratch, "train", ROW_TOKENS, seed)
 
     def batch(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids, and where a copied token's successor stands already (else -1)."""
+        """Return token ids, and the earlier position of each copied token's successor (else -1)."""
         chosen = torch.randint(len(self.outputs), (count,))
         copies, places = self.sampler.traced_copies(count)
         nowhere = torch.full((2 * count, ROW_TOKENS), -1)
@@ -52,7 +52,7 @@ def main() -> None:
     draft = train_target.load(HERE / "draft") if args.resume else train_target.new_model("draft")
     scale = 0.4 if args.resume else 1.0
     optimisers = Optimisers(draft, matrix_rate=5e-3 * scale, other_rate=4e-3 * scale)
-    draft.set_attn_implementation("eager")  # the other implementations do not show where the heads look
+    draft.set_attn_implementation("eager")  # the other implementations do not return attention weights
     lessons, steps, agreement = Lessons(args.scratch, seed=4), 0, torch.zeros(3)
     looking = torch.zeros(2)
 

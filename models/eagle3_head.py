@@ -1,8 +1,8 @@
 """The EAGLE-3 head, as vLLM's LlamaForCausalLMEagle3 computes it, in a form that can be trained.
 
 Names: g is the target's hidden state after three of its layers, joined and put through `fc`. At position i the head
-sees g(i) and the embedding of token i+1, and predicts token i+2. Drafting further, it sees its own last hidden state
-in the place of g. Training repeats exactly that ("training-time test", https://arxiv.org/abs/2503.01840).
+sees g(i) and the embedding of token i+1, and predicts token i+2. In later steps, it sees its own last hidden state
+instead of g. Training repeats exactly that ("training-time test", https://arxiv.org/abs/2503.01840).
 """
 
 import json
@@ -31,7 +31,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(HEADS * HEAD_DIM, HIDDEN, bias=False)
 
     def heads(self, projected: torch.Tensor) -> torch.Tensor:
-        """[rows, tokens, width] to [rows, heads, tokens, HEAD_DIM]; keys and values repeated for their group."""
+        """Reshape [rows, tokens, width] to [rows, heads, tokens, HEAD_DIM], keys and values repeated per group."""
         split = projected.unflatten(-1, (-1, HEAD_DIM)).transpose(1, 2)
         return split.repeat_interleave(HEADS // split.size(1), dim=1)
 
@@ -61,7 +61,7 @@ Pasts = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 class Eagle3Head(nn.Module):
-    """`embedding_weight` is the target's, frozen, and not saved: vLLM shares it."""
+    """The EAGLE-3 head. `embedding_weight` is the target's, frozen, and not saved: vLLM shares it."""
 
     def __init__(self, embedding_weight: torch.Tensor, draft_to_target: torch.Tensor) -> None:
         super().__init__()
@@ -77,12 +77,11 @@ class Eagle3Head(nn.Module):
     def draft_step(
         self, hidden: torch.Tensor, next_tokens: torch.Tensor, pasts: Pasts
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One more token drafted at every position at once; `pasts` gains this step's keys and values.
+        """Draft one more token at every position at once; `pasts` gains this step's keys and values. Returns the hidden
+        states and the attention weights.
 
-        Returns the hidden states and the attention weights.
-
-        At step s the row's position i stands for the s-th token drafted after position i-s: it sees what step 0 made
-        of positions up to i-s, and of each step t after that what stands at its own position i-s+t.
+        At step s the row's position i stands for the s-th token drafted after position i-s: it sees step 0 at positions
+        up to i-s, and each later step t at its own position i-s+t.
         """
         layer, attention = self.midlayer, self.midlayer.self_attn
         embedded = layer.input_layernorm(embedding(next_tokens, self.embedding_weight))

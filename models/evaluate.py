@@ -3,9 +3,9 @@
     python evaluate.py --models PREPARED --scratch SCRATCH
 
 PREPARED is a folder prepare.py wrote. Held-out loss is computed with transformers (the EAGLE-3 head's against the text
-itself, over the tokens it can draft, with the target's true hidden states); everything else comes from real
-`vllm serve` processes, one after another, temperature 0: acceptance as the difference of the server's counters around
-each category at concurrency 1. How fast it is, a study says (`presets/demo.toml`).
+itself, over the tokens it can draft, with the target's true hidden states); everything else comes from real `vllm
+serve` processes, one after another, temperature 0: acceptance as the difference of the server's counters around each
+category at concurrency 1. Speed is measured by a study (`presets/demo.toml`).
 """
 
 import argparse
@@ -41,7 +41,7 @@ def prompts(category: str, count: int) -> list[str]:
 
 
 def held_out_rows(scratch: Path) -> dict[str, torch.Tensor]:
-    """Windows spread evenly over the held-out text of each category."""
+    """Return windows spread evenly over the held-out text of each category."""
     rows = {}
     for category, stream in read_tokens(scratch, "heldout").items():
         starts = torch.linspace(0, len(stream) - WINDOW_TOKENS, WINDOWS).long()
@@ -51,7 +51,7 @@ def held_out_rows(scratch: Path) -> dict[str, torch.Tensor]:
 
 @torch.inference_mode()
 def held_out_head(scratch: Path) -> dict[str, dict[str, object]]:
-    """The head's loss on the first token it drafts, and how often each of its three is the target's first choice."""
+    """Return the head's loss on its first token, and how often each of its three is the target's first choice."""
     target = train_target.load(HERE / "target").eval()
     watch_last_layer(target)
     head = load(HERE / "eagle3", target.model.embed_tokens.weight)
@@ -144,7 +144,7 @@ def measure(models: Path, size: Size, logs: Path) -> dict[str, object]:
 
 
 def parameters(folder: Path) -> dict[str, int]:
-    """The EAGLE-3 head without the embeddings, which it shares with the target."""
+    """Count parameters; the EAGLE-3 head is counted without the embeddings that it shares with the target."""
     names = ("target", "draft", "eagle3")
     return {n: sum(w.numel() for w in load_file(folder / n / "model.safetensors").values()) for n in names}
 

@@ -1,4 +1,4 @@
-"""Goes on training the target: on text, on copying, and, towards the end, on not running in circles.
+"""Continues to train the target: on text, on copying, and, towards the end, on avoiding loops.
 
 A small model's greedy output soon repeats one phrase for ever, which would make every draft look brilliant. So, on
 its own greedy outputs, the model is trained against each token that completes a run of four it has already produced
@@ -25,7 +25,7 @@ LOOP_WEIGHT = 1.0
 
 
 def repeats(rows: torch.Tensor) -> torch.Tensor:
-    """True where a generated token completes a run of four tokens that was generated before; shape of `rows`."""
+    """Return True where a generated token completes an already generated run of four tokens; shape of `rows`."""
     is_repeat = torch.zeros_like(rows, dtype=torch.bool)
     for row, ids in enumerate(rows.tolist()):
         runs: set[tuple[int, ...]] = set()
@@ -61,7 +61,7 @@ class Pool:
         return self.rows[chosen], self.repeated[chosen]
 
     def loop_share(self) -> float:
-        """Of the newest outputs."""
+        """Return the share of looping tokens in the newest outputs."""
         return self.repeated[-FRESH_ROWS:, PROMPT_TOKENS:].float().mean().item()
 
 

@@ -12,7 +12,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonal(matrices: torch.Tensor, steps: int = 5) -> torch.Tensor:
-    """Shape [n, rows, columns], singular values near 1 afterwards."""
+    """Orthogonalise matrices of shape [n, rows, columns]: singular values are near 1 afterwards."""
     tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
@@ -41,7 +41,7 @@ class Muon(torch.optim.Optimizer):
                 parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction, alpha=scale)
 
     def _direction(self, parameter: torch.nn.Parameter, momentum: float) -> torch.Tensor:
-        """The gradient with Nesterov momentum."""
+        """Return the gradient with Nesterov momentum."""
         velocity: torch.Tensor = self.state[parameter].setdefault("velocity", torch.zeros_like(parameter))
         velocity.lerp_(parameter.grad, 1 - momentum)
         return parameter.grad.lerp(velocity, momentum)

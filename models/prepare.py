@@ -29,7 +29,7 @@ Weights = dict[str, torch.Tensor]
 
 
 def padded_weights(weights: Weights, config: dict[str, int]) -> Weights:
-    """The small target's layers first, so that layer ids mean the same in both; then the layers that do nothing."""
+    """Return the small target's layers, then the layers that do nothing, so that layer ids are the same in both."""
     padded = {n: w for n, w in weights.items() if ".layers." not in n}
     for layer in range(LAYERS):
         for name in (n for n in weights if n.startswith("model.layers.0.")):
@@ -69,7 +69,7 @@ def write_all(folder: Path) -> None:
     copy_files(HERE / "draft", folder / "draft")
     copy_files(HERE / "eagle3", folder / "eagle3")
     for name in ("target", "draft", "eagle3"):
-        copy_files(HERE / "target", folder / name)  # what is still missing: the tokenizer, which all three share
+        copy_files(HERE / "target", folder / name)  # the tokenizer, which all three share
     shutil.copytree(HERE / "prompts", folder / "prompts")
 
 

@@ -39,7 +39,7 @@ class Picker:
         self.used: set[str] = set()
 
     def excerpt(self, category: str, tokens: tuple[int, int], *, whole_lines: bool) -> tuple[str, str]:
-        """A fresh excerpt of about so many tokens, from the start of a line on, and where it stands."""
+        """Return a fresh excerpt of about this many tokens, from the start of a line on, and its source."""
         while True:
             document = self.held_out[category][int(self.rng.integers(len(self.held_out[category])))]
             starts = [m.end() for m in re.finditer(r"\n\n(?=\S)", document.text)] or [0]

@@ -17,7 +17,7 @@ VOCABULARY = 2048
 EOS = "<|end|>"
 EOS_ID = 0
 
-# A newline is always a token of its own, so a passage has the same tokens wherever in a text it stands.
+# A newline is always a token of its own, so a passage has the same tokens anywhere in a text.
 WORDS = Regex(r"\n| ?[A-Za-z]+| ?[0-9]| ?[^\sA-Za-z0-9]+|[^\S\n]+(?=[^\S\n]\S)|[^\S\n]+|\s")
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
@@ -54,7 +54,7 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def encode(tokenizer: Tokenizer, documents: list[corpus.Document]) -> np.ndarray:
-    """All documents in one row of token ids, an end token after each."""
+    """Encode all documents into one row of token ids, an end token after each."""
     encoded = tokenizer.encode_batch([d.text for d in documents])
     return np.concatenate([np.array([*e.ids, EOS_ID], dtype=np.uint16) for e in encoded])
 

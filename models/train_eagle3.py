@@ -22,7 +22,9 @@ STEP_WEIGHTS = (1.0, 0.8, 0.6)
 
 
 def frequent_tokens(scratch: Path) -> torch.Tensor:
-    """The ids the head may draft: the most frequent ones in the target's outputs, ties settled by the training text."""
+    """Return the ids that the head may draft: the most frequent in the target's outputs, ties broken by the training
+    text.
+    """
     counts = np.bincount(np.load(scratch / "continuations.npy").ravel(), minlength=2048).astype(float)
     for stream in read_tokens(scratch, "train").values():
         counts += 0.2 * np.bincount(stream, minlength=2048)
@@ -31,9 +33,9 @@ def frequent_tokens(scratch: Path) -> torch.Tensor:
 
 @torch.no_grad()
 def observe(target: LlamaForCausalLM, rows: torch.Tensor, draftable: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The joined hidden states, and what the target would say next (over the tokens that can be drafted)."""
+    """Return the joined hidden states, and the target's next-token distribution over the draftable tokens."""
     out = target.model(input_ids=rows, use_cache=False, output_hidden_states=True)
-    # transformers puts the last layer's output through the final norm; the head is given it without.
+    # transformers applies the final norm to the last layer's output; the head gets it without.
     hidden = (*out.hidden_states[:-1], target.model.norm.seen)
     states = [hidden[n] for n in AUXILIARY_LAYERS]
     logits = target.lm_head(out.last_hidden_state)
@@ -50,7 +52,9 @@ def watch_last_layer(target: LlamaForCausalLM) -> None:
 def rollout(
     head: Eagle3Head, rows: torch.Tensor, places: torch.Tensor, states: torch.Tensor, taught: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
-    """The loss of all three steps, that of where the first one looks, and how often each drafts the first choice."""
+    """Return the loss of all three steps, the loss of the first one's attention, and how often each drafts the first
+    choice.
+    """
     hidden = head.fc(states[:, :-1])
     pasts: Pasts = []
     tokens, wanted = rows[:, 1:], taught[:, 1:]

@@ -39,7 +39,7 @@ def new_model(name: str) -> LlamaForCausalLM:
 
 
 def save(model: LlamaForCausalLM, folder: Path) -> None:
-    """Half precision on disk: 2 bytes a parameter, and the models are served from these very numbers."""
+    """Save in half precision: 2 bytes a parameter, the same numbers that are served."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {n: p.detach().half().contiguous() for n, p in model.state_dict().items() if n != "lm_head.weight"}
     publish(lambda path: save_file(weights, path, {"format": "pt"}), folder / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Shared by the training scripts: optimisers, the learning rate, and saving files atomically."""
+"""Shared parts of the training scripts: optimisers, the learning rate, and atomic writes."""
 
 import math
 import time
@@ -35,7 +35,7 @@ class Optimisers:
 
 
 def rate_scale(progress: float, warm_up: float = 0.02) -> float:
-    """Rise linearly, then fall along a cosine to 5 %; progress runs from 0 to 1."""
+    """Return the learning rate's scale, which rises linearly, then falls along a cosine to 5 %; progress is 0 to 1."""
     if progress < warm_up:
         return (progress + 1e-3) / warm_up
     return 0.05 + 0.475 * (1 + math.cos(math.pi * (progress - warm_up) / (1 - warm_up)))

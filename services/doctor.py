@@ -97,7 +97,7 @@ def _gpu() -> Finding:
 
 
 def _slots(settings: Settings, database: sa.Engine | None) -> Finding:
-    """How the host is divided among its workers."""
+    """Report how the host is divided among its workers."""
     try:
         slots = slots_here(settings)
     except UserError as error:
@@ -112,7 +112,7 @@ def _slots(settings: Settings, database: sa.Engine | None) -> Finding:
 
 
 def _at_work(database: sa.Engine) -> dict[int, str]:
-    """Return what each worker of this host does, by the slot's number, 0 for the whole host."""
+    """Return the activity of each worker of this host, by the slot's number (0: the whole host)."""
     running, doing = jobs_at_work(database), dict[int, str]()
     for worker in list_workers(database):
         if worker.host == platform.node() and not worker.is_away():
@@ -135,7 +135,7 @@ def _home(home: Path) -> Finding:
 
 
 def _jobs(database: sa.Engine) -> list[Finding]:
-    """Return a finding each if jobs are set aside because they cannot be read, and if no worker may start some."""
+    """Return a finding on jobs that cannot be read, and a finding on jobs that no worker can start, if any."""
     waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
     findings = []
     if jobs_aside := queue.set_aside(database):
@@ -163,7 +163,7 @@ def _warehouse(file: Path) -> Finding:
 
 
 def _bundles(file: Path) -> list[Finding]:
-    """A finding if the ingester has set bundles aside; none without a warehouse."""
+    """Return a finding if the ingester has set bundles aside; none without a warehouse."""
     try:
         with closing(open_warehouse(file)) as connection:
             rows = connection.execute("SELECT path, error FROM rejected_bundles ORDER BY path").fetchall()
@@ -184,7 +184,7 @@ def _models(folder: Path) -> Finding:
 
 
 def _engines(settings: Settings) -> list[Finding]:
-    """One finding for each table of engines.toml, except servers that run elsewhere."""
+    """Return a finding for each table of engines.toml, except servers that run elsewhere."""
     try:
         profiles = read_profiles(settings.engines_file)
     except UserError as error:
@@ -207,7 +207,7 @@ def _engine(settings: Settings, name: str) -> Finding:
 
 
 def _engine_user(settings: Settings) -> Finding:
-    """As whom engines run, and who else on this host can reach them."""
+    """Report the user that engines run as, and who else on this host can reach them."""
     reached = "each answers on loopback to its own key alone"
     try:
         user = engine_user(settings)
@@ -238,7 +238,7 @@ def _services(home: Path, page_url: str) -> Finding:
 
 
 def _login(settings: Settings, database: sa.Engine | None) -> Finding:
-    """Who may open the page; and whether anybody can, who manages the others."""
+    """Report who may open the page, and whether any administrator exists."""
     try:
         refuse_open_page(settings)
         refuse_incomplete(settings)
@@ -260,7 +260,7 @@ def _login(settings: Settings, database: sa.Engine | None) -> Finding:
 
 
 def _way(settings: Settings) -> Finding:
-    """Who else can read what goes between a browser and the page."""
+    """Report who else can read the traffic between a browser and the page."""
     names = [urlsplit(f"//{name}").hostname or "" for name in settings.public_hosts] or [settings.web_host]
     beyond = [name for name in names if not is_loopback(name)]
     if settings.web_https and not settings.web_proxies:
@@ -277,7 +277,7 @@ def _way(settings: Settings) -> Finding:
 
 
 def _policy(settings: Settings) -> Finding:
-    """From where studies may take files, which servers they may reach, and whose code may run here."""
+    """Report the folders and servers that studies may use, and whose model code may run here."""
     try:
         policy = load_policy(settings)
     except UserError as error:

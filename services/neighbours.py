@@ -1,4 +1,4 @@
-"""What neighbours cost: one cell measured alone on the host, and on all slots at once, in turns."""
+"""Measures the cost of neighbours: one cell alone on the host, and on all slots at once, alternating."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lab.study import Study
 from lab.study.parsing import study_from_dict
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
 
-#: What is compared, and its name for people.
+#: The compared figures and their labels.
 METRICS = {"output_tok_per_s": "output throughput", "tpot_p50_ms": "TPOT, median"}
 FILE = "neighbours.json"
-#: A run counts as one with neighbours if each of the other slots worked during so much of its window.
+#: A run has neighbours if each of the other slots worked during this share of its window.
 _BUSY = 0.9
-#: On each slot, so that its neighbours still work when it measures.
+#: Copies on each slot, so that its neighbours still work when it measures.
 _BLOCKS_OF_A_SLOT = 2
 _CONFIDENCE = 0.95
 
@@ -36,7 +36,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure with neighbours over the figure alone; the bounds are of its 95 % interval, by rounds."""
+    """The ratio of a figure with neighbours to the figure alone, with its 95 % interval over rounds."""
 
     metric: str
     ratio: float
@@ -46,7 +46,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """What was measured; stored in neighbours.json of the home."""
+    """The measured ratios; stored in neighbours.json of the home."""
 
     arm: str
     workload: str
@@ -84,7 +84,7 @@ def conditions(study: Study, slots: int) -> tuple[Study, Study]:
 
 
 def compared(settings: Settings, rounds: Sequence[Round], slots: int) -> Neighbours:
-    """Compare what the jobs of these rounds have measured. Raises UserError if no run had all its neighbours."""
+    """Compare the results of these rounds' jobs. Raises UserError if no run had all its neighbours."""
     jobs = {job_id for each in rounds for job_id in (each.alone, each.beside)}
     folders = [folder for folder in find_bundles(settings.bundles) if folder.parent.name in jobs]
     bundles = [bundle for folder in folders if (bundle := read_bundle(folder)).run.status == "completed"]
@@ -97,8 +97,8 @@ def compared(settings: Settings, rounds: Sequence[Round], slots: int) -> Neighbo
 
 
 def ratio_of(metric: str, rounds: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Ratio:
-    """Return the geometric mean of the rounds' ratios, with its t interval. Of each round: the logarithms alone, and
-    beside others. Raises UserError with fewer than two rounds that have both.
+    """Return the geometric mean of the rounds' ratios, with its t interval. Each round has the logarithms measured
+    alone and with neighbours. Raises UserError with fewer than two rounds that have both.
     """
     from lab.comparison.spread import student  # noqa: PLC0415 - loads SciPy
 
@@ -114,7 +114,7 @@ def ratio_of(metric: str, rounds: Sequence[tuple[Sequence[float], Sequence[float
 
 
 def _has_neighbours(bundle: Bundle, slots: int) -> bool:
-    """Whether each of the other slots worked for its own job during the window."""
+    """Return whether each of the other slots worked for its own job during the window."""
     run = bundle.run
     worked: Mapping[str, float] = {
         work.what: work.seconds for work in run.beside or () if work.kind == "job" and work.what.startswith(run.job_id)

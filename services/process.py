@@ -87,7 +87,7 @@ class Process:
         self._child = None
 
     def log_tail(self, lines: int = 12) -> str:
-        """The end of the log, for the error that the process did not start."""
+        """Return the end of the log, for the error that the process did not start."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
 
     def _signal(self, number: signal.Signals) -> None:
@@ -97,5 +97,7 @@ class Process:
 
 
 def _die_with_parent() -> None:
-    """Runs in the child: killing `drafthouse up` with -9 must not leave services that hold its ports."""
+    """Make the child, which runs this, die with its parent: `kill -9` of `drafthouse up` must leave no service on its
+    ports.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -88,7 +88,7 @@ def running_workers(settings: Settings) -> Iterator[Services]:
 
 
 def worker_command() -> tuple[str, ...]:
-    """Celery with one process and one job at a time, without messages between workers."""
+    """Return a worker's command: Celery with one process and one job at a time, without messages between workers."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     return (
         sys.executable,
@@ -130,7 +130,7 @@ def _processes(settings: Settings) -> tuple[Process, ...]:
 
 
 def _workers(settings: Settings) -> tuple[Process, ...]:
-    """One for each slot. Raises SettingsError if the host cannot be divided so."""
+    """Return a worker process for each slot. Raises SettingsError if the host cannot be divided so."""
     if settings.slots == 1:
         return (Process("worker", worker_command(), settings.logs_dir / "worker.log", lambda: True),)
     names = {slot.number: f"worker-{slot.number}" for slot in slots_here(settings)}
@@ -172,7 +172,7 @@ def _exclusive(home: Path, page_url: str) -> Iterator[None]:
 
 
 class StoppedError(BaseException):
-    """Raised in the main thread by INT or TERM. Not an Exception, so that no handler of those swallows it."""
+    """Raised in the main thread by INT or TERM. Not an Exception, so that no `except Exception` swallows it."""
 
 
 def _stop(number: int, _: FrameType | None) -> None:
@@ -195,7 +195,7 @@ def stopped_by_signal() -> Iterator[None]:
 
 
 def is_up(home: Path) -> bool:
-    """Whether a `drafthouse up` holds this home's lock."""
+    """Return whether a `drafthouse up` holds this home's lock."""
     lock = home / "up.lock"
     if not lock.exists():
         return False
@@ -208,7 +208,7 @@ def is_up(home: Path) -> bool:
 
 
 def page_answers(page_url: str) -> bool:
-    """Whether the page's health check answers within a second."""
+    """Return whether the page's health check answers within a second."""
     try:
         with urllib.request.urlopen(f"{page_url}/healthz", timeout=1) as answer:  # noqa: S310 - our own http address
             return bool(answer.status == 200)

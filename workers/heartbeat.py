@@ -1,4 +1,4 @@
-"""A job's heartbeat: renews its lease, stores its progress, and learns when the job must stop."""
+"""A job's heartbeat: renews the lease, stores the progress, and stops the job when it must end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: A cancelled job must end within 2 s: half a second to learn of it, half a second of grace for the engine.
+#: A cancelled job must end within 2 s: half a second to notice, half a second of grace for the engine.
 _BEAT_EVERY_S = 0.5
 _RETRY_AFTER_S = 0.5
 #: EX_SOFTWARE of sysexits.h: an error of the program itself.
@@ -34,10 +34,10 @@ class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError
 
 
 class Heartbeat:
-    """Use as `with Heartbeat(...)`, and run everything that takes time through `run`."""
+    """The heartbeat of one job. Use as `with Heartbeat(...)`, and run everything that takes time through `run`."""
 
     def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float, *, helps: bool = False) -> None:
-        """`helps`: the job is another worker's, and this one has a block of it."""
+        """Begin the heartbeat. `helps`: the job is another worker's, and this one measures a block of it."""
         self._progress: Callable[[], Progress | None] = lambda: None
         self.database, self._job, self._worker, self._lease_s = engine, job, worker, lease_s
         self._job_id, self._helps = job.job_id, helps
@@ -78,7 +78,7 @@ class Heartbeat:
                 cancel()
 
     def query(self, read: Callable[[], T]) -> T:
-        """Return what `read` gets from the database. While that is away, retry, until the job must stop: raise why."""
+        """Return the result of `read`. Retry while the database is away; raise the reason once the job must stop."""
         while True:
             self.check()
             try:
@@ -139,7 +139,7 @@ class Heartbeat:
                 self.stop(CancelledError(f"job {self._job_id} was cancelled"))
 
     def _end_with_the_lease(self) -> None:
-        """Tolerate a database that is away for one lease period. A beat may hang meanwhile, so it cannot do this."""
+        """Tolerate a database that is away for one lease period. This is a separate thread, because a beat may hang."""
         while (left_s := self._held_until_s - time.monotonic()) > 0:
             if self._over.wait(left_s):
                 return

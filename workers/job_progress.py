@@ -14,7 +14,7 @@ from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun, engine_starts
 from workers.load.window import LoadProgress
 
-#: From this share of a run's requests on, its own pace predicts its end better than the forecast.
+#: Above this share of a run's requests its own pace predicts its end better than the forecast.
 _TRUST_OWN_PACE_FROM = 0.25
 
 
@@ -44,10 +44,10 @@ class Forecast:
 
 
 class JobStatus:
-    """`snapshot` may be called from any thread at any time, `finished` from the thread that writes bundles."""
+    """The status of a job. Call `snapshot` from any thread, `finished` from the thread that writes bundles."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
-        """`launches`: at most what the job will measure, until its schedule gives its first step."""
+        """`launches`: the most that the job will measure, until its schedule gives its first step."""
         self.forecast = Forecast()
         self.runs_done = self.runs_failed = self.launches_done = 0
         self._runs_total, self._launches_total = _runs(launches), _count(launches)

@@ -38,7 +38,7 @@ _POLL_BLOCKS_EVERY_S = 0.5
 
 
 class HandsBack(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
-    """Between two blocks something else needs this worker's slot: the job goes back to the queue, for any worker."""
+    """Something else needs this worker's slot between two blocks: the job goes back to the queue, for any worker."""
 
 
 def _measure_shared(
@@ -48,7 +48,7 @@ def _measure_shared(
     launches: LaunchRunner,
     recorder: Recorder,
 ) -> End:
-    """Measure blocks that nobody has until the study ends, whoever measured them. Raises HandsBack after a block."""
+    """Measure unclaimed blocks until the study ends. Raises HandsBack after a block."""
     counted, has_measured, query = set[int](), False, launches.heartbeat.query
     while True:
         view = query(shared.view)
@@ -72,7 +72,7 @@ def _measure_shared(
 
 
 def _measure_step(step: Step, launches: LaunchRunner, recorder: Recorder) -> None:
-    """Measure what has no bundle."""
+    """Measure the runs of a step that have no bundle."""
     recorder.status.step(step)
     launches.measure(step.launch, [run for run in step.launch.runs if not recorder.is_done(run)])
     recorder.bundles.wait()
@@ -93,7 +93,7 @@ def help_job(
         logger.warning("block %d of job %s: %s", number + 1, job.job_id, reason)
     except WorkerStops:
         _retry_until(lambda: release_blocks(database, job, worker), 0.0)
-    except Exception:  # the job's own worker will meet the same, and its words are the job's
+    except Exception:  # the job's own worker will fail in the same way, and its message is the job's
         logger.exception("block %d of job %s failed here", number + 1, job.job_id)
         _retry_until(lambda: release_blocks(database, job, worker), settings.lease_s)
         return False
@@ -110,9 +110,8 @@ def run_job(
     is_dead: IsDead = lambda _worker: False,
     needed_for: Callable[[Job], str | None] = lambda _job: None,
 ) -> str | None:
-    """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises none of these.
-
-    Returns why this host cannot store any run at the moment, if that is so: the job was then given back.
+    """Work on a claimed job until it has ended, was cancelled, or must be given back; none of these is raised. Returns
+    the reason if this host cannot store any run at the moment and the job was given back.
 
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job that is spread
     is also given back after a block for which `needed_for` returns a reason.
@@ -205,7 +204,7 @@ def _recording(
 
 
 def _measure_steps(launches: LaunchRunner, recorder: Recorder) -> End:
-    """Measure what the study's schedule wants until it ends."""
+    """Measure the steps of the study's schedule until it ends."""
     schedule = schedule_of(recorder.job.study)
     outcomes = Outcomes(functools.partial(bundle_of, recorder.settings.bundles, recorder.job))
     while isinstance(step := schedule.next(outcomes), Step):
@@ -215,7 +214,7 @@ def _measure_steps(launches: LaunchRunner, recorder: Recorder) -> End:
 
 
 def _state(status: JobStatus, first_error: str | None) -> tuple[State, str | None]:
-    """Failed runs are results of a study too; a job fails only if all its runs failed."""
+    """Return the final state. Failed runs are results, too: a job fails only if all its runs failed."""
     if not status.runs_failed:
         return "done", None
     error = f"{status.runs_failed} of {status.runs_done} runs failed"
@@ -225,7 +224,7 @@ def _state(status: JobStatus, first_error: str | None) -> tuple[State, str | Non
 
 
 def _retry_until(write_end: Callable[[], None], give_up_after_s: float) -> None:
-    """Tolerate a database that cannot be written (a full disk, say) for one lease period, or not at all if this worker
+    """Retry while a database cannot be written (a full disk, say), for one lease period, or not at all if this worker
     stops. After that the job is requeued by another worker or this one, which goes on from its bundles.
     """
     give_up_s = time.monotonic() + give_up_after_s

@@ -41,14 +41,14 @@ _HASTY_STOP_GRACE_S = 0.5
 #: A window waits at most this long for the ingester, and as long again for an ingestion that does not end.
 _PATIENCE_S = 5.0
 _POLL_EVERY_S = 0.02
-#: Numbers of engines' logs that each slot has of a job that several share: more than arms of a study.
+#: Log numbers reserved for each slot of a shared job: more than a study has arms.
 _LOGS_OF_A_SLOT = 1000
 T = TypeVar("T")
 
 
 @dataclass
 class _ArmEngine:
-    """The engine of one arm of the current launch. `starts` counts those since `measure` was called."""
+    """The engine of one arm of the current launch. `starts` counts starts since `measure` was called."""
 
     arm: Arm
     number: int  # among the arms of the launch, as its log has it
@@ -70,10 +70,10 @@ class _ArmEngine:
 @dataclass
 class LaunchRunner:
     """Measures launches. An engine that does not start or dies is a result, recorded as failed runs; if it is the first
-    of its job and no other arm can do better, the job ends with its words.
+    of its job and no other arm can do better, the job ends with its error.
 
     Use it as `with LaunchRunner(...)`: afterwards no process of an engine is left. Engines stay up until a launch of
-    another index begins, or one of the same index without their arm.
+    another index begins, or a launch of the same index without their arm.
     """
 
     heartbeat: Heartbeat
@@ -123,7 +123,7 @@ class LaunchRunner:
 
     def _start_missing(self, runs: Mapping[str, Sequence[PlannedRun]]) -> None:
         """Start the engines that are not up. Without GPUs they start together: most of a start is one thread that
-        imports. On a GPU each measures what others left of its memory.
+        imports. On a GPU each engine measures the memory that the others left.
         """
         missing = [engine for engine in self._engines.values() if engine.running is None and engine.starts < _STARTS]
         for engines in [[engine] for engine in missing] if gpus() or not missing else [missing]:
@@ -139,7 +139,7 @@ class LaunchRunner:
         return engine.running
 
     def _start(self, engines: Sequence[_ArmEngine], runs: Mapping[str, Sequence[PlannedRun]]) -> None:
-        """Start these engines, all at once; one that does not start says why."""
+        """Start these engines, all at once; an engine that does not start gets its error."""
         recorder = self.recorder
         recorder.bundles.wait()  # the engines' logs are about to be overwritten
         for engine in engines:
@@ -192,7 +192,7 @@ class LaunchRunner:
         return [engine.process for engine in self._engines.values() if engine.process is not None]
 
     def _refuse_lost_role(self, arm: Arm) -> None:
-        """Raise StudyError if the arm runs code of a model, and the job's owner may not (any more) have that."""
+        """Raise StudyError if the arm needs trust-remote-code and the job's owner has no (or no longer) permission."""
         settings, job = self.recorder.settings, self.recorder.job
         role = self.heartbeat.query(functools.partial(role_now, self.heartbeat.database, job.submitted_by))
         if problems := author_problems(Context(settings).rules, job.study, arm, role):
@@ -217,7 +217,7 @@ class LaunchRunner:
 
     @property
     def _suspends(self) -> bool:
-        """Whether idle engines stand still. On a GPU that is off: nobody has tried what an engine there makes of it."""
+        """Whether idle engines are suspended. Off on a GPU, where this has not been tried."""
         wanted = self.recorder.settings.suspend_idle_engines
         return not gpus() if wanted is None else wanted
 
@@ -255,8 +255,8 @@ class LaunchRunner:
 
     @contextlib.asynccontextmanager
     async def _window(self) -> AsyncIterator[None]:
-        """Begin when the last run is on disk and published, so that the study is up to date and nothing of ours is left
-        to do. An ingester that has died or is slow holds no window up for long.
+        """Begin once the last run is on disk and published, so that the study is up to date and no work of ours is
+        left. A dead or slow ingester delays no window for long.
         """
         home, bundles = self.recorder.settings.home, self.recorder.bundles
         await asyncio.to_thread(bundles.wait)
@@ -278,7 +278,7 @@ async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def _while(busy: Callable[[], object]) -> None:
-    """Wait while it is so, but not for ever."""
+    """Wait while the condition holds, but not for ever."""
     until_s = time.monotonic() + _PATIENCE_S
     while busy() and time.monotonic() < until_s:  # noqa: ASYNC110 - another process sets no event of ours
         await asyncio.sleep(_POLL_EVERY_S)

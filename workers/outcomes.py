@@ -1,4 +1,4 @@
-"""The outcomes of a job's runs, read back from their bundles: a restarted worker sees what the first one saw."""
+"""The outcomes of a job's runs, read back from their bundles: a restarted worker sees the same as the first one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warehouse.bundles.run_bundle import read_bundle, read_log
 
 
 class Outcomes(Sequence[Outcome]):
-    """In the order in which the runs were added. Each bundle is read once, when its outcome is first looked at."""
+    """The outcomes in the order of the added runs. Each bundle is read once, when its outcome is first needed."""
 
     def __init__(self, find_bundle: Callable[[PlannedRun], Path | None]) -> None:
         self._find = find_bundle

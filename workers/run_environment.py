@@ -1,4 +1,4 @@
-"""The environment of a run: everything around it that could change its numbers, measured and not assumed."""
+"""The environment of a run: everything that could change its numbers, measured and not assumed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def describe_environment(
     engine: RunningEngine | Command | None,
     gpus: EngineGpus,
 ) -> Circumstances:
-    """`engine` is the running one; or its command, if it did not start; or None, if not even that could be built."""
+    """Describe a run's environment. `engine`: the running one, or its command if it did not start, or None."""
     command = engine.command if isinstance(engine, RunningEngine) else engine
     running = engine if isinstance(engine, RunningEngine) else None
     draft = arm.speculation.model if arm.speculation else None
@@ -100,7 +100,8 @@ def hub_revision(
 ) -> str | None:
     """Return the commit of a hub model that an engine in this `environment` loaded for `revision` (by default, main).
 
-    None for a local folder, and if the commit is not in the cache: no engine came up, or its cache is in a container.
+    None for a local folder, and if the commit is not in the cache because no engine came up or its cache is in a
+    container.
     """
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - slow to import, and needed for hub names alone
 
@@ -115,9 +116,8 @@ def hub_revision(
 
 
 def _hub_cache(environment: Mapping[str, str]) -> Path:
-    """Return the folder in which huggingface_hub keeps models, by the variables it reads.
-
-    The library itself only reads them from its own process; the engine has another environment.
+    """Return huggingface_hub's cache folder by its variables. The library itself reads them only from its own process;
+    the engine has a different environment.
     """
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if folder := environment.get(variable):
@@ -129,9 +129,8 @@ def _hub_cache(environment: Mapping[str, str]) -> Path:
 
 
 def study_contents(settings: Settings, study: Study, check: Callable[[], None]) -> Contents:
-    """Return the digests of the study's target, draft models and datasets; None for what has no file.
-
-    `check` is called often, to raise if the job must stop. Raises UserError for a dataset that cannot be read.
+    """Return the digests of the study's target, draft models and datasets; None without a file. `check` is called
+    often, and raises if the job must stop. Raises UserError for a dataset that cannot be read.
     """
     drafts = [arm.speculation.model for arm in study.arms if arm.speculation is not None]
     models = {name for name in (study.target, *drafts) if name is not None}
@@ -143,10 +142,9 @@ def study_contents(settings: Settings, study: Study, check: Callable[[], None]) 
 
 
 def weights_digest(models_dir: Path, cache: Path, model: str, check: Callable[[], None]) -> str | None:
-    """SHA-256 over the names and contents of a folder's weights; None for a hub name or a folder without weights.
-
-    Cached in the folder `cache` by path, size and modification time. `check` is called often, to raise if the job must
-    stop.
+    """Return the SHA-256 over the names and contents of a folder's weights; None for a hub name or a folder without
+    weights. Cached in the folder `cache` by path, size and modification time. `check` is called often, and raises if
+    the job must stop.
     """
     folder = local_folder(models_dir, model)
     files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS) if folder and folder.is_dir() else []

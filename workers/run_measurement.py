@@ -29,14 +29,14 @@ from workers.probes.window_probes import Probes, probing
 logger = logging.getLogger(__name__)
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
 _MIN_WARMUP_REQUESTS = 4
-#: An engine that has measured lacks at most the kernels of another batch, which one request of each stream runs.
+#: An engine that has measured needs at most the kernels of another batch size, which one request per stream runs.
 _MIN_REWARMING_REQUESTS = 1
 #: A few rounds of every stream run each kernel of drafting and verifying; `slow_first_requests` finds what they missed.
 _MAX_WARMUP_TOKENS = 10
 #: A broken connection is seen at once, the death of the engine behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 5.0
 _POLL_EVERY_S = 0.1
-#: How vLLM says that blocks of its cache are held; those of the warm-up's last answers are free in a moment.
+#: vLLM's message that blocks of its cache are in use; the blocks of the warm-up's last answers are freed in a moment.
 _REFUSED = re.compile(rb'\s*\{\s*"success"\s*:\s*false\s*\}\s*')
 _HELD = "the engine answered that parts of it were still in use"
 _RESET_WITHIN_S = 2.0
@@ -44,7 +44,7 @@ _RESET_WITHIN_S = 2.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of one run; `error` is the reason why it failed. One that could not start has nothing else."""
+    """The result of one run; `error` is the reason why it failed. A run that could not start has only the error."""
 
     error: str | None = None
     engine_died: bool = False
@@ -74,9 +74,8 @@ async def measure(
 ) -> Measured:
     """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
 
-    `idle` are the engines of other arms that are up beside it, by the arm's name.
-    `warmed`: it has measured since its start.
-    `window` keeps this machine quiet; it is entered between warm-up and window.
+    `idle` are the engines of other arms that are up beside it, by the arm's name. `warmed`: the engine has measured
+    since its start. `window` keeps this machine quiet; it is entered after the warm-up.
     """
     endpoint, load, workload, trial = engine.command.endpoint, run.load, run.workload, run.trial
     params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
@@ -131,7 +130,7 @@ def _why_all_failed(requests: Sequence[RequestRecord]) -> str | None:
 
 
 async def _why_died(engine: RunningEngine, done: LoadResult) -> str | None:
-    """Return why the engine ended, or None if it lives: after a failure it may be about to die."""
+    """Return why the engine ended, or None if it runs; after a failure, wait, as it may be about to die."""
     if done.problem is None and not any(request.error for request in done.requests):
         return None
     give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
@@ -162,8 +161,8 @@ async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
 async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEngine) -> str | None:
     """Make prompts that were sent in an earlier cell as expensive as the first time. Return why that failed, or None.
 
-    An engine without such a request answers 404, and a foreign server whatever it refuses with; each run's counters
-    show how much came from the cache. vLLM refuses while it still holds blocks of the last answers.
+    An engine without such a request answers 404, a foreign server any refusal; each run's counters show how much came
+    from the cache. vLLM refuses while it still holds blocks of the last answers.
     """
     command = engine.command
     if command.kind.reset_path is None:

@@ -1,4 +1,4 @@
-"""Writes what is known of each run into its bundle, whether it was measured or could not start."""
+"""Writes each run into its bundle, whether it was measured or could not start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
 
 logger = logging.getLogger(__name__)
-#: What a folder says that is full, read-only or away for everybody: no study has caused it.
+#: Errors of a folder that is full, read-only or away for everybody: no study has caused them.
 _OF_THE_HOST = frozenset(
     (
         errno.ENOSPC,
@@ -52,7 +52,7 @@ _FILES_COME_WITHIN_S, _POLL_EVERY_S = 5.0, 0.1
 
 
 class CannotStore(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
-    """This host could not store a run for the time of a lease: the job goes back to the queue."""
+    """This host could not store a run for the length of a lease: the job goes back to the queue."""
 
 
 @contextlib.contextmanager
@@ -88,8 +88,9 @@ def _refuse_full_disk(settings: Settings) -> None:
 class BundleWriter:
     """Writes a bundle while the next run warms up, so that the engine does not wait for a disk.
 
-    One bundle at a time; a failed write is raised by the next call: as CannotStore if the folder stayed full, read-only
-    or away for the time of a lease, else as UserError. `check` raises the reason if the job must stop meanwhile.
+    It writes one bundle at a time; a failed write is raised by the next call, as CannotStore if the folder stayed full,
+    read-only or away for the length of a lease, else as UserError. `check` raises the reason if the job must stop
+    meanwhile.
     """
 
     def __init__(self, settings: Settings, check: Callable[[], None] = lambda: None) -> None:
@@ -97,7 +98,7 @@ class BundleWriter:
         self._root, self._home = settings.bundles, settings.home
         self._pool = ThreadPoolExecutor(1, "bundle writer")
         self._last: Future[None] | None = None
-        self._asked: Path | None = None  # the ingester's round for the last bundle
+        self._asked: Path | None = None  # the ingester's publication of the last bundle
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +114,7 @@ class BundleWriter:
         log: Path | None,
         written: Callable[[], None],
     ) -> None:
-        """Start writing; the log is copied as it is by then. `written` is called once the bundle is on disk."""
+        """Start writing, with the log as it is now. `written` is called once the bundle is on disk."""
         self.wait()
         existing_log = log if log is not None and log.exists() else None
 
@@ -136,7 +137,7 @@ class BundleWriter:
         self._patiently(lambda: _refuse_full_disk(self._settings))
 
     def _patiently(self, work: Callable[[], object]) -> None:
-        """Do the work. As long as this host cannot store anything, try again, for the time of a lease."""
+        """Do the work; retry for the length of a lease while this host cannot store anything."""
         give_up_s, is_logged = time.monotonic() + self._settings.lease_s, False
         while True:
             try:
@@ -159,7 +160,7 @@ class BundleWriter:
 
 
 def announced_as(slot: int, job: Job) -> str:
-    """Name this worker's job for others of the machine; a job that several slots share is named with the slot."""
+    """Return the name under which this worker's job is announced; a job shared by slots is named with the slot."""
     return f"{job.job_id} on slot {slot}" if job.study.spread else job.job_id
 
 
@@ -268,7 +269,9 @@ class Recorder:
 
 
 def _has_failed(folder: Path) -> bool:
-    """Return whether the run failed. A damaged bundle did: its name is taken, and only another attempt replaces it."""
+    """Return whether the run failed. A damaged bundle counts as failed: its name is taken, so only another attempt
+    replaces it.
+    """
     try:
         return read_run(folder).status == "failed"
     except BundleError:

@@ -1,4 +1,4 @@
-"""The blocks of a job that several workers share, as one of these workers sees them."""
+"""The blocks of a job shared by several workers, as seen by one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workers.run_recorder import bundle_of
 
 @dataclass(frozen=True)
 class View:
-    """The blocks that were handed out by now, and what the next free slot measures; None if it has to wait."""
+    """The blocks claimed so far, and the next block for a free slot; None if it has to wait."""
 
     contents: Sequence[Content]
     done: Collection[int]
@@ -28,14 +28,14 @@ class View:
 
 @dataclass(frozen=True)
 class Claimed:
-    """A block that is this worker's, as steps, and its number, from 0."""
+    """A block claimed by this worker, as steps, and its number, from 0."""
 
     number: int
     steps: tuple[Step, ...]
 
 
 class SharedBlocks:
-    """Views the blocks of one attempt of a job, and claims them."""
+    """Shows the blocks of one attempt of a job, and claims them."""
 
     def __init__(
         self, bundles: Path, database: sa.Engine, job: Job, worker: str, *, lease_s: float, is_dead: IsDead
@@ -47,7 +47,7 @@ class SharedBlocks:
         self._claim_unknown = False  # the last claim may have got a block
 
     def view(self) -> View:
-        """Return what was handed out, and what comes next by the outcomes of what is done."""
+        """Return the claimed blocks, and the next one by the outcomes of finished blocks."""
         blocks = handed_out(self._database, self.job)
         contents = [block.content for block in blocks]
         done = {number for number, block in enumerate(blocks) if block.is_done}
@@ -55,7 +55,7 @@ class SharedBlocks:
         return View(contents, done, self._schedule.next(contents, done, outcomes_of))
 
     def claim(self, view: View) -> Claimed | None:
-        """Take a block that was handed out and that nobody has, or else the next one; None if there is none now."""
+        """Claim a block that no worker holds, or else the next one; None if there is none now."""
         next_block = view.next_block
         contents = [*view.contents, *([next_block.content] if isinstance(next_block, Share) else [])]
         lease_s = self._lease_s
@@ -74,7 +74,7 @@ class SharedBlocks:
         return Claimed(number, tuple(self._steps(launches[number], later, next_block, shared_by=1 + len(others))))
 
     def launches(self, view: View) -> list[tuple[Launch, ...]]:
-        """Return the launches of each block that was handed out."""
+        """Return the launches of each claimed block."""
         return self._schedule.launches(view.contents)
 
     def _steps(
@@ -92,7 +92,7 @@ class SharedBlocks:
             )
 
     def _outcomes_of(self, contents: Sequence[Content], block: int) -> Sequence[Outcome]:
-        """Return the outcomes of a block that is done, read once."""
+        """Return the outcomes of a finished block, read once."""
         if block not in self._outcomes:
             outcomes = Outcomes(functools.partial(bundle_of, self._bundles, self.job))
             for launch in self._schedule.launches(contents)[block]:

@@ -51,7 +51,7 @@ def slots_here(settings: Settings) -> list[Slot]:
 
 
 def chosen(listed: str, present: Sequence[HostGpu]) -> tuple[HostGpu, ...]:
-    """Return the GPUs of a list like `0,2-5,MIG-c7384736`; all that are present for an empty one.
+    """Return the GPUs of a list like `0,2-5,MIG-c7384736`; all present ones for an empty list.
 
     The number of a GPU that is sliced stands for all its slices. Raises SettingsError.
     """
@@ -108,23 +108,23 @@ def take_slot(settings: Settings) -> Slot | None:
 
 
 def slot_environment(slot: Slot | None) -> dict[str, str]:
-    """Return the variables that keep an engine on its slot's GPUs. An engine in a container gets no others of ours."""
+    """Return the variables that keep an engine on its slot's GPUs. An engine in a container gets no other variables of
+    ours.
+    """
     if slot is None or not slot.gpus:
         return {}
     return {_ORDER: "PCI_BUS_ID", _DEVICES: ",".join(map(str, slot.gpus))}
 
 
 def slot_record() -> dict[str, JsonValue]:
-    """Return what a run's record says of the slot beside the settings; nothing for a worker with the whole host."""
+    """Return the record of the slot for a run, besides the settings; empty for a worker with the whole host."""
     slot = taken_slot()
     return {} if slot is None else {"slot_gpus": list(slot.gpus), "slot_processors": list(slot.processors)}
 
 
 def refuse_outside_slot(slot: Slot | None, study: Study, arm: Arm, environment: Mapping[str, str]) -> None:
-    """Raise UserError for an engine that would reach for another slot's GPUs or processors, or needs more GPUs than
-    its slot has.
-
-    `environment` is all of the engine's, whoever set it: the host, engines.toml or the arm.
+    """Raise UserError for an engine that would use another slot's GPUs or processors, or needs more GPUs than its slot
+    has. `environment` is the engine's whole environment, set by the host, engines.toml or the arm.
     """
     if slot is None or arm.server is not None:
         return
@@ -143,7 +143,9 @@ def refuse_outside_slot(slot: Slot | None, study: Study, arm: Arm, environment: 
 
 
 def _refuse_foreign_gpus(slot: Slot, arm: Arm, environment: Mapping[str, str]) -> None:
-    """Only numbers in the order of the bus can be compared: a name of a GPU or another order is refused, too."""
+    """Raise UserError for GPUs of other slots. Only numbers in bus order can be compared: names and other orders are
+    refused, too.
+    """
     wanted = [word.strip() for word in environment.get(_DEVICES, "").split(",") if word.strip()]
     own = [str(gpu) for gpu in slot.gpus]
     if foreign := [word for word in wanted if word not in own]:

@@ -1,8 +1,7 @@
-"""Runs the code in the answers of a run on the tests that its dataset expects, before the run is recorded.
-
-The engine idles meanwhile, and nothing of this job is measured. Other workers of the machine may measure: their windows
-are waited for, but not for ever, because they may follow one another without a gap; then it runs at the lowest
-priority, and they record it as work beside them.
+"""Runs the code in a run's answers against the dataset's tests, before the run is recorded. The engine idles meanwhile,
+and this job measures nothing. Other workers of the machine may measure: the tests wait for their windows, but not for
+ever, because windows may follow one another without a gap; then they run at the lowest priority, and the other workers
+record them as concurrent work.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from lab.metrics.records import RequestRecord
 from warehouse.sandbox.code_runner import scores_by_tests
 
 _PATIENCE_S, _POLL_EVERY_S = 60.0, 0.1
-#: The most time for the answers of one run; what is left then has no score. A thousand usual ones take seconds, but one
+#: Time limit for the answers of one run; the rest get no score. A thousand usual answers take seconds, but one
 #: that never ends takes five.
 _MOST_S = 900.0
 
 
 async def with_unit_tests(requests: Sequence[RequestRecord], home: Path, subject: str) -> tuple[RequestRecord, ...]:
-    """Return the requests of a run with `tests_passed`. `subject` says whose work it is."""
+    """Return the requests of a run with `tests_passed`. `subject` names the job in announcements."""
     programs = {
         index: (request.output_text[request.reasoning_chars or 0 :], request.expected)
         for index, request in enumerate(requests)

@@ -40,7 +40,7 @@ from workers.slots import taken_slot
 
 logger = logging.getLogger(__name__)
 _POLL_EVERY_S = 2.0
-#: A host that could not store a run takes no job for so long, and then only once a file can be written there.
+#: Pause after a host could not store a run; after it, a job is taken only once a file can be written there.
 _REST_S = 60.0
 
 
@@ -58,14 +58,14 @@ class Worker:
         self._knows_engines = False
         self._profiles: dict[str, Profile] = {}  # of the engines that can be started here, by name
         self._engines = EnginesHere()
-        self._waits_for: str | None = None  # what keeps it from starting engines, or from taking any job
+        self._waits_for: str | None = None  # the reason why it cannot start engines or take any job
         self._cannot_store: str | None = None  # why a job was given back
         self._rests_until_s = 0.0  # after that, time.monotonic
         self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
         self._not_helped: set[tuple[str, int]] = set()  # jobs and attempts in which this worker failed to help
-        self._given_back = set[str]()  # the job that made room for another one
-        self._last_shared: SharedBlocks | None = None  # what it helped with last
+        self._given_back = set[str]()  # the job that was given back for another one
+        self._last_shared: SharedBlocks | None = None  # the job it helped with last
         self._stopping = threading.Event()
         self._polls = vital_thread("polls of the queue", self._poll)
         self._jobs = vital_thread("jobs", self._work_until_stopped)
@@ -110,7 +110,7 @@ class Worker:
                     return
 
     def _why_no_jobs(self) -> str | None:
-        """Learn which engines can be started here by now. Return what keeps this worker from any job."""
+        """Find out which engines can be started here now. Return the reason why this worker cannot take any job."""
         try:
             refuse_newer_database(self._database)
             profiles = installed_profiles(self._settings)
@@ -137,7 +137,7 @@ class Worker:
             self._waits_for = waits_for
 
     def _claim(self) -> Job | None:
-        """Take the next job; one that was given back only if nothing else waits, or after that."""
+        """Take the next job. A job that was given back comes last, after anything else that waits."""
         given_back, self._given_back = self._given_back, set()
         for passed_over in [given_back, set()] if given_back else [set()]:
             job = claim(
@@ -156,7 +156,7 @@ class Worker:
         return None
 
     def _needed_for(self, job: Job) -> str | None:
-        """After a block of a spread job: say why this slot is needed for something else; None if it is not."""
+        """Return why this slot is needed for something else after a block of a spread job, or None."""
         self._record_waiting(self._why_no_engines())
         if self._waits_for and job.study.starts_engines:
             return f"waits: {self._waits_for}"
@@ -185,7 +185,7 @@ class Worker:
         return False
 
     def _help_with(self, job: Job) -> bool:
-        """Measure a block if one is free. What was read of the last job that this worker helped with is remembered."""
+        """Measure a block if one is free. The bundles read for the last such job are cached."""
         shared = self._last_shared
         if shared is None or (shared.job.job_id, shared.job.attempt) != (job.job_id, job.attempt):
             bundles, lease_s = self._settings.bundles, self._settings.lease_s
@@ -217,7 +217,7 @@ class Worker:
             self._heartbeat = self._job_id = None
 
     def _measure_or_fail(self, job: Job) -> None:
-        """Measure the job. What breaks around it ends this job and not the jobs after it."""
+        """Measure the job. An unexpected error ends this job, not the jobs after it."""
         try:
             self._measure(job)
         except DATABASE_ERRORS:
@@ -280,12 +280,14 @@ class Worker:
 
 
 def worker_name() -> str:
-    """Return `host/pid/namespace/start` of this process: unique, and other workers of the host see when it is dead."""
+    """Return `host/pid/namespace/start` of this process: unique, and enough for workers of the host to see if it is
+    dead.
+    """
     return f"{platform.node()}/{os.getpid()}/{_pid_namespace()}/{psutil.Process().create_time():.2f}"
 
 
 def is_dead(worker: str) -> bool:
-    """Return whether this worker is known to be dead; one that lives elsewhere (in another container, say) never is."""
+    """Return whether this worker is known to be dead; never for a worker elsewhere (in another container, say)."""
     parts = worker.split("/")
     if len(parts) != 4 or parts[0] != platform.node() or parts[2] != _pid_namespace():
         return False
@@ -293,7 +295,7 @@ def is_dead(worker: str) -> bool:
 
 
 def _pid_namespace() -> str:
-    """Identify where process numbers mean the same: this boot of this machine, and this container on it."""
+    """Identify the scope of process numbers: this boot of this machine, and this container on it."""
     texts = [platform.node()]
     if (boot := Path("/proc/sys/kernel/random/boot_id")).exists():
         texts += [boot.read_text(), str(Path("/proc/self/ns/pid").readlink())]

@@ -1,1 +1,1 @@
-"""How soon and how truly the lab decides, in simulated worlds and against a server of known capacity."""
+"""Benchmarks of decisions: how soon and how correctly the lab decides, simulated and on servers of known capacity."""

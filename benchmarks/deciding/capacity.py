@@ -1,4 +1,4 @@
-"""Part capacity: how many searches of servers of known capacity have an interval that holds it, and what they take.
+"""Part capacity: the share of searches whose interval holds a server's known capacity, and their cost.
 
 First simulated queues, then real server processes, all searched at the same time: give these a machine without other
 work. No processor time is part of any figure.
@@ -25,7 +25,7 @@ _AIM = "aim: at least 95 %"
 
 @dataclass(frozen=True)
 class _Searched:
-    """The truth, and what a search found."""
+    """The true capacity, and the result of a search."""
 
     truth: float
     capacity: Capacity
@@ -37,13 +37,13 @@ class _Searched:
 
     @property
     def width(self) -> float:
-        """Of the interval, as a share of the capacity."""
+        """Return the width of the interval as a share of the capacity."""
         value, low, high = self.capacity.value, self.capacity.low, self.capacity.high
         return float("nan") if value is None or low is None or high is None else (high - low) / value
 
 
 def run(_settings: Settings, _repeats: int, searches: int = SEARCHES, real: int = _REAL) -> None:
-    """Search each queue so often, and real servers, and print the shares of intervals that hold the truth."""
+    """Search each queue this often, and real servers, and print the shares of intervals that hold the true capacity."""
     every = []
     for queue in QUEUES:
         study = searching(queue, _REPEATS, find_from=queue.capacity / 3)

@@ -26,7 +26,7 @@ from tests.lab.comparison.simulations.tables_of_cells import Table, simulated
 
 TABLES = 200
 _WORLD, _SEED = "a third", 20261122
-#: What a rule says of each cell: 1 faster, -1 slower, 0 nothing; None where it says that there is no difference.
+#: A rule's verdict on each cell: 1 faster, -1 slower, 0 inconclusive; None for no difference.
 Calls = Sequence[int | None]
 _WORDS: Mapping[str, int | None] = {"faster": 1, "slower": -1, "no difference": None, "inconclusive": 0}
 
@@ -73,12 +73,12 @@ def _moderated_strict(table: Table) -> Calls:
 
 
 def _alone(table: Table) -> Calls:
-    """Each cell on the degrees of freedom of its own repeats, and Holm's correction over the table."""
+    """Test each cell with the degrees of freedom of its own repeats, and Holm's correction over the table."""
     return _words([compare_cells([cell], "higher")[0] for cell in cells_of(table)], strict=True)
 
 
 def _flat(threshold: float) -> Callable[[Table], Calls]:
-    """Whether the ratio of the arms' mean rates lies beyond a threshold, whatever the noise."""
+    """Test whether the ratio of the arms' mean rates is beyond a threshold, whatever the noise."""
 
     def calls(table: Table) -> Calls:
         ratios = np.exp(table.candidate).mean(axis=1) / np.exp(table.baseline).mean(axis=1)
@@ -88,7 +88,7 @@ def _flat(threshold: float) -> Callable[[Table], Calls]:
 
 
 def _overlap(table: Table) -> Calls:
-    """Whether the 95 % intervals of the two arms, each of its own mean, leave a gap between them."""
+    """Test whether the 95 % intervals of the two arms' means do not overlap."""
     base, tried = np.exp(table.baseline), np.exp(table.candidate)
     factor = float(stats.t.ppf(0.975, base.shape[1] - 1)) / math.sqrt(base.shape[1])
     gap = np.abs(tried.mean(axis=1) - base.mean(axis=1)) > factor * (
@@ -121,7 +121,7 @@ def run(_settings: Settings, _repeats: int, *, tables: int = TABLES, picture: Pa
 
 
 def simulate(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int) -> Shares:
-    """What a rule does with `tables` tables with effects, and as many without; the seed makes them the same ones."""
+    """Apply a rule to `tables` tables with effects, and as many without; equal seeds give equal tables."""
     rng = np.random.default_rng(seed)
     shape = {"cells": plan.cells, "repeats": plan.repeats}
     real = tables_of(rng, tables, **shape, ratio=plan.ratio, noise=plan.noise)
@@ -139,12 +139,12 @@ def tables_of(
 
 
 def cells_called(rule: Callable[[Table], Calls], table: Table) -> float:
-    """The share of a table's true effects that a rule calls."""
+    """Return the share of a table's true effects that a rule calls."""
     return _shares(rule(table), table.truth != 0)[0]
 
 
 def _shares(calls: Calls, effect: NDArray[np.bool_]) -> tuple[float, float]:
-    """The share of the effects that are called, all of which are faster, and the share of the calls that are false."""
+    """Return the share of effects (all of them faster) that are called, and the share of calls that are false."""
     right = sum(call == 1 and real for call, real in zip(calls, effect, strict=True))
     wrong = sum(bool(call) if not real else call in {-1, None} for call, real in zip(calls, effect, strict=True))
     return right / int(effect.sum()), wrong / max(right + wrong, 1)

@@ -22,7 +22,7 @@ _WIDTH, _BAR, _SCALE, _ALLOWED = 330, 13, 2.0, 0.05
 
 @dataclass(frozen=True)
 class Bar:
-    """What one rule did in one study."""
+    """The result of one rule in one study."""
 
     study: str
     rule: str
@@ -31,7 +31,7 @@ class Bar:
 
 
 def drawn(bars: Sequence[Bar], rules: Sequence[str], tables: int, ending: str) -> bytes:
-    """The picture as a file: SVG if `ending` is .svg, else PNG."""
+    """Return the picture as a file: SVG if `ending` is .svg, else PNG."""
     rows = pd.DataFrame([asdict(bar) for bar in bars])
     panels = [
         _panel(rows, "called", "True effects called", rules, most=1.0, names=True),

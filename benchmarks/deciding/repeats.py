@@ -1,4 +1,4 @@
-"""Part repeats: how many repeats a study needs, by the noise of its runs and the effect that it looks for.
+"""Part repeats: how many repeats a study needs, by the noise of its runs and the size of the effect.
 
 The same simulated tables and the same verdicts as in part power, of 12 cells. No processor time is part of any figure.
 """

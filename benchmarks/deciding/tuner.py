@@ -1,4 +1,4 @@
-"""Part tuner: how often the tuner chooses well in simulated worlds, with how many runs, beside full grids.
+"""Part tuner: how often the tuner chooses well in simulated worlds, and with how many runs, compared with full grids.
 
 A choice is good if it is within 2 % of the truly best setting at every one of five loads. Each world has three drafts
 with up to five tokens. No processor time is part of any figure.
@@ -21,7 +21,7 @@ from lab.tuning.standing import standings
 from tests.lab.tuning.worlds import SPACE, World
 
 WORLDS = 500
-#: The full grid that the tuner may take half the runs of: as many repeats as a verdict needs.
+#: Repeats of the full grid, as many as a verdict needs; the tuner may use half of its runs.
 _GRID_REPEATS = 3
 GRID_RUNS = len(SPACE.settings) * len(SPACE.loads) * _GRID_REPEATS
 LIMITS = Limits(blocks=8, runs=GRID_RUNS // 2)
@@ -60,7 +60,7 @@ METHODS: Mapping[str, Method] = {
 
 @dataclass(frozen=True)
 class MethodResult:
-    """Over many worlds: shares of good choices, at every load and load by load, and what they took."""
+    """Results over many worlds: shares of good choices, at every load and load by load, and their cost."""
 
     good_everywhere: float
     good_loads: float

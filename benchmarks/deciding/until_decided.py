@@ -1,9 +1,9 @@
-"""Part until_decided: how much of a fixed plan's time a study needs that measures until decided, and what it calls.
+"""Part until_decided: the share of a fixed plan's time that a study until decided needs, and its verdicts.
 
 Simulated studies in which half of the cells have an effect, of 1.05 to 1.5 times up or down. Both are judged by the
-verdicts of the pages. The schedule is the worker's own, with the fixed plan's time as its budget; of that it takes what
-it needs. Then what is promised in spite of the looks: in worlds whose noise differs from cell to cell, with effects and
-without any, and of intervals by the size of the effect. No processor time is part of any figure.
+verdicts of the pages. The schedule is the worker's own, with the fixed plan's time as its budget. Then the guarantees
+under repeated testing: in worlds whose noise differs from cell to cell, with effects and without any, and of intervals
+by the size of the effect. No processor time is part of any figure.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _WITH_EFFECTS = 0.5
 
 @dataclass(frozen=True)
 class Plan:
-    """A fixed plan that a study until decided is held against."""
+    """A fixed plan to compare a study until decided with."""
 
     cells: int
     repeats: int
     noise: float  # standard deviation of a run's logarithm
-    world: str = "a third"  # by which runs' noise differs from cell to cell
+    world: str = "a third"  # standard deviation of the noise from cell to cell
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ def _held_at(size: float, tables: int) -> float:
 
 
 def _drawn(rng: np.random.Generator, plan: Plan, with_effects: float, ratios: Sequence[float] = _RATIOS) -> Table:
-    """A table in which so large a share of the cells has an effect."""
+    """Draw a table in which this share of the cells has an effect."""
     table = simulated(rng, plan.world, (plan.cells, _MOST_BLOCKS), ratio=1.0, noise=plan.noise)
     effects = np.log(rng.choice(ratios, plan.cells)) * rng.choice((-1, 1), plan.cells)
     truth = np.where(rng.random(plan.cells) < with_effects, effects, 0.0)
@@ -168,7 +168,7 @@ def _decided(ended: Sequence[Ended]) -> Shares:
 
 
 def _shares(real: Flags, called: Flags, same: Flags) -> Shares:
-    """Of flags of shape (tables, cells)."""
+    """Return shares from flags of shape (tables, cells)."""
     false = (called & ~real).sum(axis=1) / np.maximum(called.sum(axis=1), 1)
     right = (called & real).sum(axis=1)
     return Shares(float(called[real].mean()), right, float(same[~real].mean()), float(false.mean()))

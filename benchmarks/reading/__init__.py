@@ -1,1 +1,1 @@
-"""Parts on a made warehouse of any size: what questions and pages take."""
+"""Parts on a synthetic warehouse of any size: the time of queries and pages."""

@@ -1,4 +1,4 @@
-"""This machine's chromium, as the benchmark and the tests start it."""
+"""This machine's Chromium, for the benchmark and the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lab.errors import EngineError
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
-#: Without what is of no use to a page: a graphics card, and what the browser does for itself in the background.
+#: Turns off features that pages do not need: the graphics card and the browser's background work.
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -19,7 +19,7 @@ FLAGS = (
 
 
 def program(preferred: Sequence[str] = ()) -> str:
-    """The path of the first that is installed."""
+    """Return the path of the first installed Chromium."""
     found = next(filter(None, map(shutil.which, (*preferred, *_NAMES))), None)
     if found is None:
         raise EngineError("no chromium: run bin/install-chromium, as `make test` does")

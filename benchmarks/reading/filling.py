@@ -89,8 +89,8 @@ def fill(settings: Settings, size: Size) -> None:
 
 @contextmanager
 def filled_home(settings: Settings, size: Size) -> Iterator[Settings]:
-    """Create a temporary home with such a warehouse. Those of one size are copies of the same, because ten million
-    realistic requests take minutes.
+    """Create a temporary home with such a warehouse. Homes of one size are copies, because ten million realistic
+    requests take minutes.
     """
     with own_home(settings) as own:
         command = ["cp", "-a", "--reflink=auto", f"{_filled(size).name}/.", str(own.home)]
@@ -100,7 +100,7 @@ def filled_home(settings: Settings, size: Size) -> Iterator[Settings]:
 
 @functools.cache
 def _filled(size: Size) -> tempfile.TemporaryDirectory[str]:
-    """The folder is removed when the process ends."""
+    """Fill a home once per process and size; its folder is removed when the process ends."""
     folder = tempfile.TemporaryDirectory(prefix="drafthouse-filled-")
     print(f"filling a warehouse with {size.requests:,} requests", file=sys.stderr)
     fill(Settings(home=Path(folder.name)), size)
@@ -108,7 +108,7 @@ def _filled(size: Size) -> tempfile.TemporaryDirectory[str]:
 
 
 def made_run(run_id: str) -> RunRecord:
-    """Return a run of another study than those in the made warehouse."""
+    """Return a run of a study that is not in the synthetic warehouse."""
     study = _study()
     named = {"run_id": run_id, "cell_key": run_id, "job_id": "added", "study_id": "added", "study_name": "added"}
     return _run(study).model_copy(update=named | {"duration_s": 30.0})
@@ -148,7 +148,7 @@ def _study() -> Study:
 
 
 def _register(connection: duckdb.DuckDBPyConnection) -> None:
-    """One row of each table, of a run as the worker records it."""
+    """Insert one row into each table, of a run as the worker records it."""
     run, requests = _run(_study()), RequestTable.of([_request()])
     sample = TelemetrySample(1.0, loop_lag_ms=0.5, requests_in_flight=1, requests_done=1, chunks_received=2)
     templates = {
@@ -187,7 +187,7 @@ def _request() -> RequestRecord:
     )  # fmt: skip
 
 
-#: What differs from run to run. `place` is its number, `draw` is between 0 and 1.
+#: Values that differ between runs. `place` is the run's number, `draw` is between 0 and 1.
 _PLAN = f"""
     CREATE TEMP TABLE plan AS
     SELECT place, place // {RUNS_A_JOB} AS job, place // {RUNS_A_GROUP} AS part, place % {ARMS} AS arm,
@@ -247,7 +247,7 @@ _REQUESTS = f"""
 _SHORT = """
         'It is ' || d.n * 97 AS output_text, [d.at_s + d.ttft / 1000, d.at_s + d.e2e / 1000] AS chunk_s
 """
-#: As incompressible as what was measured: each chunk has a jitter of its own, each word and token is drawn.
+#: As incompressible as real data: each chunk has its own jitter, each word and token is random.
 _REALISTIC = f"""
         list_transform(range({_TOKENS}), lambda i: (hash(d.place, d.n, i, {{seed}}) % {_VOCABULARY})::INTEGER)
             AS output_token_ids,

@@ -1,9 +1,9 @@
-"""Part hostile: how long a page takes for those who work while some try to stop the lab.
+"""Part hostile: how long a page takes for its visitors while others try to stop the lab.
 
 `python -m webapp` serves a filled home with accounts. Visitors sign in, open a page, read for some seconds and go on to
-the next; others, signed in as viewers, do one of `ATTACKS` each, again and again without a pause. Compared are the same
-visitors without them. Nothing may be lost: every page of every visitor comes, the same process answers at the end, and
-what was in the job table is still there.
+the next; others, signed in as viewers, do one of `ATTACKS` each, again and again without a pause. The baseline is the
+same visitors without attackers. Nothing may be lost: every page of every visitor is delivered, the same process answers
+at the end, and the job table is intact.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ async def _reload(attacker: Attacker) -> None:
 
 
 async def _leave_many_open(attacker: Attacker) -> None:
-    """Websockets that ask for a page and go before it comes."""
+    """Open websockets that request a page and close before it arrives."""
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(10):
             opened = visitor(attacker.session, attacker.url, attacker.cookie)
@@ -108,7 +108,7 @@ async def _zeros() -> AsyncIterator[bytes]:
 
 
 async def _never_finish(attacker: Attacker) -> None:
-    """Requests whose headers never end."""
+    """Send requests whose headers never end."""
     host, _, port = attacker.url.removeprefix("http://").partition(":")
     writers: list[asyncio.StreamWriter] = []
     try:
@@ -135,7 +135,7 @@ ATTACKS: dict[str, Callable[[Attacker], Awaitable[None]]] = {
 
 @dataclass
 class Seen:
-    """What visitors saw: the seconds of each page, and what went wrong."""
+    """The visitors' observations: the seconds of each page, and errors."""
 
     seconds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -159,7 +159,7 @@ def run(settings: Settings, _repeats: int, size: Size | None = None) -> None:
 
 
 def measure(settings: Settings, visitors: int, hostile: int, lasts_s: float) -> tuple[Seen, Seen]:
-    """What the visitors saw alone, and beside the hostile ones. Raises EngineError if anything is lost."""
+    """Return the visitors' observations alone, and beside attackers. Raises EngineError if anything is lost."""
     database = app_engine(settings.app_database_url)
     people = [_cookie(database, f"visitor{number}") for number in range(visitors)]
     others = [f"hostile{number}" for number in range(hostile)]
@@ -192,7 +192,7 @@ def _rows(database: sa.Engine) -> list[str]:
 
 
 async def _visited(url: str, people: Sequence[str], attackers: Sequence[tuple[str, str]], lasts_s: float) -> Seen:
-    """Visits last so long, or until there were more attacks than attackers on a machine that takes longer for them."""
+    """Visit for this long; on a slow machine, until there were more attacks than attackers."""
     seen, until, give_up = Seen(), time.monotonic() + lasts_s, time.monotonic() + lasts_s + _PATIENCE_S
     port = url.rpartition(":")[2]
     async with new_session() as session, asyncio.TaskGroup() as group:
@@ -216,7 +216,7 @@ async def _visited(url: str, people: Sequence[str], attackers: Sequence[tuple[st
 async def _visit(
     session: aiohttp.ClientSession, url: str, cookie: str, goes_on: Callable[[], bool], seen: Seen
 ) -> None:
-    """The first moment is any: fifty people do not come in the same."""
+    """Visit pages, starting at a random time: fifty people do not arrive at once."""
     choose = random.Random(cookie)  # noqa: S311 - when a page is opened is no secret
     await asyncio.sleep(choose.uniform(0, READS_S[1] / 2))
     try:

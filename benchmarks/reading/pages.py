@@ -1,4 +1,5 @@
-"""Part pages: how long a reader waits for each page on a warehouse of ten million requests, and what a visitor costs.
+"""Part pages: how long a reader waits for each page on a warehouse of ten million requests, and the memory of a
+visitor.
 
 `python -m webapp` serves such a home. Three things are measured, each warm (every page was opened before):
 
@@ -45,7 +46,7 @@ _BARE_OPTIONS = {
     "STREAMLIT_SERVER_FILE_WATCHER_TYPE": "none",
     "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
 }
-#: What a link asks for beyond its page: costs need a price. And the page a reader comes from, which draws nothing.
+#: Parameters of a link besides its page: costs need a price. And the page a reader comes from, which draws nothing.
 _QUERIES, _BEFORE = {"cost": "?price=2"}, "dashboards"
 _PATIENCE_MS = 300_000.0
 #: After a page's script has ended its charts may still be drawing.
@@ -128,7 +129,7 @@ def _at_once(url: str, page: str, repeats: int) -> list[float]:
 
 
 async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Process) -> float:
-    """The first visitors fill pools that the server keeps, so only the growth after them counts."""
+    """Measure the growth of memory after the first visitors, which fill the server's pools."""
     async with staying(url, pages, AT_ONCE):
         before = server.memory_info().rss
         async with staying(url, pages, STAYING):
@@ -247,6 +248,6 @@ def _settle(page: Page) -> None:
 
 
 def _shown_on(page: Page) -> str:
-    """Return what can be waited for on this page."""
+    """Return the element to wait for on this page."""
     _settle(page)
     return next(name for name, selector in _SHOWN.items() if page.locator(selector).first.is_visible())

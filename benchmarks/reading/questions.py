@@ -37,7 +37,7 @@ Question = Callable[[duckdb.DuckDBPyConnection], object]
 
 @dataclass(frozen=True)
 class Asked:
-    """What the questions are about: a job in the middle, one of its runs, and its comparison, which pages cache."""
+    """The parameters of the queries: a job in the middle, one of its runs, and its comparison, which pages cache."""
 
     job: str
     run: str
@@ -128,7 +128,7 @@ def _advice(con: duckdb.DuckDBPyConnection, job: str) -> list[Advice]:
 
 
 def _percentiles(con: duckdb.DuckDBPyConnection, compared: StudyComparison) -> list[float | None]:
-    """p50, p95 and p99 of the TTFT of a pair's two arms, their repeats pooled."""
+    """Query p50, p95 and p99 of the TTFT of a pair's two arms, over their pooled repeats."""
     pair = compared.pairs[0]
     arms = {arm.arm: [run.run_id for run in arm.runs] for arm in (pair.baseline, pair.candidate)}
     counts = cell_queries.histograms(con, arms, ["ttft"])

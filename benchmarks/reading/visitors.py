@@ -72,7 +72,7 @@ async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Op
 
 
 async def all_at_once(url: str, page: str, visitors: int) -> list[float]:
-    """Return the seconds until each of so many new visitors has the page, including opening the websocket."""
+    """Return the seconds until each of this many new visitors has the page, including opening the websocket."""
 
     async def one(session: aiohttp.ClientSession) -> float:
         start_s = time.perf_counter()
@@ -86,7 +86,7 @@ async def all_at_once(url: str, page: str, visitors: int) -> list[float]:
 
 @asynccontextmanager
 async def staying(url: str, pages: Sequence[str], visitors: int) -> AsyncIterator[None]:
-    """So many visitors, one after the other, each of whom has seen all these pages and keeps the last one open."""
+    """Yield this many visitors, one after the other, who have each opened all these pages and stay on the last."""
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(new_session())
         for _ in range(visitors):

@@ -1,1 +1,1 @@
-"""Benchmarks of what is done with a run once it is measured, or read from another tool's file."""
+"""Benchmarks of storing runs, measured or imported."""

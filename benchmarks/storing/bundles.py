@@ -31,7 +31,7 @@ _AIM = "60 ms at most"
 
 @dataclass(frozen=True)
 class Written:
-    """What one side took: milliseconds of a processor for the first and for a later file, and bytes a request."""
+    """The cost of one side: milliseconds of processor time for the first and a later file, and bytes per request."""
 
     first_ms: float
     later_ms: float

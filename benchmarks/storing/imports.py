@@ -44,7 +44,7 @@ print(time.process_time(), int(peak_kib) / 1024, file=sys.stderr)
 
 @dataclass(frozen=True)
 class Used:
-    """What a process used."""
+    """The resources that a process used."""
 
     processor_s: float
     peak_mib: float

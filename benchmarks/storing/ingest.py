@@ -1,8 +1,8 @@
 """Part ingest: requests that the ingester takes in a second of one processor, judging included, beside plain DuckDB.
 
-Bundles of 2,000 requests, each with 128 chunks, 500 letters and 128 token ids, are ingested one by one and together, as
-those are that wait. The rival is DuckDB on one thread, which copies the same requests from their Parquet files into a
-table, without metrics, histograms and checks. The last line counts checkpoints too, which compress the rows.
+Bundles of 2,000 requests, each with 128 chunks, 500 letters and 128 token ids, are ingested one by one, and together,
+as bundles that wait are. The rival is DuckDB on one thread, which copies the same requests from their Parquet files
+into a table, without metrics, histograms and checks. The last line counts checkpoints too, which compress the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verbs of `drafthouse`: a folder per panel of `--help`, a file per verb with what it prints.
+"""The verbs of `drafthouse`: a folder per panel of `--help`, a file per verb with its output.
 
 `cli.app` imports a file when its verb is called.
 """

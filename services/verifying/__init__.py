@@ -1,1 +1,1 @@
-"""A host that proves itself: a study of every engine and method, and the client beside `vllm bench serve`."""
+"""Verifies a host: a study of every engine and method, and our client against `vllm bench serve`."""

@@ -1,4 +1,4 @@
-"""Whether our measuring client and `vllm bench serve` find the same on one server of this host."""
+"""Checks that our measuring client and `vllm bench serve` agree on one server of this host."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def agreement(settings: Settings) -> Finding:
     except (UserError, EngineError) as error:
         first, *others = str(error).strip().splitlines()
         found = f"not measured: {' '.join([first, *others[-1:]])}"  # a program's last line names the cause
-        return Finding(_WHAT, ok=False, found=found, remedy="mend this, and verify again")
+        return Finding(_WHAT, ok=False, found=found, remedy="fix this, and verify again")
     return compared(ours, theirs)
 
 
 def compared(ours: list[Figures], theirs: list[Figures]) -> Finding:
-    """The ratios of the means of both clients' figures."""
+    """Compare both clients by the ratios of their mean figures."""
     names = {"output_tok_per_s": "output throughput", "ttft_ms": "TTFT p50", "tpot_ms": "TPOT p50"}
     ratios = {
         name: statistics.fmean(getattr(one, name) for one in ours)

@@ -1,4 +1,4 @@
-"""Whether each installed engine's build, the driver and the GPUs fit each other, and slots their NUMA nodes."""
+"""Checks that each engine's build fits the driver and the GPUs, and that slots fit the NUMA nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True)
 class Build:
-    """What an engine's torch was built for: the CUDA version (None: processors) and architectures like sm_90."""
+    """The platform an engine's torch was built for: the CUDA version (None: CPUs) and architectures like sm_90."""
 
     cuda: str | None
     architectures: tuple[str, ...]
@@ -60,7 +60,7 @@ def _fit(
 
 
 def build_of(program: Path) -> Build:
-    """Ask the Python beside an engine's program. Raises OSError, ValueError and SubprocessError."""
+    """Query the Python beside an engine's program. Raises OSError, ValueError and SubprocessError."""
     python = program.with_name("python")
     if not python.exists():
         raise FileNotFoundError(f"there is no Python beside {program.name} to ask")
@@ -74,7 +74,7 @@ def build_of(program: Path) -> Build:
 
 
 def judged(what: str, build: Build, *, has_gpus: bool, driver: int | None, kinds: Mapping[str, Capability]) -> Finding:
-    """`driver`: its newest CUDA version, as NVML counts (12040 is 12.4); `kinds`: capability by name."""
+    """Judge a build. `driver`: its newest CUDA version (12040 is 12.4); `kinds`: capability by GPU name."""
     if build.cuda is None:
         remedy = "`make engine-vllm` installs the CUDA build where it finds the driver" if has_gpus else ""
         return Finding(what, ok=not has_gpus, found="no CUDA: a build for processors", remedy=remedy)
@@ -95,10 +95,10 @@ def judged(what: str, build: Build, *, has_gpus: bool, driver: int | None, kinds
 
 
 def runs(build: Build, major: int, minor: int) -> bool:
-    """Whether code of the build runs on a GPU of this compute capability, by CUDA's rules.
+    """Return whether the build's code runs on a GPU of this compute capability, by CUDA's rules.
 
     Machine code (sm) runs on its own major version from its minor on, code of a kind (sm_90a) only there; PTX (compute)
-    is compiled on what is newer, too. Unlisted architectures are not held against a build.
+    is compiled on what is newer, too. A build that lists no architectures passes.
     """
     named = [found for text in build.architectures if (found := _ARCH.fullmatch(text))]
     return not named or any(
@@ -114,7 +114,7 @@ def _capability(gpu: Gpu) -> Capability | None:
 
 
 def numa(settings: Settings, nodes: Sequence[frozenset[int]] | None = None) -> Finding:
-    """Whether each slot's processors lie in one NUMA node, that of its GPUs. `nodes`: their processors."""
+    """Check that each slot's processors are in the NUMA node of its GPUs. `nodes`: their processors."""
     nodes = numa_nodes() if nodes is None else nodes
     if not nodes:
         return Finding("NUMA", ok=True, found="not known: this system lists no nodes")
@@ -144,7 +144,7 @@ def across(slots: Sequence[Slot], nodes: Sequence[frozenset[int]], near: Topolog
 
 
 def numa_nodes(root: Path = Path("/sys/devices/system/node")) -> list[frozenset[int]]:
-    """The processors of each NUMA node that has some; empty where the system does not say."""
+    """Return the processors of each NUMA node that has any; empty if the system does not list them."""
     lists = sorted(root.glob("node[0-9]*/cpulist"))
     return [processors for file in lists if (processors := _numbers(file.read_text(encoding="utf-8")))]
 

@@ -1,4 +1,4 @@
-"""What NVML reports of the GPUs of this host, held against itself: power against energy, limits against defaults."""
+"""Checks NVML's reports on this host's GPUs for consistency: power against energy, limits against defaults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_DIFFERENCE = 0.15
 
 
 def telemetry(runs: pd.DataFrame) -> Finding:
-    """Whether completed runs have power, memory and clocks that a GPU at work has."""
+    """Check that completed runs have the power, memory and clocks of a busy GPU."""
     if not gpus():
         return Finding("telemetry", ok=True, found=_NO_GPU)
     done = runs[runs["status"] == "completed"]
@@ -47,7 +47,7 @@ def telemetry(runs: pd.DataFrame) -> Finding:
 
 
 def energy(sleep: Callable[[float], None] = time.sleep) -> list[Finding]:
-    """For each GPU: its power integrated over five seconds against the driver's energy counter, and its limit."""
+    """Compare each GPU's power integrated over five seconds with the driver's energy counter; check its limit."""
     if not gpus():
         return [Finding("power and energy", ok=True, found=_NO_GPU)]
     whole = {gpu.index: gpu for gpu in gpus()}  # slices share the power of theirs
@@ -83,5 +83,5 @@ def _limit(gpu: Gpu) -> Finding:
     if set_mw is None or usual_mw is None:
         return Finding(what, ok=True, found="not reported")
     found = f"{set_mw / 1000:.0f} W, by default {usual_mw / 1000:.0f} W"
-    remedy = "" if set_mw >= usual_mw else f"if this is not meant: `nvidia-smi -i {gpu.index} -pl {usual_mw // 1000}`"
+    remedy = "" if set_mw >= usual_mw else f"if this is unintended: `nvidia-smi -i {gpu.index} -pl {usual_mw // 1000}`"
     return Finding(what, ok=set_mw >= usual_mw, found=found, remedy=remedy)

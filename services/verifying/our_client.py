@@ -36,7 +36,7 @@ async def measured(
 ) -> LoadResult:
     """Send every prompt of the file in its order, greedily, with answers of exactly `output_tokens` tokens.
 
-    With `warm` every stream has had a short answer before, as in a run.
+    With `warm`, every stream gets a short answer first, as in a run.
     """
     prompts = _prompts(Path(dataset))
     load = Load(max_concurrency=concurrency, num_prompts=len(prompts))
@@ -55,7 +55,7 @@ def _prompts(dataset: Path) -> list[Prompt]:
 
 
 def figures(result: LoadResult) -> Figures:
-    """Compute the figures. Raises EngineError if a request failed: then there is nothing to compare."""
+    """Compute the figures. Raises EngineError if a request failed, as then there is nothing to compare."""
     if errors := [request.error for request in result.requests if request.error]:
         raise EngineError(f"{len(errors)} requests failed: {errors[0]}")
     requests = RequestTable.of(result.requests)

@@ -85,7 +85,7 @@ def vllm_environment(settings: Settings, study: Study, arm: Arm) -> dict[str, st
 
 
 def _bench_packages(settings: Settings) -> Path:
-    """Install what `vllm bench serve` needs beside vLLM into a folder of its own: an engine does not need it."""
+    """Install the extra packages of `vllm bench serve` into a separate folder, since an engine does not need them."""
     folder = settings.engines_dir.absolute() / "vllm-bench-packages"
     if not folder.is_dir():
         writing = folder.with_suffix(".writing")

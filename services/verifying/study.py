@@ -1,4 +1,4 @@
-"""The study that `drafthouse verify` measures, and what its runs show of the host's engines."""
+"""The study that `drafthouse verify` measures, and the verdict of its runs on the host's engines."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def method_name(engine: str, method: str) -> str:
 
 
 def verification_study(engines: Sequence[Capabilities], target: str = TARGET) -> Study:
-    """Return the study: of every engine an arm without a draft and one for each method that can be tried, and of the
-    first engine an identical arm. A target of one's own is tried with n-grams alone: no draft is known for it.
+    """Return the study: for every engine an arm without a draft and an arm for each method that can be tried; for the
+    first engine also an identical arm. A user's own target is tried with n-grams only, as no draft is known for it.
     """
     arms = []
     for number, engine in enumerate(engines):
@@ -124,7 +124,7 @@ def _method(engine: Capabilities, method: str, plain: pd.Series | None, run: pd.
 def _identical(run: pd.Series | None, again: pd.Series | None) -> Finding:
     what = "identical runs"
     if run is None or again is None or {run["status"], again["status"]} != {"completed"}:
-        return Finding(what, ok=False, found="not measured: one of the two failed", remedy="mend the engine first")
+        return Finding(what, ok=False, found="not measured: one of the two failed", remedy="fix the engine first")
     ratio = again["output_tok_per_s"] / run["output_tok_per_s"]
     difference = max(ratio, 1 / ratio) - 1
     is_near = bool(difference <= MOST_DIFFERENCE)

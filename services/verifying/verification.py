@@ -26,7 +26,7 @@ _INVALID = """
 
 
 def own_engines(engines: list[Capabilities]) -> list[Capabilities]:
-    """Those that this host starts."""
+    """Return the engines that this host starts."""
     return [engine for engine in engines if engine.kind != ENDPOINT]
 
 
@@ -46,7 +46,7 @@ def report(
 
 
 def _published(settings: Settings, ended: Job, on_tick: Callable[[], None]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The job's runs once all that ended are in the published warehouse, and what its checks found against them."""
+    """Return the job's runs, once all that ended are published, and the findings of their checks."""
     wanted = 0 if ended.progress is None else ended.progress.runs_done
     deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
     while True:

@@ -71,7 +71,7 @@ class Walk:
 
 def home_answers(walk: Walk) -> None:
     walk.open("home", "Home")
-    expect(walk.page.get_by_text("What the newest study of each target says")).to_be_visible()
+    expect(walk.page.get_by_text("Latest answer per target")).to_be_visible()
 
 
 def a_study_is_submitted_once(walk: Walk) -> None:
@@ -100,7 +100,7 @@ def verdict_and_cost_agree(walk: Walk) -> None:
     price = walk.page.get_by_role("textbox", name=re.compile("^Price of an hour .USD"))
     price.fill("3.60")
     price.press("Enter")
-    expect(walk.page.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
+    expect(walk.page.get_by_text("Hourly price: 3.60 USD")).to_be_visible()
     settled(walk.page)
 
 

@@ -22,7 +22,7 @@ class Me(BaseModel):
 
 
 def api() -> FastAPI:
-    """Build it. It answers requests that the guard has let in."""
+    """Build the API. It answers requests that the guard has let in."""
     made = FastAPI(
         title="Drafthouse",
         version="1",

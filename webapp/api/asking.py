@@ -17,7 +17,7 @@ from lab.roles import Actor
 
 @dataclass(frozen=True)
 class Question:
-    """A request by somebody who may come in."""
+    """An authorised request: its visitor and the lab's settings."""
 
     actor: Actor
     gate: Gate

@@ -60,7 +60,7 @@ class PriceDocument(BaseModel):
 
 @router.get("/prices")
 def list_prices(asking: Asking) -> list[PriceDocument]:
-    """Every entry, withdrawn ones too, in the order they were added."""
+    """List every entry, including withdrawn ones, in the order of addition."""
     return [_price_document(entry) for entry in price_book.entries(asking.database)]
 
 
@@ -82,7 +82,7 @@ def withdraw_price(asking: Asking, number: Annotated[int, InPath(ge=0, le=2**31 
 
 @router.get("/datasets")
 def list_all_datasets(asking: Asking) -> list[DatasetState]:
-    """Drafthouse's own datasets, then those that were registered."""
+    """List Drafthouse's own datasets, then the registered ones."""
     return list_datasets(asking.settings)
 
 
@@ -98,7 +98,7 @@ async def add_one_dataset(
     request: Request,
     file: Annotated[str, Query(max_length=200, description="The file's own name.")] = "",
     *,
-    replace: Annotated[bool, Query(description="Take the place of another file of this name.")] = False,
+    replace: Annotated[bool, Query(description="Replace another file of this name.")] = False,
 ) -> DatasetState:
     """Check a file, which is the request's body, and register it under this name."""
     with tempfile.TemporaryDirectory() as folder:
@@ -115,14 +115,14 @@ async def add_one_dataset(
 
 @router.delete("/datasets/{name}")
 def remove_one_dataset(asking: Asking, name: DatasetName) -> list[DatasetState]:
-    """Remove a registered dataset and delete its copy. Returns those that are left."""
+    """Remove a registered dataset and delete its copy. Returns the remaining datasets."""
     remove_dataset(asking.settings, name, actor=asking.actor)
     return list_datasets(asking.settings)
 
 
 @router.get("/published")
 def list_published(asking: Asking) -> list[dict[str, Any]]:
-    """The sources of published figures, with the doubts about each."""
+    """Return the sources of published figures, with the doubts about each."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         doubts = dicts(con, "SELECT source, sentence FROM published_doubts ORDER BY ALL")
         sources = dicts(con, "SELECT * FROM published_sources ORDER BY date, source")
@@ -134,7 +134,7 @@ def list_published(asking: Asking) -> list[dict[str, Any]]:
 
 @router.get("/published/{source}")
 def show_published(asking: Asking, source: Annotated[str, InPath(max_length=200)]) -> list[dict[str, Any]]:
-    """The figures of one source, as they were printed."""
+    """Show the figures of one source as printed."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         queries.figures(con, source)  # raises QueryError for an unknown one
         return dicts(con, "SELECT * FROM published_results WHERE source = ? ORDER BY number", [source])

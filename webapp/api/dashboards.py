@@ -1,4 +1,4 @@
-"""Dashboards: listed, made, changed, removed and restored; and the figures pinned to them."""
+"""Dashboards: listed, created, changed, removed and restored; and the figures pinned to them."""
 
 # ruff: noqa: FAST003 - `Found` takes the id out of the path
 from __future__ import annotations
@@ -84,53 +84,53 @@ Found = Annotated[Dashboard, Depends(_found)]
 
 @router.get("/dashboards")
 def list_dashboards(asking: Asking) -> list[DashboardDocument]:
-    """All that were not removed, the last changed one first."""
+    """List dashboards that were not removed, the most recently changed first."""
     return [DashboardDocument(**vars(found)) for found in dashboards.all_dashboards(asking.database)]
 
 
 @router.post("/dashboards", status_code=201)
 def make_dashboard(asking: Asking, named: Annotated[Named, Body()]) -> DashboardDocument:
-    """Make a dashboard unless one has this name; it is the asker's own."""
+    """Create a dashboard, owned by the visitor, unless the name exists."""
     return _now(asking, dashboards.create(asking.database, named.name, actor=asking.actor))
 
 
 @router.get("/dashboards/{dashboard_id}")
 def show_dashboard(asking: Asking, found: Found) -> WithPins:
-    """One dashboard and its figures; also one that was removed."""
+    """Show a dashboard and its figures, even if it was removed."""
     figures = [_pin(pin) for pin in pins.pins_on(asking.database, found.dashboard_id)]
     return WithPins(**vars(found), figures=figures)
 
 
 @router.patch("/dashboards/{dashboard_id}")
 def rename_dashboard(asking: Asking, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
-    """Give it another name; its links work on."""
+    """Rename a dashboard; its links keep working."""
     dashboards.rename(asking.database, found.dashboard_id, named.name, actor=asking.actor)
     return _now(asking, found.dashboard_id)
 
 
 @router.delete("/dashboards/{dashboard_id}")
 def remove_dashboard(asking: Asking, found: Found) -> DashboardDocument:
-    """Remove it; it can be restored."""
+    """Remove a dashboard; it can be restored."""
     dashboards.remove(asking.database, found.dashboard_id, actor=asking.actor)
     return _now(asking, found.dashboard_id)
 
 
 @router.post("/dashboards/{dashboard_id}/restore")
 def restore_dashboard(asking: Asking, found: Found) -> DashboardDocument:
-    """Restore it with its figures; if its name was taken meanwhile, a number is appended to it."""
+    """Restore a dashboard with its figures. If its name has been reused, a number is appended."""
     dashboards.restore(asking.database, found.dashboard_id, actor=asking.actor)
     return _now(asking, found.dashboard_id)
 
 
 @router.post("/dashboards/{dashboard_id}/duplicate", status_code=201)
 def duplicate_dashboard(asking: Asking, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
-    """Make one of another name with the same figures; it is the asker's own."""
+    """Copy a dashboard under another name; the copy belongs to the visitor."""
     return _now(asking, dashboards.duplicate(asking.database, found.dashboard_id, named.name, actor=asking.actor))
 
 
 @router.post("/dashboards/{dashboard_id}/figures", status_code=201)
 def pin_figure(asking: Asking, found: Found, figure: Annotated[Figure, Body()]) -> Pinned:
-    """Append a figure. One that is there already stays as it is."""
+    """Append a figure, unless it is already pinned."""
     if figure.page != pins.TEXT and not (figure.page in PAGES and PAGES[figure.page].has_figures):
         raise UnknownNameError(f"there is no page {figure.page!r} whose figures could be pinned")
     shown = PinnedFigure(figure.page, figure.parameters, figure.figure, figure.as_of)

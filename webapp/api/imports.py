@@ -19,9 +19,9 @@ from webapp.api.asking import Asking, Question
 from webapp.api.limits import READING_FILES, Operation, takes
 
 router = APIRouter(route_class=Operation, tags=["imports"])
-#: What a form adds to its files.
+#: Bytes that a form adds to its files.
 _FORM_BYTES = MIB
-#: What every file system can have.
+#: Limits of names and depth that every file system supports.
 _LONGEST_NAME, _DEEPEST = 255, 8
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
 _SCHEMA = {
@@ -43,7 +43,7 @@ _SCHEMA = {
 )
 @takes(LARGEST_IMPORT_BYTES + _FORM_BYTES, files_for=Change.IMPORT)
 async def import_files(asking: Asking, request: Request) -> dict[str, Any]:
-    """Import result files. Runs that were imported before stay as they are."""
+    """Import result files. Runs imported before are not changed."""
     async with request.form(max_files=MOST_FILES, max_fields=1000) as form:
         return (await to_thread.run_sync(_import, asking, form, limiter=READING_FILES)).document()
 
@@ -74,7 +74,7 @@ def _restore(asking: Question, exported: list[UploadFile]) -> Import:
 
 
 def _by_path(exported: list[UploadFile]) -> dict[PurePosixPath, UploadFile]:
-    """The files by their paths in the folder, which can all be there beside each other."""
+    """Return the files by path within the folder. Refuses paths that conflict with each other."""
     found: dict[PurePosixPath, UploadFile] = {}
     folders: set[PurePosixPath] = set()
     for upload in exported:

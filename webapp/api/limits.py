@@ -34,9 +34,9 @@ MOST_VALUES = 20_000
 _BODY_S = 30.0
 #: Operations that are answered at once in threads, of all visitors and of one. Streamlit's files need threads, too.
 _TURNS, _TURNS_EACH = 12, 4
-#: Files that are sent have threads of their own, as they may take long.
+#: Uploads have threads of their own, as they may take long.
 READING_FILES = CapacityLimiter(4)
-#: Answers are their visitor's until they are sent, unless they are small.
+#: Responses count against their visitor until they are sent, unless they are small.
 _SMALL_BYTES = 64 * 1024
 #: A text of JSON, also one without an end: commas and brackets in it are no values.
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -53,7 +53,9 @@ _BODIES: dict[object, _Body] = {}
 
 
 def takes(most_bytes: int, files_for: Change | None = None) -> Callable[[_Endpoint], _Endpoint]:
-    """Allow an operation a JSON body of this length; or files, which it reads itself, for visitors with this right."""
+    """Set the length of an operation's JSON body, or allow uploads, which it reads itself, for visitors with this
+    right.
+    """
 
     def mark(endpoint: _Endpoint) -> _Endpoint:
         _BODIES[endpoint] = _Body(most_bytes, files_for)
@@ -110,7 +112,7 @@ def _length(request: Request, body: _Body) -> int:
 
 
 async def _read(request: Request) -> None:
-    """Read a JSON body. Refuses one that is slow or has too many values."""
+    """Read a JSON body. Refuses a slow body, or too many values."""
     try:
         async with asyncio.timeout(_BODY_S):
             sent = await request.body()
@@ -121,7 +123,7 @@ async def _read(request: Request) -> None:
 
 
 async def _held(asking: Question, response: Response) -> Response:
-    """Charge the response to its visitor until it is sent. Raises BusyError beyond their share."""
+    """Count the response against its visitor until it is sent. Raises BusyError beyond the visitor's limit."""
     count = _size(response)
     if count < _SMALL_BYTES:
         return response

@@ -32,7 +32,7 @@ _TITLES = {
 
 
 class FieldProblem(BaseModel):
-    """What is wrong with one field."""
+    """The problem with one field."""
 
     field: str
     sentence: str
@@ -49,9 +49,9 @@ class Problem(BaseModel):
 
 
 _STATUSES = {UnknownNameError: 404, AccessError: 403, BusyError: 429}
-#: Of what is wrong with a request, so many are said.
+#: Most problems reported for one request.
 _MOST_PROBLEMS = 20
-#: For the document: what each operation may answer beside its own.
+#: For the OpenAPI document: error responses that every operation may return.
 RESPONSES: dict[int | str, dict[str, object]] = {
     status: {"description": _TITLES[status], "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
     for status in (400, 401, 403, 404, 422, 429, 503)

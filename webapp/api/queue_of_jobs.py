@@ -38,7 +38,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 
 
 class JobDocument(BaseModel):
-    """A job on its way through the queue. Its study is there if it was asked for."""
+    """A job in the queue or after it. Its study is included on request."""
 
     job_id: str
     study_id: str
@@ -61,7 +61,7 @@ class JobDocument(BaseModel):
 
 
 class SetAsideDocument(BaseModel):
-    """A job that this lab, or a worker of it, cannot read."""
+    """A job that this lab or one of its workers cannot read."""
 
     job_id: str
     name: str
@@ -84,13 +84,13 @@ class Priority(BaseModel):
 
 
 class Repeat(BaseModel):
-    """How long one more repeat of a job's study takes here; null if that cannot be estimated."""
+    """The time that one more repeat of a job's study takes here; null if it cannot be estimated."""
 
     repeat_s: float | None
 
 
 class Again(BaseModel):
-    """Which runs of a job are measured again."""
+    """The runs of a job to measure again."""
 
     everything: bool = False  # completed ones too
 
@@ -109,7 +109,7 @@ def list_jobs(
     *,
     studies: bool = False,
 ) -> JobPage:
-    """The newest jobs, and all that are queued or running; or those that were submitted before one."""
+    """List the newest jobs and all queued or running ones, or the jobs submitted before a given one."""
     page = queue.page(asking.database, limit, before)
     aside = queue.set_aside(asking.database) if before is None else []
     return JobPage(
@@ -121,19 +121,19 @@ def list_jobs(
 
 @router.get("/jobs/{job}")
 def show_job(asking: Asking, job: JobId) -> JobDocument:
-    """One job, with its study."""
+    """Show one job with its study."""
     return _document(_job(asking, job), with_study=True)
 
 
 @router.get("/jobs/{job}/study")
 def show_study(asking: Asking, job: JobId) -> dict[str, Any]:
-    """The study of a job, as it can be submitted again."""
+    """Show the study of a job in the form in which it can be resubmitted."""
     return _job(asking, job).study.model_dump(mode="json")
 
 
 @router.get("/jobs/{job}/events", response_class=StreamingResponse)
 async def watch_job(asking: Asking, job: JobId) -> StreamingResponse:
-    """The job whenever it changes, as server-sent events, until it has ended or the visitor loses access."""
+    """Stream the job at each change, as server-sent events, until it ends or the visitor loses access."""
     found = await to_thread.run_sync(_job, asking, job, limiter=POLLING)
     return _WATCHING.stream(asking, found.job_id)
 
@@ -148,7 +148,7 @@ def cancel_job(asking: Asking, job: JobId) -> JobDocument:
 
 @router.post("/jobs/{job}/retry")
 def retry_job(asking: Asking, job: JobId, again: Annotated[Again | None, Body()] = None) -> JobDocument:
-    """Queue an ended job again; only its missing and failed runs are measured, unless everything is asked for."""
+    """Queue an ended job again. Measures only missing and failed runs, unless all are requested."""
     job_id = queue.job_id_of(asking.database, job, FINISHED)
     queue.retry(asking.database, job_id, actor=asking.actor, everything=again is not None and again.everything)
     return _document(queue.job(asking.database, job_id))
@@ -156,7 +156,7 @@ def retry_job(asking: Asking, job: JobId, again: Annotated[Again | None, Body()]
 
 @router.post("/jobs/{job}/priority")
 def reprioritise_job(asking: Asking, job: JobId, sent: Annotated[Priority, Body()]) -> JobDocument:
-    """Change a queued job's priority; of equals, those who submitted take turns."""
+    """Change a queued job's priority; with equal priority, submitters alternate."""
     job_id = queue.job_id_of(asking.database, job, ("queued",))
     order.reprioritise(asking.database, job_id, sent.priority, actor=asking.actor)
     return _document(queue.job(asking.database, job_id))
@@ -171,7 +171,7 @@ def estimate_repeat(asking: Asking, job: JobId) -> Repeat:
 
 @router.get("/jobs/{job}/deployment")
 def show_deployment(asking: Asking, job: JobId) -> Deployment:
-    """The words with which an engine is started as the job's tuning found best."""
+    """Show the engine's command line for the setting that the job's tuning found best."""
     tuned = _job(asking, job)
     with open_warehouse(asking.settings.warehouse_file) as con:
         report = tuning_report(con, tuned.job_id, tuned.study) if tuned.study.tune else None
@@ -185,7 +185,7 @@ def show_deployment(asking: Asking, job: JobId) -> Deployment:
 
 @router.get("/jobs/{job}/runs")
 def list_runs(asking: Asking, job: JobId) -> list[dict[str, Any]]:
-    """The job's runs in the warehouse, as the view `results` has them."""
+    """List the job's runs in the warehouse, with the columns of the view `results`."""
     job_id = _job_id_of_runs(asking, job)
     with open_warehouse(asking.settings.warehouse_file) as con:
         found = con.execute("SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
@@ -195,14 +195,14 @@ def list_runs(asking: Asking, job: JobId) -> list[dict[str, Any]]:
 
 @router.get("/jobs/{job}/log", response_class=PlainTextResponse)
 def show_log(asking: Asking, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
-    """The end of the engine's log."""
+    """Show the end of the engine's log."""
     job_id = queue.job_id_of(asking.database, job)
     return log_tail(asking.settings.logs_dir, asking.settings.bundles, job_id, lines)
 
 
 @router.get("/jobs/{job}/runs/{run_id}/bundle", response_class=FileResponse)
 def download_bundle(asking: Asking, job: JobId, run_id: RunId) -> FileResponse:
-    """Everything behind one run's numbers: a tar file of its bundle."""
+    """Download everything behind one run's numbers: a tar file of its bundle."""
     job_id = _job_id_of_runs(asking, job)
     folder = bundle_folder(asking.settings.bundles, job_id, run_id)
     if not folder.is_dir():
@@ -229,7 +229,7 @@ def _remove(path: str) -> None:
 
 
 def _job_id_of_runs(asking: Question, name: str) -> str:
-    """The queue does not know the jobs of runs that were imported."""
+    """Return the id under which the job's runs are stored; imported jobs are not in the queue."""
     try:
         return queue.job_id_of(asking.database, name)
     except UnknownNameError:

@@ -1,4 +1,4 @@
-"""`POST /sql`: a question to the warehouse in DuckDB's SQL, answered in the sandbox that the SQL page uses."""
+"""`POST /sql`: a query on the warehouse in DuckDB's SQL, run in the sandbox of the SQL page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ANSWERING = CapacityLimiter(MOST)
 
 
 class Statement(BaseModel):
-    """One reading statement."""
+    """One read-only statement."""
 
     sql: str = Field(max_length=100_000)
     format: Literal["json", "csv", "arrow", "parquet"] = "json"
@@ -38,7 +38,7 @@ class Statement(BaseModel):
 
 @router.post("/sql", response_class=Response)
 async def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
-    """Rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
+    """Run a query; return its rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
     async with QUERY_LIMITS.running_without_thread(asking.actor.name, asking.settings.sql_timeout_s):
         return await to_thread.run_sync(_answer, asking, statement, limiter=_ANSWERING)
 

@@ -26,7 +26,7 @@ _PIECE_VALUES, _PIECE_BYTES = 20_000, 2**20
 
 
 def written(result: SqlResult, as_format: Format, most_bytes: int = MAX_BYTES) -> tuple[bytes, str]:
-    """The answer's bytes, and a sentence if rows are left out, or nothing.
+    """Return the answer's bytes, and a sentence if rows are left out, or nothing.
 
     Raises QueryError for what the format cannot have.
     """
@@ -59,7 +59,7 @@ def _json(result: SqlResult, most_bytes: int) -> tuple[bytes, str]:
 
 
 def _csv(result: SqlResult, most_bytes: int) -> tuple[bytes, str]:
-    """Text that a spreadsheet would run as a formula begins with an apostrophe, names of columns included."""
+    """Write CSV. Text and column names that a spreadsheet would run as a formula get an apostrophe in front."""
     names = [re.sub(FORMULA, r"'\1", name) for name in result.columns]
     begin = _as_csv(pa.table([pa.array([], pa.string())] * len(names), names=names), header=True)
 
@@ -70,7 +70,7 @@ def _csv(result: SqlResult, most_bytes: int) -> tuple[bytes, str]:
 
 
 def _fitting(result: SqlResult, begin: bytes, rows: Callable[[pa.Table], bytes], most_bytes: int) -> tuple[bytes, str]:
-    """As many rows as fit, but for a few at the end. Raises QueryError if there is none."""
+    """Return nearly as many rows as fit. Raises QueryError if not even one does."""
     content, count = bytearray(begin), 0
     for whole in _pieces(result.table):
         piece = whole
@@ -105,7 +105,7 @@ def _as_csv(table: pa.Table, *, header: bool = False) -> bytes:
 
 
 def _plain(piece: pa.Table, name: str) -> Any:
-    """A column as CSV can have it: nested values as JSON, bytes and bits in hexadecimal digits."""
+    """Return a column in a form that CSV can hold: nested values as JSON, bytes and bits in hexadecimal digits."""
     column = piece.column(name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

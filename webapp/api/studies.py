@@ -52,14 +52,14 @@ class SentStudy(BaseModel):
     )
 
     def read(self) -> Study:
-        """Raises StudyError."""
+        """Return the validated study. Raises StudyError."""
         if (self.toml is None) == (self.study is None):
             raise StudyError([("", "send the study either as `toml` or as `study`")])
         return study_from_dict(self.study) if self.study is not None else study_from_toml(self.toml or "")
 
 
 class Plan(BaseModel):
-    """What a study takes, what it will probably decide, and why it would be refused now."""
+    """A study's cost in time, its probable verdicts, and the problems for which it would be refused now."""
 
     study: str
     target: str
@@ -104,7 +104,7 @@ def submit_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Submitte
 def compare(
     asking: Asking, study: str, metric: Metric = "output_tok_per_s", baseline: Baseline = None, *, strict: bool = False
 ) -> dict[str, Any]:
-    """Each arm's ratio to the baseline with its interval and verdict. A study's name, digest or job's id."""
+    """Compare each arm with the baseline: ratio, interval and verdict. The study is a name, a digest or a job's id."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         comparison = compare_study(con, study, metric, baseline=baseline, strict=strict)
         agreed = [agreement for _, agreement in agreements(con, comparison)]
@@ -114,7 +114,7 @@ def compare(
 
 @router.get("/studies/{study}/answer")
 def answer(asking: Asking, study: str) -> dict[str, Any]:
-    """What to enable where, how sure that is, and what is inconclusive."""
+    """Answer what to enable where, with what confidence, and what is inconclusive."""
     settings = asking.settings
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, study)
@@ -123,7 +123,7 @@ def answer(asking: Asking, study: str) -> dict[str, Any]:
 
 @router.get("/studies/{study}/advice")
 def advise(asking: Asking, study: str) -> list[dict[str, Any]]:
-    """For each workload and load whether to enable speculation, with the evidence and the rules it stands on."""
+    """Advise for each workload and load whether to enable speculation, with evidence and rules."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         comparison = compare_study(con, study)
         return [asdict(found) for found in recommend(measured_arms(con, comparison), failed_arms(con, comparison))]
@@ -136,6 +136,6 @@ def costs(
     price_per_hour: Annotated[float | None, Query(gt=0, le=1e6, description="Instead of the price book's.")] = None,
     utilisation: Annotated[float | None, Query(gt=0, le=1)] = None,
 ) -> list[dict[str, Any]]:
-    """What a million tokens cost with each arm, and what an arm saves."""
+    """Return what a million tokens cost with each arm, and what an arm saves."""
     with open_warehouse(asking.settings.warehouse_file) as con:
         return [asdict(cost) for cost in study_costs(con, study, price_per_hour, utilisation)]

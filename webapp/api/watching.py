@@ -37,7 +37,7 @@ class _Watched:
 
 
 class Watching:
-    """For one event loop."""
+    """The open streams and the polls behind them, on one event loop."""
 
     def __init__(self, poll: Poll) -> None:
         self._poll_job = poll
@@ -45,13 +45,13 @@ class Watching:
         self._streams = AtOnce()
 
     def stream(self, asking: Question, job_id: str) -> StreamingResponse:
-        """The job whenever it changes, until it has ended or the visitor loses access. Raises BusyError."""
+        """Stream the job at each change until it ends or the visitor loses access. Raises BusyError."""
         if self._streams.count(asking.actor.name) >= MOST_STREAMS:
             raise BusyError(f"you watch jobs by {MOST_STREAMS} streams at once already: end one of them first")
         return _Stream(self, asking, job_id)
 
     async def send(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream, and count it as its visitor's until it has ended."""
+        """Send the stream, and count it against its visitor until it ends."""
         watched = self._jobs.setdefault(stream.job_id, _Watched())
         watched.streams += 1
         try:

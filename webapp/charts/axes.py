@@ -1,4 +1,4 @@
-"""What the panels of a figure share: loads on the x axis, order of arms, y range."""
+"""Settings that the panels of a figure share: loads on the x axis, order of arms, y range."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _TICKS = (
 _FINE_TICKS = tuple(percent / 100 for percent in range(80, 126, 2))
 _FINE_LOG2 = 0.4
 _MOST_TICKS = 9
-#: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
+#: Smallest height of the worse side, as a share of the better side's, so that 1× is well inside the panel.
 _LEAST_SHARE = 0.45
 #: An interval may reach so far (in log2) beyond all ratios before the axis ends.
 _MOST_BEYOND = 0.8
@@ -78,7 +78,7 @@ class LoadAxis:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the panels of a figure have in common besides their y range."""
+    """Properties that the panels of a figure share, besides their y range."""
 
     axis: LoadAxis
     styles: tuple[ArmStyle, ...]
@@ -86,7 +86,7 @@ class Setting:
 
 
 def load_axis(frame: pd.DataFrame) -> LoadAxis:
-    """The x axis of these rows. Loads of equal concurrency (another rate or number of prompts) need their names."""
+    """Return the x axis of these rows. Loads of equal concurrency (but another rate, say) need their names."""
     loads = frame[["concurrency", "pattern"]].drop_duplicates().sort_values(["concurrency", "pattern"])
     if loads["concurrency"].is_unique:
         return LoadAxis("load", "Concurrency (requests in flight)", tuple(loads["concurrency"].astype(str)))
@@ -99,7 +99,7 @@ def with_load(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def facets(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """One (title, rows) pair per category; dataset and output length part them too where they differ."""
+    """Return a (title, rows) pair per category, and per dataset and output length where these differ."""
     keys = [key for key in _FACETS if key == "category" or (key in frame and len(frame[key].unique()) > 1)]
     for key, rows in frame.groupby(keys, sort=False, dropna=False):
         yield " · ".join(_FACETS[name](value) for name, value in zip(keys, key, strict=True)), rows
@@ -110,19 +110,19 @@ def without_wide(
     columns: Sequence[str] = ("ratio", "low", "high"),
     judge: Callable[[float, float, float], bool] = is_too_wide,
 ) -> pd.DataFrame:
-    """The frame without the ends of intervals that are shown as unknown: no whisker is drawn, no axis made for them."""
+    """Return the frame without interval ends that are shown as unknown: no whisker or axis is drawn for them."""
     numbers = zip(*(frame[name].astype(float) for name in columns), strict=True)
     is_wide = pd.Series([judge(*ends) for ends in numbers], index=frame.index, dtype=bool)
     return frame.assign(**{end: frame[end].mask(is_wide) for end in columns[1:]})
 
 
 def written_ratios(frame: pd.DataFrame, columns: Sequence[str] = ("ratio", "low", "high")) -> list[str]:
-    """The ratio of each row with its interval, as the pages write it."""
+    """Return the ratio of each row with its interval, as the pages write it."""
     return list(map(ratio, *(frame[column].astype(float) for column in columns)))
 
 
 def ratio_axis(field: str, title: str, domain: tuple[float, float], **scale: Any) -> alt.Y:
-    """The logarithmic y axis of ratios, labelled at values a reader recognises."""
+    """Return the logarithmic y axis of ratios, labelled at values a reader recognises."""
     return alt.Y(
         f"{field}:Q",
         title=title,
@@ -132,13 +132,13 @@ def ratio_axis(field: str, title: str, domain: tuple[float, float], **scale: Any
 
 
 def share_axis(field: str, title: str) -> alt.Y:
-    """The y axis of shares, from 0 to 100 %."""
+    """Return the y axis of shares, from 0 to 100 %."""
     return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%", tickCount=5))
 
 
 def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """The common y range in ratios: everything measured, 1× well inside, and as much of the intervals as leaves the
-    ratios readable.
+    """Return the common y range in ratios: everything measured, 1× well inside, and as much of the intervals as leaves
+    the ratios readable.
     """
     frame = without_wide(frame)
     least, most = frame["ratio"].min() * 2**-_MOST_BEYOND, frame["ratio"].max() * 2**_MOST_BEYOND
@@ -151,7 +151,7 @@ def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
 
 
 def ratio_ticks(domain: tuple[float, float]) -> list[float]:
-    """Labels of the y axis: 1×, and outwards from it whatever does not crowd the one before."""
+    """Return labels of the y axis: 1×, and outwards from it every value that does not crowd the one before."""
     wide = math.log2(domain[1] / domain[0])
     apart, candidates, chosen = wide / _MOST_TICKS, _FINE_TICKS if wide < _FINE_LOG2 else _TICKS, [1.0]
     for outwards in ([tick for tick in candidates if tick > 1], [tick for tick in reversed(candidates) if tick < 1]):

@@ -27,7 +27,7 @@ from webapp.charts.marks import (
 )
 from webapp.charts.theme import INKS, ArmStyle, Mode
 
-#: Of each context, and what the axis below takes.
+#: Height of each context's row, and of the axis below.
 _ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
 #: Of each context of a surface, whose cells have three lines.
 _SURFACE_ROW_HEIGHT = 60
@@ -39,7 +39,7 @@ _LENGTH = BY_NAME["acceptance_length"].label
 
 
 def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
-    """Values by turn or context: columns arm, step (in order), value, low, high, words, requests."""
+    """Draw values by turn or context: columns arm, step (in order), value, low, high, words, requests."""
     order = list(dict.fromkeys(frame.sort_values("place")["step"]))
     scale, level = alt.Scale(type="point", padding=0.4), alt.Axis(labelAngle=0, labelOverlap="greedy")
     x = alt.X("step:O", sort=order, title=axis, scale=scale, axis=level)
@@ -57,7 +57,7 @@ def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[Arm
 
 
 def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mode: Mode) -> alt.LayerChart:
-    """One candidate's gains over concurrency and context, with the concurrency where each context breaks even.
+    """Draw one candidate's gains over concurrency and context, with the concurrency where each context breaks even.
 
     `cells`: concurrency, row (the context), place, gain, interval, written, length, needed, word, requests, arm.
     `crossings`: row, at, low, high. `reach`: of the colours of all panels, in log2.
@@ -101,7 +101,7 @@ def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mo
 
 
 def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
-    """Each cell reaches half-way to its neighbours, on a logarithmic axis."""
+    """Add the borders of each cell, half-way to its neighbours on a logarithmic axis."""
     measured = sorted(cells["concurrency"].unique().tolist())
     middles = [math.sqrt(left * right) for left, right in itertools.pairwise(measured)]
     first = measured[0] ** 2 / middles[0] if middles else measured[0] / 1.5
@@ -112,7 +112,7 @@ def _with_borders(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode) -> list[Any]:
-    """Mark where each context crosses 1×, with its interval, to the edge of what was measured where one side is open.
+    """Mark where each context crosses 1×, with its interval, up to the measured range if one side is unbounded.
 
     A mark whose interval is unknown on a side is pale. Both lie at the foot of the row, below its words.
     """
@@ -136,7 +136,7 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
 
 
 def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
-    """Acceptance lengths: columns arm, category, length, figure, interval, k, prompts, rounds (`tables.matrix`).
+    """Draw acceptance lengths: columns arm, category, length, figure, interval, k, prompts, rounds (`tables.matrix`).
 
     The colour goes from 1, where drafting is in vain, to the greatest length that the drafts allow.
     """

@@ -31,7 +31,7 @@ from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: A ratio this far from 1× (in log2) at least has the full colour, so that a table of small ones does not shout.
 _LEAST_REACH = 0.25
-#: A row with two lines; of the whole, what the column names above take.
+#: Height of a row with two lines, and of the column names above.
 _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
 #: Approximate width of a letter, of a column of figures, and the most for a name; tooltips have the whole name.
 _LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
@@ -57,7 +57,7 @@ class Side:
 
     @property
     def name_width(self) -> int:
-        """Pixels of its longest name."""
+        """Width in pixels of the side's longest name."""
         return min(_MOST_WIDTH, 8 + round(_LETTER_WIDTH * max(map(len, self.order), default=0)))
 
     @property
@@ -68,7 +68,7 @@ class Side:
 def heat_panel(
     frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mode, *, higher: bool
 ) -> alt.LayerChart:
-    """One candidate's cells (`pages.compare.tables.heat`). `reach`: of all panels; `higher`: above 1× is better."""
+    """Draw a candidate's cells (`pages.compare.tables.heat`). `reach`: of all panels; `higher`: above 1× is better."""
     with_ratio = frame[frame["ratio"].notna()]
     log2 = [max(-reach, min(reach, math.log2(ratio))) for ratio in with_ratio["ratio"]]
     shown = with_ratio.assign(
@@ -102,13 +102,13 @@ def heat_panel(
 
 
 def heat_reach(frame: pd.DataFrame) -> float:
-    """How far (in log2) the colours of all panels go to either side of 1×."""
+    """Return the range of colours (in log2) of all panels on either side of 1×."""
     ratios = frame.loc[frame["ratio"].gt(0), "ratio"]
     return max([_LEAST_REACH, *(abs(math.log2(ratio)) for ratio in ratios)])
 
 
 def heat_width(rows: Side, columns: Side) -> int:
-    """The least width of a panel in pixels, so that names and figures do not overlap."""
+    """Return the least width of a panel in pixels, so that names and figures do not overlap."""
     return rows.name_width + columns.column_width * len(columns.order)
 
 
@@ -123,7 +123,7 @@ def _axis(orient: Literal["top", "left"], limit: int) -> alt.Axis:
 
 @dataclass(frozen=True)
 class RatioSetting:
-    """What the panels of one figure share. `domain`: of the ratios; `loss_is_low`: below 1× is worse."""
+    """Settings that the panels of one figure share. `domain`: of the ratios; `loss_is_low`: below 1× is worse."""
 
     title: str
     domain: tuple[float, float]
@@ -133,7 +133,7 @@ class RatioSetting:
 
 
 def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, setting: RatioSetting) -> alt.LayerChart:
-    """One workload; `gains` and `crossings` as `pages.compare.tables` gives them, loads of several concurrencies."""
+    """Draw a workload; `gains` and `crossings` are from `pages.compare.tables`, for several concurrencies."""
     middle = (len(setting.styles) - 1) / 2
     apart = {style.arm: _APART ** (number - middle) for number, style in enumerate(setting.styles)}
     rows = without_wide(gains.assign(written=written_ratios(gains), x=gains["concurrency"] * gains["arm"].map(apart)))
@@ -196,7 +196,9 @@ def _scale(values: pd.Series) -> alt.Scale:
 
 
 def position_shares(frame: pd.DataFrame, column: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
-    """`frame` of `pages.compare.tables.positions`; `column` is `acceptance` or `conditional`."""
+    """Draw acceptance by position. `frame`: of `pages.compare.tables.positions`; `column`: `acceptance` or
+    `conditional`.
+    """
     base = _by_position(frame[frame[column].notna()], styles, "Position in the draft").encode(
         y=share_axis(column, _SHARES[column])
     )
@@ -205,7 +207,7 @@ def position_shares(frame: pd.DataFrame, column: str, styles: Sequence[ArmStyle]
 
 
 def tokens_per_round(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
-    """Tokens per round by number of drafted tokens: full marks are measured, hollow ones estimated."""
+    """Draw tokens per round by number of drafted tokens: full marks are measured, hollow ones estimated."""
     base = _by_position(frame, styles, "Drafted tokens (k)").encode(
         y=alt.Y("length:Q", title="Tokens per round", scale=alt.Scale(zero=False, nice=True, domainMin=1))
     )
@@ -221,7 +223,7 @@ def tokens_per_round(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode
 
 
 def _with_labels(frame: pd.DataFrame) -> pd.DataFrame:
-    """The measured rows, with the height of each one's figure in `label`: none within a line's height of another."""
+    """Return the measured rows with non-overlapping heights of their figures in `label`."""
     measured = frame[~frame["is_estimate"]].sort_values("length")
     apart = _LINE_HEIGHT * (float(frame["length"].max()) - 1)
     last: dict[int, float] = {}  # by position, the height of the figure below

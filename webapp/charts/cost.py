@@ -22,7 +22,7 @@ _LEAST_REACH = 0.05
 
 
 def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
-    """One panel of rows with `cost`, `arm`, `meets_slo` and the loads; hollow where the SLO is not met."""
+    """Draw one panel of rows with `cost`, `arm`, `meets_slo` and the loads; hollow where the SLO is not met."""
     base = _base(frame, setting)
     y = alt.Y(
         "cost:Q",
@@ -49,7 +49,7 @@ def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float
 
 
 def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
-    """One panel of rows with `saving`, `saving_low`, `saving_high` (shares)."""
+    """Draw one panel of rows with `saving`, `saving_low`, `saving_high` (shares)."""
     base, arms = _base(frame, setting), colour(setting.styles)
     y = alt.Y(
         "saving:Q",
@@ -67,12 +67,12 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
 
 
 def domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """The common y range of costs, with some room."""
+    """Return the common y range of costs, with some room."""
     return float(frame["cost"].min()) / 1.12, float(frame["cost"].max()) * 1.12
 
 
 def saving_domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """The common y range of savings: every interval, and zero well inside."""
+    """Return the common y range of savings: every interval, and zero well inside."""
     ends = _without_wide(frame)[["saving", "saving_low", "saving_high"]].astype(float)
     low, high = min(0.0, float(ends.min().min())), max(0.0, float(ends.max().max()))
     room = max(_LEAST_REACH, 0.08 * (high - low))
@@ -80,12 +80,12 @@ def saving_domain(frame: pd.DataFrame) -> tuple[float, float]:
 
 
 def _without_wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without the ends that are shown as unknown; of shares."""
+    """Return the rows without the ends of shares that are shown as unknown."""
     return without_wide(frame, ("saving", "saving_low", "saving_high"), partial(is_saving_too_wide, whole=1.0))
 
 
 def ticks(domain: tuple[float, float]) -> list[float]:
-    """A few round figures within the range, as many as leave room for each other."""
+    """Return a few round figures within the range, as many as leave room for each other."""
     powers = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
     for steps in (_STEPS, (1, 2, 3, 5), (1, 3), (1,)):
         candidates = [step * 10.0**power for power in powers for step in steps]

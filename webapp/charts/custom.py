@@ -47,7 +47,7 @@ class ChartSpec:
 
 
 def automatic(frame: pd.DataFrame) -> ChartSpec:
-    """The chart that fits the columns: a measure over an ordered column, with a colour for each category.
+    """Draw the chart that fits the columns: a measure over an ordered column, with a colour for each category.
 
     Counts are drawn only if nothing else was measured. Where rows share a position in the chart, it has points, which
     hide nothing and add nothing. `frame` has at least two drawable columns.
@@ -73,7 +73,7 @@ def automatic(frame: pd.DataFrame) -> ChartSpec:
 
 
 def _measure(frame: pd.DataFrame, columns: Sequence[str]) -> str:
-    """The first column that was measured, else the first count, else the last number, else the last column."""
+    """Return the first column that was measured, else the first count, else the last number, else the last column."""
     numbers = [column for column in columns if is_number(frame[column])]
     bounds = _bounds(frame, columns)
     measured = [column for column in numbers if not is_ordered(frame[column]) and column not in bounds]
@@ -83,7 +83,7 @@ def _measure(frame: pd.DataFrame, columns: Sequence[str]) -> str:
 
 
 def _bounds(frame: pd.DataFrame, columns: Sequence[str]) -> set[str]:
-    """The ends of the intervals of other columns."""
+    """Return the ends of the intervals of other columns."""
     return {bound for column in columns for bound in interval_of(frame, column) or ()}
 
 
@@ -92,7 +92,7 @@ def _is_short(column: pd.Series) -> bool:
 
 
 def parts(frame: pd.DataFrame, spec: ChartSpec) -> list[tuple[str, pd.DataFrame]]:
-    """The rows of each panel with its title; one panel with all rows if they need no more.
+    """Return the rows of each panel with its title; one panel with all rows if they need no more.
 
     Rows at the same x and colour that differ in one or two further columns are drawn in panels of their own, since
     lines, bars and areas have one value per position.
@@ -118,7 +118,7 @@ def parts(frame: pd.DataFrame, spec: ChartSpec) -> list[tuple[str, pd.DataFrame]
 
 
 def shared_positions(frame: pd.DataFrame, spec: ChartSpec) -> int:
-    """How many rows share their panel, x and colour with another row."""
+    """Count the rows that share their panel, x and colour with another row."""
     return sum(int(rows.duplicated(position_columns(spec), keep=False).sum()) for _, rows in parts(frame, spec))
 
 
@@ -129,7 +129,8 @@ def position_columns(spec: ChartSpec) -> list[str]:
 def panels(
     frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[ArmStyle] = ()
 ) -> tuple[tuple[str, alt.Chart | alt.LayerChart], ...]:
-    """Draw the first MOST_ROWS rows; several panels share the y axis and the colours. KeyError for a missing column.
+    """Draw the first MOST_ROWS rows; several panels share the y axis and the colours. Raises KeyError for a missing
+    column.
 
     `styles`: the styles of the arms that the colour stands for, so that they look as on other pages.
     """
@@ -149,7 +150,7 @@ def panels(
 def _panel(
     part: pd.DataFrame, frame: pd.DataFrame, spec: ChartSpec, *, mode: Mode, y_scale: alt.Scale, colours: Any
 ) -> alt.Chart | alt.LayerChart:
-    """One panel of the rows `part` of `frame`; the tooltip shows every column used."""
+    """Draw one panel of the rows `part` of `frame`; the tooltip shows every column used."""
     x, y, colour = spec.x, spec.y, spec.colour
     interval = interval_of(frame, y)
     used = list(dict.fromkeys([*spec.columns, *(interval or ())]))
@@ -194,7 +195,7 @@ def _panel(
 
 
 def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[ArmStyle]) -> alt.Color | None:
-    """The colour scale and its legend: one colour per value, or shades for what was measured."""
+    """Return the colour scale and its legend: one colour per value, or shades for what was measured."""
     if spec.colour is None:
         return None
     column = frame[spec.colour]
@@ -215,7 +216,7 @@ def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[A
 
 
 def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle] = ()) -> list[str]:
-    """A colour of its own for each name: its style's, else the theme's, else the one farthest from those in use."""
+    """Return a distinct colour for each name: its style's, else the theme's, else the farthest from those in use."""
     styled = {style.arm: style.colour for style in styles}
     reserved, taken = set(styled.values()), set[str]()
     used = {*INKS[mode].arms, *reserved}
@@ -233,7 +234,7 @@ def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle
 
 
 def _more_colours(mode: Mode, used: set[str]) -> Iterator[str]:
-    """First the colours that differ most from the used ones and each other, then any number of others."""
+    """Yield the colours that differ most from the used ones and from each other, then any number of others."""
     endless = _hues(mode)
     near = list(dict.fromkeys(islice(endless, _MAX_CANDIDATES)))
     distances = {colour: min(_distance(colour, other) for other in used) for colour in near}
@@ -257,7 +258,7 @@ def _hues(mode: Mode) -> Iterator[str]:
 
 
 def _without_nulls(rows: pd.DataFrame, colour: str | None) -> pd.DataFrame:
-    """SQL's nulls are a colour of their own; as nulls they would take that of another value."""
+    """Replace SQL's nulls by a value with a colour of its own; as nulls they would share another value's colour."""
     if colour is None or not rows[colour].isna().any():
         return rows
     column = rows[colour].astype(object)
@@ -276,13 +277,13 @@ def _y_range(titled_parts: Sequence[tuple[str, pd.DataFrame]], spec: ChartSpec) 
 
 
 def _x_kind(column: pd.Series, mark: Mark) -> str:
-    """A few ordered values are spaced evenly, and bars stand beside each other rather than along a scale."""
+    """Return the type of the x axis: a few ordered values are spaced evenly, and bars are put side by side."""
     kind = _kind(column)
     return "O" if kind == "Q" and (mark == "bar" or (is_ordered(column) and _is_short(column))) else kind
 
 
 def _x_axis(column: pd.Series, kind: str) -> alt.Axis:
-    """Labels of many or long names are slanted, so that they do not cover each other."""
+    """Return the x axis; labels of many or long names are slanted, so that they do not overlap."""
     if kind != "N":
         return alt.Axis()
     letters = sum(len(str(value)) for value in column.head(MOST_ROWS).unique())

@@ -1,4 +1,4 @@
-"""What the columns of any table mean for a chart: which are ordered, have an interval, or may be added."""
+"""Classifies the columns of any table for charts: ordered, with an interval, or summable."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NESTED = (list, dict, tuple, np.ndarray)
 
 
 def drawable(frame: pd.DataFrame) -> list[str]:
-    """The columns with one plain value per row; lists and structs cannot be drawn on an axis."""
+    """Return the columns with one plain value per row; lists and structs cannot be drawn on an axis."""
     return [
         str(name)
         for name in frame.columns
@@ -56,7 +56,7 @@ def drawable(frame: pd.DataFrame) -> list[str]:
 
 
 def with_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its decimals as floats, such as DuckDB's sums of integers; Python's decimals cannot be drawn."""
+    """Return the frame with decimals, such as DuckDB's sums of integers, as floats, which can be drawn."""
     decimals = [
         name
         for name in frame.columns
@@ -74,7 +74,7 @@ def is_time(column: pd.Series) -> bool:
 
 
 def is_ordered(column: pd.Series) -> bool:
-    """Whether the column has times, or numbers that are conditions of a measurement rather than its result."""
+    """Return whether the column has times, or numbers that are conditions of a measurement rather than its result."""
     name = str(column.name)
     if is_time(column) or (is_number(column) and name in _CONDITIONS):
         return True
@@ -82,12 +82,14 @@ def is_ordered(column: pd.Series) -> bool:
 
 
 def may_be_added(name: str) -> bool:
-    """Whether the name is that of a count or a sum. Percentiles, means, rates and ratios have no meaningful sum."""
+    """Return whether the column is a count or a sum, by its name. Percentiles, means, rates and ratios have no
+    meaningful sum.
+    """
     return name not in _CONDITIONS and bool(_ADDED.fullmatch(name)) and not _NEVER_ADDED.search(name)
 
 
 def interval_of(frame: pd.DataFrame, measure: str) -> tuple[str, str] | None:
-    """The columns with the interval of a measure: `x_low` and `x_high` for `x`, or `low` and `high`.
+    """Return the columns with the interval of a measure: `x_low` and `x_high` for `x`, or `low` and `high`.
 
     The interval must contain the measure in every row, or it belongs to something else.
     """

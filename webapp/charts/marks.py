@@ -96,12 +96,12 @@ def gain_colours(mode: Mode, reach: float, *, higher: bool = True) -> alt.Scale:
 
 
 def vain_to_best(mode: Mode) -> tuple[str, str]:
-    """The colours of the least and the greatest value where none is a loss."""
+    """Return the colours of the least and the greatest value where none is a loss."""
     return _ENDS[mode][1:]
 
 
 def is_dark(mode: Mode, share: float, *, higher: bool = True) -> bool:
-    """Whether white text is easier to read than black on a tile; `share` of the way to an end, from -1 to 1."""
+    """Return whether white text is easier to read than black on a tile; `share` of the way to an end, from -1 to 1."""
     worse, middle, better = _ENDS[mode]
     end = better if (share > 0) == higher else worse
     channels = ([int(colour[at : at + 2], 16) for colour in (middle, end)] for at in (1, 3, 5))
@@ -110,7 +110,7 @@ def is_dark(mode: Mode, share: float, *, higher: bool = True) -> bool:
 
 
 def tips(*fields: str | tuple[str, ...] | alt.Tooltip) -> list[alt.Tooltip]:
-    """The lines of a tooltip: fields that several have by their name, others as `("k:Q", title)` or with a format."""
+    """Return the lines of a tooltip: shared fields by their name, others as `("k:Q", title)` or with a format."""
     return [field if isinstance(field, alt.Tooltip) else _tip(field) for field in fields]
 
 
@@ -120,12 +120,12 @@ def _tip(field: str | tuple[str, ...]) -> alt.Tooltip:
 
 
 def number_tooltip(column: str, title: str) -> alt.Tooltip:
-    """The column's number as `lab.metrics.number_format.number` writes it, in a chart with `with_written` of it."""
+    """Return the tooltip of a number formatted like `lab.metrics.number_format.number`, after `with_written`."""
     return alt.Tooltip(f"{column}{_WRITTEN}:N", title=title)
 
 
 def with_written(chart: DrawnChart, *columns: str) -> DrawnChart:
-    """The chart with the numbers of these columns written for its tooltips, by the browser: d3 has no such format."""
+    """Add these columns' formatted numbers for tooltips, computed by the browser, as d3 has no such format."""
     values = {column: f"datum[{json.dumps(column)}]" for column in columns}
     texts = {
         f"{column}{_WRITTEN}": f"isValid({value}) ? {value} == 0 ? '0' : "

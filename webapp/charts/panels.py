@@ -38,7 +38,7 @@ class Figure:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it takes the width of two figures."""
+        """Whether the figure takes the width of two."""
         return len(self.panels) > 1 or self.least_width > _HALF_WIDTH
 
 
@@ -98,12 +98,12 @@ def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure
 
 
 def arms_of(frame: pd.DataFrame, order: Sequence[str]) -> list[str]:
-    """The arms in the order given, then the others of the frame."""
+    """Return the arms in the order given, then the others of the frame."""
     return list(dict.fromkeys([*order, *frame["arm"]]))
 
 
 def styles_of(frame: pd.DataFrame, mode: Mode, order: Sequence[str] = ()) -> tuple[ArmStyle, ...]:
-    """The styles of a study's arms, in its own order if known, baseline grey; the same in all of its figures."""
+    """Return the styles of a study's arms, in its own order if known, baseline grey; the same in all of its figures."""
     arms = arms_of(frame, order)
     baselines = frame.loc[frame["is_baseline"], "arm"]
     return arm_styles(arms, None if baselines.empty else str(baselines.iloc[0]), mode)

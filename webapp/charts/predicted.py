@@ -42,7 +42,7 @@ def panel(frame: pd.DataFrame, about: str, styles: Sequence[ArmStyle], mode: Mod
 
 
 def _ends(frame: pd.DataFrame) -> tuple[float, float]:
-    """The range of both axes. It includes 1: neither slower nor faster, or one token per round."""
+    """Return the range of both axes. It includes 1: neither slower nor faster, or one token per round."""
     values = pd.concat([frame["predicted"], frame["measured"], pd.Series([1.0])])
     low, high = float(values.min()), float(values.max())
     room = _ROOM * max(high - low, 0.1)

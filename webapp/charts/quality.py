@@ -1,4 +1,4 @@
-"""How much worse or better arms answer: the difference of their scores to the baseline's, with the margin."""
+"""The chart of answer quality: the difference of arms' scores from the baseline's, with the margin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROW_HEIGHT, _AXIS_HEIGHT, _LEAST_REACH = 60, 84, 8.0
 
 
 def quality_panel(rows: pd.DataFrame, margin: float, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
-    """One workload: a row for each arm, `points`, `low` and `high` in percentage points; `margin` likewise."""
+    """Draw one workload: a row for each arm; `points`, `low`, `high` and `margin` are in percentage points."""
     reach = max(_LEAST_REACH, margin, *rows[["low", "high"]].abs().max()) * 1.05
     arms = [style.arm for style in styles if style.arm in set(rows["arm"])]
     y = alt.Y("arm:N", title=None, sort=arms, axis=alt.Axis(labelLimit=200))

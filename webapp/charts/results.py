@@ -49,7 +49,7 @@ _MOST_LABELLED_BARS = 16
 def speedup_panel(
     frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
 ) -> alt.LayerChart:
-    """One panel; `frame` has the candidates' rows of `published_data.cells` for one category; hollow: inconclusive."""
+    """Draw a category; `frame` has the candidates' rows of `published_data.cells`. Inconclusive ones are hollow."""
     styles, rows = setting.styles, without_wide(with_label_sides(with_load(frame), domain))
     base = alt.Chart(rows).encode(x=setting.axis.encoding(padding=0.35), color=colour(styles))
     y = ratio_axis("ratio", f"{measure.ratio_label} (×)", domain)
@@ -97,7 +97,7 @@ def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.Dat
 
 
 def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> list[alt.Chart]:
-    """What lies behind the points: the losing side shaded and named, and the rule at 1×."""
+    """Draw the ground behind the points: the losing side shaded and named, and the rule at 1×."""
     below, above = ("slower", "faster") if measure.higher_is_better else ("faster", "slower")
     middles = alt.Chart(pd.DataFrame({"under": [math.sqrt(domain[0])], "over": [math.sqrt(domain[1])]}))
     right = alt.XValue("width")  # type: ignore[no-untyped-call]  # the only channel without types
@@ -111,7 +111,7 @@ def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> l
 
 
 def _speedup_figures(base: alt.Chart, mode: Mode) -> list[alt.Chart]:
-    """The figures above and below, each on a halo of the page's colour that keeps the rule and the lines off it."""
+    """Draw the figures above and below, each on a halo in the page's colour, so that no line crosses it."""
     ink = INKS[mode]
     text = base.encode(text=alt.Text("figure:N"))
     layers = []
@@ -133,7 +133,7 @@ def pooled_over_loads(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def acceptance_panel(frame: pd.DataFrame, styles: Sequence[ArmStyle], positions: int) -> alt.LayerChart:
-    """One panel; `frame` has the pooled rows of one category, `positions` is the longest draft of the figure."""
+    """Draw one panel; `frame` has the pooled rows of one category, `positions` is the longest draft of the figure."""
     scale = alt.Scale(type="point", padding=0.35, domain=list(range(1, positions + 1)))
     base = alt.Chart(frame).encode(
         x=alt.X("position:O", title="Position in the draft", scale=scale),
@@ -150,7 +150,7 @@ def acceptance_panel(frame: pd.DataFrame, styles: Sequence[ArmStyle], positions:
 
 
 def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top: float) -> alt.LayerChart:
-    """One panel; `frame` has one category's rows of `published_data.cells`; `top` is the figure's common upper end."""
+    """Draw a category; `frame` has its rows of `published_data.cells`; `top` is the figure's common upper end."""
     rows = frame.assign(
         figure=frame["value"].map(_short), mean=frame["value"].map(number), highest=frame["values"].map(max)
     )
@@ -177,7 +177,7 @@ def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top
 
 
 def upper_end(frame: pd.DataFrame) -> float:
-    """A common end of the y axes with room for the figures above the bars."""
+    """Return a common end of the y axes with room for the figures above the bars."""
     highest = frame["values"].map(lambda values: max(values, default=0.0)).max()
     return 1.0 if pd.isna(highest) or highest <= 0 else float(highest) * 1.12
 

@@ -1,4 +1,4 @@
-"""One look for every chart, light and dark, on the page and in exported files.
+"""One theme for every chart, light and dark, on the page and in exported files.
 
 Colours are Okabe and Ito's, safe for colour-blind readers, a little brighter on dark ground. Grey is the
 baseline's, and an arm has the same colour and mark on every chart of a study.
@@ -67,7 +67,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class ArmStyle:
-    """How one arm is drawn; `hollow`: not measured here; `note` stands behind its name in a page's legend."""
+    """An arm's style in charts. `hollow`: not measured here; `note` follows its name in a page's legend."""
 
     arm: str
     colour: str
@@ -78,7 +78,7 @@ class ArmStyle:
 
 
 def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[ArmStyle, ...]:
-    """The style of each arm, in the order given. Colours and marks repeat with different periods."""
+    """Return the style of each arm, in the order given. Colours and marks repeat with different periods."""
     ink, styles, index = INKS[mode], [], 0
     for arm in arms:
         if arm == baseline:
@@ -90,7 +90,7 @@ def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[A
 
 
 def styles_drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
-    """The styles of the arms that have rows."""
+    """Return the styles of the arms that have rows."""
     arms = set(rows["arm"])
     return tuple(style for style in styles if style.arm in arms)
 
@@ -104,7 +104,7 @@ def shape_scale(styles: Sequence[ArmStyle]) -> alt.Scale:
 
 
 def fill_scale(styles: Sequence[ArmStyle], mode: Mode) -> alt.Scale:
-    """The fill of marks: the page's colour for hollow ones."""
+    """Return the fill of marks: the page's colour for hollow ones."""
     fills = [INKS[mode].ground if style.hollow else style.colour for style in styles]
     return alt.Scale(domain=[style.arm for style in styles], range=fills)
 
@@ -149,7 +149,7 @@ def configuration(mode: Mode) -> dict[str, Any]:
 
 
 def themed(chart: AnyChart, mode: Mode, *, ground: bool = False) -> AnyChart:
-    """The chart in the theme of a mode; `ground` paints the page's colour behind it, for files."""
+    """Draw the chart in the theme of a mode; `ground` paints the page's colour behind it, for files."""
     config = configuration(mode)
     if ground:
         config["background"] = INKS[mode].ground

@@ -17,14 +17,14 @@ from webapp.charts.theme import INKS, Mode
 MOST_REQUESTS = 1_000
 _LANE_HEIGHT, _MOST_HEIGHT, _LEAST_HEIGHT = 14, 420, 80
 _SECOND_HEIGHT = 150
-#: What `timeline` takes of a request.
+#: The columns of a request that `timeline` uses.
 DRAWN = ("index", "lane", "sent_s", "first_s", "until_s", "ttft_ms", "e2e_ms", "completion_tokens", "error")
 _TIME = "Seconds of the measured window"
 _FEW = 60  # so few seconds that each is a point
 
 
 def in_lanes(requests: pd.DataFrame) -> pd.DataFrame:
-    """The sent requests, each in the first free lane: as many lanes as requests were in flight at once."""
+    """Assign each sent request to the first free lane: as many lanes as requests were in flight at once."""
     sent = requests[requests["sent_s"].notna()].sort_values("sent_s").head(MOST_REQUESTS)
     last_s = float(requests[["sent_s", "end_s"]].max().max()) if len(sent) else 0.0
     ends = sent["end_s"].fillna(last_s)
@@ -41,7 +41,7 @@ def in_lanes(requests: pd.DataFrame) -> pd.DataFrame:
 
 
 def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
-    """`requests` of `in_lanes`: pale while waiting for the first token, then full; orange if failed."""
+    """Draw requests: pale while waiting for the first token, then full; orange if failed. `requests`: of `in_lanes`."""
     ink = INKS[mode]
     lanes = int(requests["lane"].max()) + 1 if len(requests) else 1
     height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, lanes * _LANE_HEIGHT))
@@ -63,7 +63,7 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
 
 
 def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
-    """One metric over the seconds of the window."""
+    """Draw one metric over the seconds of the window."""
     rows = pd.DataFrame({"t_s": telemetry["t_s"], "value": telemetry[figure.name] * figure.factor}).dropna()
     drawn: alt.Chart = alt.Chart(rows, height=_SECOND_HEIGHT).mark_line(
         color=INKS[mode].arms[0], point={"color": INKS[mode].arms[0]} if len(rows) < _FEW else False
@@ -77,5 +77,5 @@ def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
 
 
 def known(telemetry: pd.DataFrame) -> list[Metric]:
-    """The metrics that have any value."""
+    """Return the metrics that have any value."""
     return [figure for figure in SAMPLED if figure.name in telemetry and telemetry[figure.name].notna().any()]

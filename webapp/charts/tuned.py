@@ -21,7 +21,7 @@ _TOOLTIP: tuple[str | tuple[str, ...], ...] = (
     ("foreseen:N", "Expected speed-up [90 %]"),
     ("written:N", "Measured [95 %]"),
     ("runs:Q", "Runs of the race"),
-    ("fate:N", "What became of it"),
+    ("fate:N", "Outcome"),
 )
 
 
@@ -51,7 +51,7 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
 
 
 def domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """The common y range: every speed-up, and as much of the intervals as leaves the speed-ups readable."""
+    """Return the common y range: every speed-up, and as much of the intervals as leaves the speed-ups readable."""
     frame = _drawn(frame)
     low, high = frame[["low", "at_least", "expected"]].min(axis=1), frame[["high", "at_most", "expected"]].max(axis=1)
     return ratio_domain(pd.DataFrame({"ratio": frame["expected"], "low": low, "high": high}))
@@ -68,7 +68,7 @@ def _x(frame: pd.DataFrame) -> alt.X:
 
 
 def _chosen(base: alt.Chart, mode: Mode) -> list[Any]:
-    """A ring around the chosen setting, with its number of tokens."""
+    """Draw a ring around the chosen setting, with its number of tokens."""
     ink = INKS[mode]
     at_choice = base.transform_filter("datum.is_chosen").transform_calculate(
         shown="isValid(datum.ratio) ? datum.ratio : datum.expected"

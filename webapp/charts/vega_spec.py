@@ -29,7 +29,7 @@ _PARTS = ("layer", "concat", "hconcat", "vconcat")
 
 
 def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
-    """Each panel in the theme of a mode, for `st.vega_lite_chart`; the caller may change the copies.
+    """Return each panel in the theme of a mode, for `st.vega_lite_chart`; the caller may change the copies.
 
     Rows are Arrow already, which Streamlit passes on unchanged. A cached figure keeps both.
     """
@@ -40,7 +40,7 @@ def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
 
 
 def _split(chart: Any, title: str, mode: Mode) -> _Spec:
-    """Title and theme are put into the specification: a copy of a chart with them would copy all of its layers.
+    """Put title and theme into the specification: a copy of a chart with them would copy all of its layers.
 
     The theme is all of its `config`: with Altair's own, a chart would not be as wide as its place on the page.
     """
@@ -50,14 +50,14 @@ def _split(chart: Any, title: str, mode: Mode) -> _Spec:
 
 
 def plain(chart: Any) -> dict[str, Any]:
-    """The specification including the rows of its data frames. Not validated: that is slow, and tests do it."""
+    """Return the specification including the rows of its data frames. Not validated: that is slow, and tests do it."""
     rows: dict[str, list[Any]] = {}
     spec: dict[str, Any] = _without_rows(chart, rows, {}).to_dict(validate=False)
     return spec | {"datasets": rows} if rows else spec
 
 
 def _without_rows(chart: Any, rows: dict[str, list[Any]], names: dict[int, str]) -> Any:
-    """The chart with the names of its rows in place of its data frames: Altair would convert each value again.
+    """Return the chart with the names of its rows in place of its data frames: Altair would convert each value again.
 
     `names`: by the identity of a data frame, which most layers of a chart have in common.
     """
@@ -75,9 +75,8 @@ def _without_rows(chart: Any, rows: dict[str, list[Any]], names: dict[int, str])
 
 
 def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """What Altair's `sanitize_pandas_dataframe` makes of the rows, with None for whatever is unknown: JSON has no NaN.
-
-    Numbers and texts, which most columns are, without it: it takes half a millisecond for each of them.
+    """Return the rows as Altair's `sanitize_pandas_dataframe` does, with None for unknown values, as JSON has no NaN.
+    Columns of numbers and texts, the usual ones, skip it: it takes half a millisecond for each.
     """
     values = {name: _plain_values(rows[name]) for name in rows.columns}
     if others := [name for name, column in values.items() if column is None]:
@@ -89,7 +88,7 @@ def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _plain_values(column: pd.Series) -> list[Any] | None:
-    """None for a column that is neither of numbers nor of texts."""
+    """Return the values of a column of numbers or texts; None for any other column."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biu":
         return column.tolist()
     if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":

@@ -1,1 +1,1 @@
-"""What a shared link opens: one dashboard, study or run as a page of its own, without a login and without a session."""
+"""Pages of shared links: one dashboard, study or run on a page of its own, without a login or a session."""

@@ -23,7 +23,7 @@ from webapp.shared.text import moment
 #: Each page is some three hundred kilobytes.
 _MAX_PAGES = 32
 _MOST_IN_PREVIEW = 300
-#: Where the page's own address belongs: it holds the link's secret, so it is not remembered with the page.
+#: Placeholder for the page's own address, which holds the link's secret and so is not cached with the page.
 _ADDRESS = "https://address.invalid/of-the-link"
 #: Drawing takes the processor from those who have signed in: one at a time.
 _DRAWING = threading.Lock()
@@ -31,31 +31,31 @@ _DRAWING = threading.Lock()
 
 @dataclass(frozen=True)
 class Page:
-    """`html` is compressed by gzip; `scripts` are the digests of what it may run."""
+    """A rendered page. `html` is compressed by gzip; `scripts` are the digests of its permitted scripts."""
 
     html: bytes
     scripts: tuple[str, ...]
 
     def at(self, address: str, *, embed: bool = False) -> bytes:
-        """The HTML for visitors of this address."""
+        """Return the HTML for visitors of this address."""
         text = gzip.decompress(self.html).replace(_ADDRESS.encode(), escape(address).encode())
         return text.replace(b"<body>", b'<body class="embed">', 1) if embed else text
 
 
 def page(kind: Kind, subject: str) -> Page | None:
-    """None if there is no such thing. Raises UserError without a warehouse."""
+    """Return the page of the shared item; None if it does not exist. Raises UserError without a warehouse."""
     with _DRAWING:
         return _page(kind, subject, *_state(kind, subject))
 
 
 def picture(kind: Kind, subject: str) -> bytes | None:
-    """A PNG of the first chart; None if there is none."""
+    """Return a PNG of the first chart; None if there is no chart."""
     with _DRAWING:
         return _picture(kind, subject, *_state(kind, subject))
 
 
 def _state(kind: Kind, subject: str) -> tuple[Publication, object]:
-    """What the files depend on: the published data, and the last change of a dashboard."""
+    """Return what the files depend on: the published data, and the last change of a dashboard."""
     board = dashboards.find(published_data.engine(), subject) if kind is Kind.DASHBOARD else None
     return published_data.publication(), board
 

@@ -1,7 +1,7 @@
 """Routes of shared links, open to anybody who has one; and the same page for printing, behind the login.
 
-A visitor of a link gets one HTML file and a picture, without a session. The address names a secret, the secret the
-thing, and no parameter changes what is shown.
+A visitor of a link gets one HTML file and a picture, without a session. The address holds a secret that identifies the
+item, and no parameter changes what is shown.
 """
 
 from __future__ import annotations

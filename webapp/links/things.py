@@ -32,7 +32,7 @@ Draw = Callable[[Mode], Sequence[Figure]]
 
 @dataclass(frozen=True, eq=False)
 class Thing:
-    """What a link shows. `sentence` is the most important line, `lines` are the rest; a preview shows `picture`."""
+    """The content of a link. `sentence` is the most important line, `lines` are the rest; a preview shows `picture`."""
 
     title: str
     sentence: str
@@ -46,7 +46,7 @@ class Thing:
 
 
 def title_of(kind: Kind, subject: str) -> str | None:
-    """What the thing is called; None if there is none. Raises UserError without a warehouse."""
+    """Return the item's title; None if it does not exist. Raises UserError without a warehouse."""
     if kind is Kind.DASHBOARD:
         board = dashboards.find(published_data.engine(), subject)
         return None if board is None or board.removed_at is not None else board.name
@@ -59,7 +59,7 @@ def title_of(kind: Kind, subject: str) -> str | None:
 
 
 def thing(kind: Kind, subject: str) -> Thing | None:
-    """Draw it; None if there is none (any more). Raises UserError without a warehouse."""
+    """Draw the item; None if it does not exist (any more). Raises UserError without a warehouse."""
     with published_data.shared_connection():
         title = title_of(kind, subject)
         return None if title is None else _THINGS[kind](subject, title)
@@ -87,7 +87,7 @@ def _study(job_id: str, title: str) -> Thing:
 
 
 def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """No figures where there is nothing to compare yet."""
+    """Return the study's comparison figures; none while there is nothing to compare."""
     try:
         selection = compare_selection.parse(parameters)
         drawn = (compare_figures.figure(key, selection, mode) for key in compare_figures.OF_ALL)
@@ -98,7 +98,7 @@ def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figur
 
 def _run_of(run_id: str, title: str) -> Thing:
     run = _run(run_id)
-    if run is None:  # it went between two looks
+    if run is None:  # it was removed between two reads
         return Thing(title, "This run is no longer there.", (), ())
     parameters = {url_params.RUN.key: (run_id,)}
     sheets = (*_sheets(lambda _mode: [_numbers(run)]), *_sheets(lambda mode: run_figures.figures(parameters, mode)))
@@ -134,7 +134,7 @@ def _verdict(run: pd.Series) -> str:
 
 
 def _numbers(run: pd.Series) -> Figure:
-    """Every number that is known, with its unit."""
+    """Return every known number with its unit."""
     known = [metric for metric in METRICS if pd.api.types.is_scalar(run[metric.name]) and pd.notna(run[metric.name])]
     rows = [{"Number": metric.label, "Value": metric.format_with_unit(run[metric.name])} for metric in known]
     return Figure("numbers", "Numbers", "", (), (), pd.DataFrame(rows, columns=["Number", "Value"]))

@@ -10,7 +10,7 @@ from webapp.shared.page import Page, Section
 
 
 def _declared() -> list[Page]:
-    """The pages in the order of the navigation."""
+    """Return the pages in the order of the navigation."""
     folders = [module.name for module in pkgutil.iter_modules(__path__)]
     pages: list[Page] = [importlib.import_module(f"{__name__}.{folder}").PAGE for folder in folders]
     sections = list(Section)

@@ -30,7 +30,7 @@ MAIN = Path(__file__).with_name("main.py")
 
 
 def index_html() -> str:
-    """Streamlit's own HTML with the server's address at the end of its head.
+    """Return Streamlit's own HTML with the server's address at the end of its head.
 
     The work-around `index_html` spares a page opened by its link two requests that fail, and a tenth of a second:
     without the address, the browser asks for the server below the page's own path first, as an app might lie there. A
@@ -40,7 +40,7 @@ def index_html() -> str:
 
 
 def page_routes() -> list[Route]:
-    """One for each page of the app."""
+    """Return one route for each page of the app."""
     html = index_html()
 
     async def answer(_request: Request) -> HTMLResponse:
@@ -56,7 +56,7 @@ async def _root(request: Request) -> RedirectResponse:
 
 
 def routes() -> list[Route | Mount]:
-    """Everything besides Streamlit's own routes."""
+    """Return all routes besides Streamlit's own."""
     pages = page_routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
     return [
         *access_routes(gate()),
@@ -70,7 +70,7 @@ def routes() -> list[Route | Mount]:
 
 
 def _guard() -> Middleware:
-    """Before everything else: it may answer itself."""
+    """Run the guard before everything else: it may answer itself."""
     return Middleware(Guard, gate=gate(), scripts=script_digests(index_html()))
 
 

@@ -1,4 +1,4 @@
-"""Limits on connections to the page's server: their silence, the length of their headers, and their number.
+"""Limits on connections to the page's server: idle time, length of headers, and number.
 
 Uvicorn only times out a connection that waits for its next request. A silent one, or half a header, would stay
 forever, and some hundred of them would use up the files that a process may have open.
@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 SILENT_S = 20.0
 #: Headers of one request; the guard refuses longer ones, too.
 MOST_HEADER_BYTES = 64 * 1024
-#: Of one message of a browser: all fields of a page with texts of the greatest size.
+#: Bytes of one message of a browser: all fields of a page with texts of the greatest size.
 MOST_MESSAGE_BYTES = 2 * 2**20
 #: Open files of the process, as far as the system allows.
 _MOST_OPEN = 65_536
@@ -40,7 +40,7 @@ class Connection(HttpToolsProtocol):
     """Ends if it is silent for too long, and earlier where there are too many connections."""
 
     most = 512
-    #: Of all connections the silent ones, the longest first, with their addresses.
+    #: Silent connections, the longest silent first, with their addresses.
     _silent: ClassVar[dict[Connection, str]] = {}
 
     _timer: asyncio.TimerHandle | None = None

@@ -24,8 +24,8 @@ def linked(page: Page) -> StreamlitPage:
 
 
 def start() -> StreamlitPage:
-    """The page at the root: what the default page shows. Streamlit can link to that address only without parameters,
-    so the server redirects it to the page's own.
+    """Show the page at the root: the default page. Streamlit can link to that address only without parameters, so the
+    server redirects it to the page's own.
     """
     return st.Page(DEFAULT.file, url_path="start", title=DEFAULT.title, default=True, visibility="hidden")
 

@@ -22,7 +22,7 @@ _STYLE = Path(__file__).parents[1] / "static" / "pages.css"
 
 
 def show(listed: Mapping[StreamlitPage, Page], bar: Bar) -> None:
-    """`listed`: the pages in their order, each as Streamlit links to it."""
+    """Show the list. `listed`: the pages in order, each as Streamlit links to it."""
     with st.sidebar, st.container(key="pages", gap=None):
         st.html(_STYLE)
         for section, links in itertools.groupby(listed, lambda link: listed[link].section):
@@ -38,7 +38,7 @@ def show(listed: Mapping[StreamlitPage, Page], bar: Bar) -> None:
 
 
 def _show_visitor() -> None:
-    """Who has signed in, and the way out: a link, because only the server can take back its cookie."""
+    """Show the signed-in user and a link to sign out: only the server can withdraw its cookie."""
     actor = visitor.actor()
     st.caption(f"Signed in as {literal(actor.name)}, {actor.role.value}")
     st.html('<a class="sign-out" href="logout" target="_self">Sign out</a>')

@@ -16,13 +16,13 @@ from webapp.server import workarounds
 
 #: A script that holds the lock for longer most likely waits for something else than the interpreter.
 LONGEST_HOLD_S = 0.5
-#: Half of what a visitor has had is forgotten after this time.
+#: Half-life of the processor time counted against a visitor.
 FORGOTTEN_AFTER_S = 10.0
 
 
 class _Waiting(NamedTuple):
     visitor: str
-    number: int  # in order of coming
+    number: int  # in order of arrival
 
 
 class ScriptLock:
@@ -81,5 +81,5 @@ PAGES = ScriptLock()
 
 
 def page_turn(visitor: str = "") -> AbstractContextManager[None]:
-    """The lock of all pages, or nothing where the work-around is off."""
+    """Return the lock of all pages, or a null context if the work-around is off."""
     return PAGES.hold(visitor) if workarounds.SCRIPT_LOCK in workarounds.enabled() else nullcontext()

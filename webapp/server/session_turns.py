@@ -19,7 +19,7 @@ from streamlit.runtime.state.session_state import SessionState
 
 
 class SharedState(SessionState):
-    """The state of a session, with what its runners have to know of each other."""
+    """A session's state, with what its runners share."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class SharedState(SessionState):
 
 
 class TurnState(SafeSessionState):
-    """One runner's way to the shared state. Runners are numbered in the order of what the visitor did."""
+    """One runner's access to the shared state. Runners are numbered in the order of the visitor's actions."""
 
     _state: SharedState
     _number: int
@@ -57,9 +57,8 @@ class TurnState(SafeSessionState):
         replay_trigger_values: Mapping[str, Any] | None = None,
         is_history_navigation: bool = False,
     ) -> None:
-        """Set the widgets and call their callbacks to their end, also if a newer run waits already.
-
-        A run that comes after a newer one ends here, if it was stopped.
+        """Set the widgets and finish their callbacks, even if a newer run waits. A stopped run that comes after a newer
+        one ends here.
         """
         with self._lock:
             if self._state.last_set > self._number:
@@ -77,7 +76,7 @@ class TurnState(SafeSessionState):
                 object.__setattr__(self, "_is_setting", False)
 
     def on_script_finished(self, widget_ids_this_run: frozenset[str], *, remove_stale_widgets: bool = True) -> None:
-        """A run that was replaced knows only the widgets that it came to, and leaves the state to the newer one."""
+        """Leave the state to the newer run if this one was replaced: it has drawn only some of the widgets."""
         with self._lock:
             if self._state.last_set <= self._number:
                 is_newest = self._state.runners == self._number
@@ -85,7 +84,7 @@ class TurnState(SafeSessionState):
 
 
 def take_turns() -> None:
-    """For all sessions that begin from now on."""
+    """Use shared states for all sessions that begin from now on."""
     for module, name, ours in (
         (runtime_state, "SessionState", SharedState),
         (script_runner, "SafeSessionState", TurnState),

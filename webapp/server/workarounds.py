@@ -15,7 +15,7 @@ NAMES = (SCRIPT_LOCK, SESSION_TURNS, INDEX_HTML)
 
 
 def parse(text: str) -> frozenset[str]:
-    """The names in a comma-separated list. Raises SettingsError for a name that is not one of NAMES."""
+    """Parse a comma-separated list of names. Raises SettingsError for a name that is not in NAMES."""
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     if unknown := sorted(names.difference(NAMES)):
         raise SettingsError(
@@ -27,5 +27,5 @@ def parse(text: str) -> frozenset[str]:
 
 @functools.cache
 def enabled() -> frozenset[str]:
-    """The work-arounds that are on in this process."""
+    """Return the work-arounds that are on in this process."""
     return parse(load_settings().web_workarounds)

@@ -1,1 +1,1 @@
-"""What several pages use: URL parameters and their widgets, published data, cards, figures, tables, downloads."""
+"""Shared parts of pages: URL parameters and their widgets, published data, cards, figures, tables, downloads."""

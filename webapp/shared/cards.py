@@ -34,7 +34,7 @@ class Card:
 
 
 def show_cards(cards: Sequence[Card]) -> None:
-    """A row of cards of equal height."""
+    """Show a row of cards of equal height."""
     with st.grid(len(cards), gap="small", min_column_width=190):
         for card in cards:
             with st.container(border=True, height="stretch", gap="xxsmall"):

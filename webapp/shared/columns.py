@@ -1,4 +1,4 @@
-"""The columns of the pages' tables: what several tables have is declared here once, metrics in their catalogue."""
+"""The columns of the pages' tables. Columns of several tables are declared here once, metrics in their catalogue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Width = int | Literal["small", "medium", "large"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column as its reader sees it.
+    """A column as shown to its reader.
 
     `format`: of numbers (`%.2f×`) or of times (DAY, MINUTE or SECOND); text has none. `states`: the colour of each
     value of a column of badges, whose cells are lists. `link_text`: what a link shows, or a pattern that finds it in
@@ -36,7 +36,7 @@ class Column:
     is_flag: bool = False
 
     def config(self, *, pinned: bool = False) -> Any:
-        """The column as Streamlit wants it. If `pinned`, it stays in sight when the table is scrolled."""
+        """Return Streamlit's configuration of the column. If `pinned`, it stays visible when the table is scrolled."""
         kinds = st.column_config
         kind: Callable[..., Any] = kinds.TextColumn
         if self.states:
@@ -57,7 +57,7 @@ class Column:
 
 
 class Change(TypedDict, total=False):
-    """What a table has otherwise than the declared column."""
+    """A table's changes to a declared column."""
 
     label: str
     format: str
@@ -80,7 +80,7 @@ COLUMNS: Mapping[str, Column] = {
     "engine_version": Column("Engine version"),
     "error": Column("Error", help="The message of the engine or of the client", width="large"),
     "expected": Column("Expected", _RATIO, "Speed-up over no speculation, as far as known"),
-    "fate": Column("What became of it", width="large"),
+    "fate": Column("Outcome", width="large"),
     "hardware": Column("Hardware"),
     "high": Column("95 % to", _RATIO, _UPPER, width=75),
     "is_valid": Column("Valid", help="Whether all checks passed; empty: not checked", is_flag=True),
@@ -117,10 +117,9 @@ COLUMNS: Mapping[str, Column] = {
 
 
 def columns(*names: str, pinned: str = "arm", **others: Column | Change) -> dict[str, Any]:
-    """The configuration of a table of these columns; the one named `pinned` stays in sight when it is scrolled.
-
-    `names` are declared here or in the catalogue of metrics; `others` are columns of this table alone, or what it has
-    otherwise than the declaration.
+    """Return the configuration of a table; the column named `pinned` stays visible when it is scrolled. `names` are
+    declared here or in the catalogue of metrics; `others` are this table's own columns, or its changes to declared
+    ones.
     """
     found = {name: declared(name) for name in names}
     for name, given in others.items():
@@ -129,10 +128,10 @@ def columns(*names: str, pinned: str = "arm", **others: Column | Change) -> dict
 
 
 def declared(name: str) -> Column:
-    """The column of this name. Raises KeyError if it is declared nowhere."""
+    """Return the column of this name. Raises KeyError if it is not declared."""
     return COLUMNS[name] if name in COLUMNS else of_metric(BY_NAME[name])
 
 
 def of_metric(metric: Metric) -> Column:
-    """A column of a metric in the unit that people read; the caller multiplies its values by `metric.factor`."""
+    """Return a metric's column in a readable unit; the caller multiplies its values by `metric.factor`."""
     return Column(metric.heading, f"%{metric.number_format}", metric.formula)

@@ -22,7 +22,7 @@ from webapp.shared import published_data
 from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import ACCOUNT_TAB, DASHBOARD, View, page_file
 
-#: A shared page for those who have signed in, for their printer.
+#: The shared page for printing, for signed-in visitors.
 PRINT = "/print"
 _DAYS = (1, 7, 30, 90, 365)
 #: The tab of the page Account that lists them.
@@ -59,7 +59,7 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
     days = [day for day in _DAYS if day <= most] or [most]
     st.markdown("**For anybody, without a login**")
     changed = ", and whatever is pinned to it later" if kind is Kind.DASHBOARD else ""
-    st.caption(f"Whoever has such a link sees this {kind}, always with the newest data{changed}, and nothing else.")
+    st.caption(f"Anyone with such a link sees this {kind}, always with the newest data{changed}, and nothing else.")
     key = f"share-{kind}-{subject}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         lasts = st.selectbox(
@@ -95,7 +95,7 @@ def _show_made(subject: str) -> None:
     of_what, ends_at, address = st.session_state.get(_MADE, ("", None, ""))
     if of_what != subject:
         return
-    st.caption(f"Copy it now: it is shown this once. It works until {moment(ends_at)}.")
+    st.caption(f"Copy it now: it is not shown again. It works until {moment(ends_at)}.")
     st.code(address, language=None, wrap_lines=True)
     if gate().settings.web_frame_ancestors:
         st.caption("In a frame of one of the sites that this lab allows:")
@@ -139,7 +139,7 @@ def _show_dialog(title: str, view: View, figure: str) -> None:
 
 
 def choose_moment(key: str, current: datetime | None) -> datetime | None:
-    """The point in time whose data is shown; None: always the newest."""
+    """Draw the choice of a point in time for the data; None: always the newest."""
     chosen = st.radio(
         "Data as of", _CHOICES, 0 if current is None else _CHOICES.index(A_DATE), key=key, horizontal=True
     )

@@ -1,6 +1,6 @@
 """Figures and tables as files, and the buttons that download them; a file is made when its button is clicked.
 
-Each file can leave the page: it carries its title, source, date and link.
+Each file is self-explanatory: it has its title, source, date and link.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from webapp.shared import dialogs, published_data
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import View
 
-#: Whose figures the files show.
+#: The publisher named in the files.
 SOURCE = "Drafthouse"
 #: Key of the description in a Parquet file's metadata.
 _KEY = b"drafthouse"
@@ -44,19 +44,19 @@ VEGA_LITE = "6.4"
 
 
 def about(title: str, note: str, view: View) -> About:
-    """The description of what is shown now; its link leads back to this view."""
+    """Return the description of what is shown now; its link leads back to this view."""
     return About(title, note, SOURCE, published_data.published_at(), urljoin(st.context.url or "", view.link))
 
 
 def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
-    """A menu to download the figure or its rows, and a button to pin it to a dashboard."""
+    """Show a menu to download the figure or its rows, and a button to pin it to a dashboard."""
     with st.container(horizontal=True, gap="xxsmall", width="content"):
         dialogs.show_pin_button(figure.title, view, figure.key)
         show_files(figure, about(figure.title, figure.note, view), mode)
 
 
 def show_files(figure: Figure, described: About, mode: Mode) -> None:
-    """A menu, filled when it is opened. `figure.key` is unique among the figures and tables of the page."""
+    """Show a menu; its content is built when it opens. `figure.key` is unique among the page's figures and tables."""
     name = f"Files of “{literal(figure.title)}”"
     menu = st.popover(
         name,
@@ -76,7 +76,7 @@ def show_files(figure: Figure, described: About, mode: Mode) -> None:
 
 
 def show_table_buttons(rows: Callable[[], pd.DataFrame], title: str, view: View, key: str) -> None:
-    """Buttons for the rows of a table. `key` is unique among the figures and tables of the page."""
+    """Show buttons to download the rows of a table. `key` is unique among the figures and tables of the page."""
     with st.container(horizontal=True):
         _rows(rows, about(title, "", view), key)
 
@@ -114,13 +114,13 @@ class About:
         return tuple(line for line in (self.note, f"{self.source}, data of {moment(self.as_of)}", self.link) if line)
 
     def file_name(self, ending: str) -> str:
-        """The title as a file name for every file system."""
+        """Return the title as a file name valid on every file system."""
         name = _NOT_IN_NAMES.sub("-", self.title).strip("-.")[:_MAX_NAME_LETTERS]
         return f"{name or 'drafthouse'}.{ending}"
 
 
 def csv(frame: pd.DataFrame, about: About) -> bytes:
-    """A CSV file in UTF-8; its first lines begin with `#` (pandas: `comment="#"`; DuckDB detects them).
+    """Return a CSV file in UTF-8; its first lines begin with `#` (pandas: `comment="#"`; DuckDB detects them).
 
     Text that a spreadsheet would run as a formula begins with an apostrophe.
     """
@@ -130,7 +130,7 @@ def csv(frame: pd.DataFrame, about: About) -> bytes:
 
 
 def parquet(frame: pd.DataFrame, about: About) -> bytes:
-    """A Parquet file with the description in its metadata, under the key `drafthouse`."""
+    """Return a Parquet file with the description in its metadata, under the key `drafthouse`."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     header = "\n".join((about.title, *about.lines))
     metadata = {**(table.schema.metadata or {}), _KEY: header.encode()}
@@ -153,7 +153,7 @@ def png(figure: Figure, about: About, mode: Mode) -> bytes:
 
 
 def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
-    """The figure with title, legend and panels in one chart."""
+    """Return the figure with title, legend and panels in one chart."""
     width = _WIDE_PANEL_WIDTH if len(figure.panels) == 1 else max(_PANEL_WIDTH, figure.least_width)
     panels = [_titled(_sized(chart, width), title) for title, chart in figure.panels]
     grid = alt.concat(*panels, columns=_MAX_COLUMNS)
@@ -163,7 +163,7 @@ def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
 
 
 def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerChart:
-    """The arms with their colours and marks, in as many lines as `width` requires."""
+    """Return the arms with their colours and marks, in as many lines as `width` requires."""
     rows: list[dict[str, Any]] = []
     right, line = 0.0, 0
     for style in styles:

@@ -1,4 +1,4 @@
-"""Errors that the user can fix become a sentence on the page; all others keep their traceback in the server's log."""
+"""Shows errors that the user can fix as a sentence on the page; all others keep their traceback in the server's log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.shared.text import literal
 
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
-#: Key in the session's state: why what was clicked last was refused.
+#: Key in the session's state: why the last click was refused.
 _REFUSAL = "refusal-of-a-click"
 
 
@@ -37,9 +37,9 @@ def show_user_errors() -> Iterator[None]:
 
 
 def callback(change: Callable[P, object]) -> Callable[P, None]:
-    """Make a function the callback of a widget: what it refuses is a sentence above the page, which is drawn as usual.
+    """Make a function the callback of a widget: its user errors appear above the page, which is drawn as usual.
 
-    Streamlit runs callbacks before the page, outside of everything that the page catches.
+    Streamlit runs callbacks before the page, outside the page's error handling.
     """
 
     @functools.wraps(change)

@@ -39,7 +39,7 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose
 
 
 def _show(figure: Figure, mode: Mode, view: View, choose: Choose | None) -> None:
-    """The panels side by side in a card of their own, one legend above, each as wide as it may be."""
+    """Show the panels side by side in one card with a legend, each as wide as possible."""
     with st.container(border=True, height="stretch", gap="xxsmall"):
         with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]", width="stretch")
@@ -48,7 +48,7 @@ def _show(figure: Figure, mode: Mode, view: View, choose: Choose | None) -> None
 
 
 def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> None:
-    """The legend, and the panels side by side."""
+    """Show the legend, and the panels side by side."""
     if figure.styles:
         st.markdown(legend(figure.styles))
     with st.grid(min(len(figure.panels), _MAX_COLUMNS), min_column_width=figure.least_width, gap="medium"):
@@ -71,7 +71,7 @@ def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) 
 
 
 def legend(styles: Sequence[ArmStyle]) -> str:
-    """The drawn arms with their colours and marks, as Markdown."""
+    """Return the drawn arms with their colours and marks, as Markdown."""
     return " \u2002 ".join(
         f':color[{style.letter}]{{foreground="{style.colour}"}} {literal(style.arm)}'
         + (f" :gray[{literal(style.note)}]" if style.note else "")

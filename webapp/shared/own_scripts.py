@@ -1,6 +1,5 @@
-"""Scripts of our own that add to a page what Streamlit has not, declared to it as components.
-
-By files and not by text: the page's policy allows scripts from the server alone, and none within a message.
+"""Our own scripts for what Streamlit lacks, declared as its components. They are files, as the page's policy allows
+only scripts from the server, none within a message.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 
 
 def component(file: Path) -> Any:
-    """The mount function of the script in this file, whose folder is served with it."""
+    """Return the mount function of the script in this file, whose folder is served with it."""
     package, name = "drafthouse", file.stem
     manager = get_bidi_component_manager()
     if manager.get(f"{package}.{name}") is None:

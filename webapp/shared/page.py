@@ -1,4 +1,4 @@
-"""What a page declares of itself: `PAGE` in its package, from which navigation, addresses and pinning follow."""
+"""The declaration of a page: `PAGE` in its package, from which navigation, addresses and pinning follow."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ class Page:
         return page_file(self.address)
 
     def figures(self, parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-        """Draw the figures of the page's link. What they raise is said by the `figures` of each page."""
+        """Draw the figures of the page's link. Each page's `figures` documents its errors."""
         drawn: list[Figure] = importlib.import_module(f"{self.package}.figures").figures(parameters, mode)
         return drawn

@@ -1,8 +1,8 @@
 """The pages' only way to the warehouse and the job table.
 
-What is read from the published file is cached by that file's identity: a new publication has another inode, so its data
-is seen at the next look and the old entries fall out. A page asks the warehouse by a function of its own under
-`published_query`, and caches what it derives from the answers by `cached_by_publication` or `cached_figures`.
+What is read from the published file is cached by that file's identity: a new publication has another inode, so the next
+read returns its data and the old entries expire. A page queries the warehouse with functions under `published_query`,
+and caches derived values by `cached_by_publication` or `cached_figures`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MAX_FIGURES = 128
 _MAX_REQUEST_TABLES = 16
 #: Reading and judging a hundred thousand outputs takes a second.
 _MAX_OUTPUTS = 20_000
-#: What tells one comparison of a publication from another: its pairs have too many numbers to hash.
+#: Cache key of a comparison within a publication; its pairs have too many numbers to hash.
 _HASHES: dict[str | type[Any], Callable[[Any], Any]] = {
     Pair: lambda pair: repr((pair.cell, pair.baseline.arm, pair.candidate.arm)),
     StudyComparison: lambda compared: repr(
@@ -84,8 +84,8 @@ def _refuse_newer(url: str) -> None:
 
 
 def engine() -> sa.Engine:
-    """The app database. Raises UserError when it is missing or of another revision, also since it was opened; the next
-    call looks again.
+    """Return the app database. Raises UserError if it is missing or of another revision, even since it was opened; the
+    next call checks again.
     """
     url = settings().app_database_url
     _refuse_newer(url)
@@ -104,7 +104,7 @@ def publication() -> Publication:
 
 
 def published_at() -> datetime | None:
-    """Timestamp of the data that the pages show, or None before the first publication."""
+    """Return the timestamp of the shown data, or None before the first publication."""
     published = publication()
     if published is None:
         return None
@@ -118,7 +118,7 @@ def cached_by_publication(
 
     An argument whose name begins with `_` is not part of the key. Results are shared, so nobody may change them; only a
     table is given to each caller as a copy (which shares the values until it is changed: pandas' copy-on-write).
-    Streamlit's own cache for data would unpickle a table at each look. Errors are not cached.
+    Streamlit's own data cache would unpickle a table at each read. Errors are not cached.
     """
 
     def decorate(compute: Callable[P, T]) -> Callable[P, T]:
@@ -143,7 +143,7 @@ def published_query(
 ) -> Callable[[Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]], Callable[P, T]]:
     """Call a function with a connection to the published warehouse, cached as by `cached_by_publication`.
 
-    The function takes the connection first; its callers leave that out. They get UserError where there is no warehouse.
+    The function's first parameter is the connection, which callers leave out. Raises UserError without a warehouse.
     """
 
     def decorate(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) -> Callable[P, T]:
@@ -173,7 +173,7 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
 
 @contextmanager
 def shared_connection() -> Iterator[None]:
-    """Within this context, all questions to one publication share a connection, because opening one is slow."""
+    """Share one connection among all queries on a publication within this context, because opening one is slow."""
     connections: dict[Publication, duckdb.DuckDBPyConnection] = {}
     token = _CONNECTIONS.set(connections)
     try:
@@ -241,9 +241,8 @@ def verdicts_forecast(study: Study) -> Prospects | None:
 
 
 def arms(job_id: str) -> list[str]:
-    """The arms in the study's own order; in the order of measuring where this host's queue does not know the study.
-
-    The same at any point in time, so that an arm keeps its colour.
+    """Return the arms in the study's own order, or in the order of measuring if the study is not in this host's queue.
+    The order is the same at any point in time, so an arm's colour is stable.
     """
     with as_of(None):
         return list(_arms(job_id))
@@ -251,12 +250,12 @@ def arms(job_id: str) -> list[str]:
 
 @cached_by_publication()
 def cells(job_id: str, metric: str) -> pd.DataFrame:
-    """Each arm in each cell of a study: its values, and its ratio to the study's baseline with the verdict on it."""
+    """Return each arm in each cell of a study: its values, its ratio to the baseline, and the verdict."""
     return with_ratios(_cell_values(job_id, metric), comparison(job_id, metric))
 
 
 def comparison(job_id: str, metric: str) -> StudyComparison | None:
-    """The study's comparison, or None where it has no valid baseline run."""
+    """Return the study's comparison, or None if it has no valid baseline run."""
     try:
         return compared(job_id, metric)
     except QueryError:
@@ -264,19 +263,21 @@ def comparison(job_id: str, metric: str) -> StudyComparison | None:
 
 
 def compared(job_id: str, metric: str, baseline: str | None = None, *, strict: bool = False) -> StudyComparison:
-    """Raises QueryError where `baseline`, or else the study's own, has no valid run, and where a price is unknown."""
+    """Compare a study. Raises QueryError if `baseline`, or else the study's own, has no valid run, or a price is
+    unknown.
+    """
     return _comparison(job_id, metric, baseline, strict=strict)
 
 
 def agreements(comparison: StudyComparison, *, without_limit: bool = False) -> list[Agreement] | None:
-    """Whether the outputs of each pair are the same; None where there are too many for a page to read."""
+    """Return whether the outputs of each pair are the same; None if there are too many to read for a page."""
     if not without_limit and output_count(comparison.jobs[-1]) > _MAX_OUTPUTS:
         return None
     return _agreements(comparison)
 
 
 def output_count(job_id: str) -> int:
-    """How many outputs a job's completed requests have."""
+    """Count the outputs of a job's completed requests."""
     runs = results(job_id)
     return int(runs.loc[runs["is_counted"], "requests_completed"].sum())
 

@@ -50,7 +50,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Bar:
-    """The chosen study, and the one that pages of one study show if none is chosen; as labels."""
+    """Labels of the chosen study, and of the one that pages of one study show if none is chosen."""
 
     chosen: str | None
     default: str | None
@@ -73,7 +73,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
             key=JOB.key,
             on_change=_changed,
             label_visibility="collapsed",
-            placeholder="None chosen" if default is None else f"None chosen; newest with valid runs: {default}",
+            placeholder="None chosen" if default is None else f"Latest study with valid runs: {default}",
             width=480,
         )
         if chosen is not None:
@@ -90,7 +90,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
 
 
 def default_study(studies: pd.DataFrame) -> str | None:
-    """The label of the newest study with valid runs; of the newest one if none has any; None without a study.
+    """Return the label of the newest study with valid runs, or else of the newest study; None without a study.
 
     Imported ones only if none was measured here: whoever imports results chooses their name and their date.
     """
@@ -104,7 +104,7 @@ def default_study(studies: pd.DataFrame) -> str | None:
 
 
 def labels(studies: pd.DataFrame, jobs: Sequence[Job]) -> list[str]:
-    """Studies with results and the newest jobs, the one submitted last first."""
+    """Return studies with results and the newest jobs, the last submitted first."""
     submitted: dict[str, datetime] = {
         url_params.job_label(row["study_name"], row["job_id"]): _utc(row["submitted_at"])
         for _, row in studies.iterrows()
@@ -114,7 +114,7 @@ def labels(studies: pd.DataFrame, jobs: Sequence[Job]) -> list[str]:
 
 
 def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
-    """The newest job that ended without a valid run after the newest study with valid runs was submitted."""
+    """Return the newest job that ended without a valid run after the newest study with valid runs was submitted."""
     valid = studies[studies["runs_completed"] > studies["runs_invalid"]]
     since = None if valid.empty else _utc(valid.iloc[0]["submitted_at"])
     by_id = {row["job_id"]: row for _, row in studies.iterrows()}
@@ -127,7 +127,7 @@ def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
 
 
 def _why_without_runs(job: Job, runs: pd.Series | None) -> str | None:
-    """Why a failed job, or one whose runs all failed or are invalid, has no valid run; None for any other."""
+    """Explain why a job has no valid run, if it failed or all its runs failed or are invalid; else None."""
     if job.state not in ("done", "failed") or (runs is not None and runs["runs_completed"] > runs["runs_invalid"]):
         return None
     if job.error:
@@ -141,7 +141,7 @@ def _why_without_runs(job: Job, runs: pd.Series | None) -> str | None:
 
 
 def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) -> str | None:
-    """The study that the reader or the link has chosen, else the default. Puts it into the widget."""
+    """Set the widget to the study that the reader or the link has chosen, else to the default, and return it."""
     in_state = JOB.key in st.session_state
     named = st.session_state[JOB.key] if in_state else st.query_params.get(JOB.key)
     wanted = named if named or in_state else _only_filtered_study()
@@ -156,18 +156,18 @@ def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) 
 
 
 def _only_filtered_study() -> str | None:
-    """The study of a link to the Explore page that names one in its filter only."""
+    """Return the study of a link to Explore that has a single study, in its filter only."""
     named = st.query_params.get_all(url_params.SLICED["study"].key)
     return named[0] if len(named) == 1 and url_params.SEPARATOR in named[0] else None
 
 
 def _newest_of_name(name: str | None, studies: pd.DataFrame) -> str | None:
-    """As the command line resolves a name: the newest study with valid runs, or the newest one if none has any."""
+    """Resolve a name as the command line does: the newest study with valid runs, or else the newest one."""
     return None if studies.empty else default_study(studies[studies["study_name"] == name])
 
 
 def _older_job(wanted: str | None) -> str | None:
-    """The label of a job that is not listed."""
+    """Return the label of a job that is not listed."""
     if not wanted:
         return None
     try:
@@ -178,7 +178,7 @@ def _older_job(wanted: str | None) -> str | None:
 
 
 def _changed() -> None:
-    """Explore follows the bar; what else is chosen stays if the new study has it."""
+    """Let Explore follow the bar; other choices stay if the new study offers them."""
     url_widgets.forget_missing(JOB)
     url_widgets.study_changed()
 
@@ -187,14 +187,14 @@ def _show_state(job_id: str) -> None:
     try:
         job = queue.job(published_data.engine(), job_id)
     except UserError:
-        st.badge("not from this queue", color="gray", icon=":material/upload_file:")
+        st.badge("imported", color="gray", icon=":material/upload_file:")
         return
     (_show_live_badge if job.state in ACTIVE else show_badge)(job)
 
 
 @st.fragment(run_every=_REFRESH_EVERY)
 def _show_live_badge(job: Job) -> None:
-    """Follows a queued or running job until the page is drawn again."""
+    """Show a queued or running job's badge, updated until the page is redrawn."""
     with show_user_errors():
         show_badge(queue.job(published_data.engine(), job.job_id))
 
@@ -261,7 +261,7 @@ def show_empty_state() -> None:
 
 
 def chosen_study() -> str:
-    """The id of the study in the bar. Ends the page with the reason if it has no results (yet)."""
+    """Return the id of the study in the bar. Ends the page with the reason if it has no results (yet)."""
     chosen: str = st.session_state[JOB.key]
     job_id = url_params.job_id_of(chosen)
     studies = published_data.studies_with_results()
@@ -287,7 +287,7 @@ def _show_without_results(job_id: str, default: str | None) -> None:
 
 
 def job_state(job_id: str) -> Job | None:
-    """The job behind the results, or None if it is not in this queue (imported bundles)."""
+    """Return the job behind the results, or None if it is not in this queue (imported bundles)."""
     try:
         return queue.job(published_data.engine(), job_id)
     except UserError:
@@ -326,12 +326,12 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
     if set(runs["target"]) == {REFERENCE_TARGET}:
         st.caption(
             ":material/info: The target is the reference model: not a useful model, but one padded until a step costs "
-            "enough for speculation to pay without a GPU. Read the shape of its curves, not their speed."
+            "enough for speculation to pay without a GPU. Only the shape of its curves carries over, not their speed."
         )
 
 
 def show_nothing_to_compare(runs: pd.DataFrame, needed: str) -> None:
-    """`needed`: what a comparison needs, as a sentence without its end."""
+    """Say that nothing can be compared yet. `needed`: the requirements, as a sentence without its full stop."""
     unmarked = (runs["origin"] == "imported").all() and not runs["is_baseline"].fillna(value=False).any()
     how = (
         ". No imported run is marked as the baseline: on External results, remove these runs and import the baseline's "

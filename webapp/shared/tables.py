@@ -27,17 +27,17 @@ _INTERVALS: Mapping[str, tuple[str, str]] = {
 }
 #: Each such cell is written by the server; larger tables have the formats of their columns, which the browser applies.
 _MOST_CELLS = 6_000
-#: Beyond them a number of unknown meaning has an exponent.
+#: Outside these bounds a number of unknown meaning has an exponent.
 _SMALL, _LARGE = 1e-6, 1e15
 
 
 def show_table(
     frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str, *, same_once: bool = False
 ) -> None:
-    """A table with buttons for its files. Runs link to their pages if the view or the row names the study.
+    """Show a table with buttons for its files. Runs link to their pages if the view or the row names the study.
 
     `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do. With `same_once`,
-    what is the same in all rows stands above the table in place of a column; the columns' menu and the files have it.
+    a column with one value in all rows becomes a line above the table; the columns' menu and the files still have it.
     """
     if "repeat" in frame:
         frame = frame.assign(repeat=frame["repeat"] + 1)
@@ -50,7 +50,7 @@ def show_table(
 
 
 def same_in_all(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Label and text of each column of words, counts or yes and no that has one value in two rows or more."""
+    """Return label and text of each column of words, counts or flags that has one value in two rows or more."""
     found: dict[str, tuple[str, str]] = {}
     for name in frame.columns if len(frame) > 1 else ():
         column: dict[str, Any] = config.get(name) or {}
@@ -64,10 +64,10 @@ def same_in_all(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, tup
 
 
 def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame | Styler, dict[str, Any]]:
-    """The table with its numbers written as on cards and charts, an interval beside its number; they sort as numbers.
+    """Return the table with numbers formatted as on cards and charts, each with its interval; they sort as numbers.
 
-    Streamlit's own formats know no significant digits. Counts keep them, and so does a table of too many cells. Columns
-    without any value are hidden; the downloads have them.
+    Streamlit's own formats lack significant digits; only counts and tables of too many cells use them. Columns without
+    any value are hidden; the downloads have them.
     """
     if frame.size > _MOST_CELLS:
         return _without_wide(frame), config
@@ -87,7 +87,7 @@ def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame |
 
 
 def _without_wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table without the ends of intervals that are shown as unknown."""
+    """Return the table without the ends of intervals that are shown as unknown."""
     for name, bounds in _INTERVALS.items():
         if {name, *bounds} <= set(frame.columns):
             judge = is_saving_too_wide if name == "saving" else is_too_wide
@@ -96,7 +96,7 @@ def _without_wide(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _writer(frame: pd.DataFrame, name: str, column_format: str) -> Callable[[float], str] | None:
-    """How the numbers of a column are written; None for counts, dates and text."""
+    """Return the formatter of a column of numbers; None for counts, dates and text."""
     if not types.is_float_dtype(frame[name]) or not column_format or column_format.endswith(("d", "%%")):
         return None
     bounds = _INTERVALS.get(name, ())
@@ -110,7 +110,7 @@ def _writer(frame: pd.DataFrame, name: str, column_format: str) -> Callable[[flo
 
 
 def _any_writer(column: pd.Series) -> Callable[[float], str] | None:
-    """How the numbers of a column without a configuration are written, such as of a query's answer."""
+    """Return the formatter of a column without a configuration, such as of a query's answer."""
     if not types.is_float_dtype(column):
         return None
     values = column.dropna()
@@ -124,7 +124,7 @@ def _any_number(value: float, *, is_whole: bool) -> str:
 
 
 def _format_of(column: Any) -> str:
-    """The format of a column of numbers, empty if it has none."""
+    """Return the format of a column of numbers, empty if it has none."""
     settings = column.get("type_config", {}) if isinstance(column, dict) else {}
     return str(settings.get("format") or "") if settings.get("type") == "number" else ""
 

@@ -1,4 +1,4 @@
-"""Text and numbers as the pages show them: foreign text literally, our numbers rounded and with units."""
+"""Formats text and numbers for pages: foreign text literally, our numbers rounded and with units."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-#: What Markdown, Streamlit's directives, LaTeX or HTML could take for markup. Each may carry a backslash.
+#: Characters that are markup in Markdown, Streamlit's directives, LaTeX or HTML. Each may be escaped by a backslash.
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-#: What Streamlit turns into arrows, dashes and links even so; an invisible word joiner (U+2060) keeps it as it is.
+#: Texts that Streamlit turns into arrows, dashes and links even so, unless a word joiner (U+2060) is inserted.
 _REPLACED = re.compile(r"(?<=-)(?=[->])|(?<=<)(?=[-=])|(?<=>)(?==)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)")
 _WORD_JOINER = "\u2060"
 
 
 def literal(text: object) -> str:
-    """`text` so that Markdown shows it letter by letter; its line breaks stay."""
+    """Escape `text` so that Markdown shows it literally; line breaks are kept."""
     literal_lines = "\n".join(_WORD_JOINER.join(_REPLACED.split(line)) for line in str(text).splitlines())
     return _PUNCTUATION.sub(r"\\\1", literal_lines).replace("\n", "  \n")
 
 
 def duration(seconds: float | None) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 05 min`; a dash for None."""
+    """Format a duration: `45 s`, `3 min 20 s`, `2 h 05 min`; a dash for None."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
     whole = max(0, round(seconds))
@@ -33,7 +33,7 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(when: datetime | None) -> str:
-    """A date in UTC to the minute; a dash for None."""
+    """Format a date in UTC to the minute; a dash for None."""
     if when is None:
         return "–"
     aware = when if when.tzinfo else when.replace(tzinfo=UTC)
@@ -41,12 +41,12 @@ def moment(when: datetime | None) -> str:
 
 
 def clock(when: datetime) -> str:
-    """The time of day in UTC."""
+    """Format the time of day in UTC."""
     return f"{when.astimezone(UTC):%H:%M} UTC"
 
 
 def count(amount: int, singular: str, plural: str | None = None) -> str:
-    """`1 run`, `3 runs`."""
+    """Format a count with its noun: `1 run`, `3 runs`."""
     return f"{amount:,} {singular if amount == 1 else plural or singular + 's'}"
 
 
@@ -60,12 +60,12 @@ class RunCounts:
 
     @property
     def words(self) -> str:
-        """`12`, or `10 of 12, 2 failed, 1 invalid`."""
+        """The counts in words: `12`, or `10 of 12, 2 failed, 1 invalid`."""
         of = f" of {self.completed + self.failed}, {self.failed} failed" if self.failed else ""
         return f"{self.completed}{of}{f', {self.invalid} invalid' if self.invalid else ''}"
 
     @property
     def lost(self) -> str:
-        """`2 failed, 1 invalid`, or `none failed`."""
+        """The lost runs in words: `2 failed, 1 invalid`, or `none failed`."""
         failed = f"{self.failed} failed" if self.failed else "none failed"
         return f"{failed}, {self.invalid} invalid" if self.invalid else failed

@@ -1,4 +1,4 @@
-"""What the reader did last on a page, in one line with a button that undoes it."""
+"""The banner of the reader's last change on a page, with a button that undoes it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class _LastChange:
 
 
 def record(page: str, message: str, *, icon: str, undo: Callable[[], None] | None = None) -> None:
-    """Show `message` on `page` from now on, in place of the one before. `icon`: the name of a Material symbol."""
+    """Show `message` on `page` from now on, replacing the previous one. `icon`: the name of a Material symbol."""
     st.session_state[_key(page)] = _LastChange(message, icon, undo)
 
 
 def message(page: str) -> str | None:
-    """The message that `page` shows."""
+    """Return the message that `page` shows."""
     change: _LastChange | None = st.session_state.get(_key(page))
     return None if change is None else change.message
 
@@ -46,7 +46,7 @@ def show(page: str) -> None:
 
 @callback
 def _undo(page: str, undo: Callable[[], None]) -> None:
-    """`undo` may record a change of its own, which is shown next."""
+    """Undo the change. `undo` may record a change of its own, which is shown next."""
     clear(page)
     undo()
 

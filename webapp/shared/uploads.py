@@ -1,4 +1,4 @@
-"""File uploaders that let go of a file once it was checked, so that it is not sent again with the next one."""
+"""File uploaders that are emptied once a file was checked, so that it is not sent again with the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from access.web.page_sessions import PAGE_SESSIONS
 
 
 def widget_key(key: str) -> str:
-    """The key of the uploader `key` as it is shown: another one after each `forget`."""
+    """Return the current widget key of the uploader `key`, which changes with each `forget`."""
     return f"{key}-{st.session_state.get(_rounds(key), 0)}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
-#: Of other widgets: a toggle, and a number.
+#: Parameters of other widgets: a toggle, and a number.
 ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 #: No widget: the id of a saved query.
 QUERY = "query"
@@ -17,7 +17,7 @@ DASHBOARD = "dashboard"
 FULL = "full"
 #: No widget: the job before which the listed ones were submitted.
 BEFORE = "before"
-#: No widget: the id of what was typed on Submit.
+#: No widget: the id of the draft on Submit.
 EDITS = "edits"
 SEPARATOR = " · "
 #: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
@@ -46,7 +46,7 @@ class View:
 
     @property
     def link(self) -> str:
-        """Relative to the app: `results?job=...`."""
+        """Return the link relative to the app: `results?job=...`."""
         query = urlencode(self.parameters, doseq=True)
         return f"{self.page}?{query}" if query else self.page
 
@@ -122,12 +122,12 @@ NOT_IN_NAVIGATION = frozenset((DASHBOARD, BEFORE, FULL, FOR_STUDY.key, FOR_METRI
 
 
 def first(parameters: Mapping[str, Sequence[str]], param: Param | str, default: str = "") -> str:
-    """The first value of a parameter in a link, or the default where it has none."""
+    """Return the first value of a parameter in a link, or the default without one."""
     return next(iter(parameters.get(param if isinstance(param, str) else param.key, ())), default)
 
 
 def job_label(name: str, job_id: str) -> str:
-    """The label of a job in lists and links: its study's name and its id, which begins with the date in UTC."""
+    """Return a job's label in lists and links: its study's name and its id, which begins with the date in UTC."""
     return f"{name}{SEPARATOR}{job_id}"
 
 
@@ -136,5 +136,5 @@ def job_id_of(label: str) -> str:
 
 
 def page_file(name: str) -> Path:
-    """The script of the page `name`, as `st.Page`, `st.page_link` and `st.switch_page` take it."""
+    """Return the script of the page `name`, for `st.Page`, `st.page_link` and `st.switch_page`."""
     return _PAGES / name / "page.py"

@@ -40,7 +40,7 @@ Parameters = dict[str, list[str]]
 
 
 def begin(page: str) -> None:
-    """At the beginning of each run of a page: follow a link to the view it names."""
+    """Follow a link to its view; call this at the beginning of each run of a page."""
     opened = st.session_state.get(_PAGE) != page
     st.session_state[_PAGE] = page
     context = get_script_run_ctx()
@@ -58,7 +58,7 @@ def begin(page: str) -> None:
 
 @contextmanager
 def view_in_url(page: str) -> Iterator[None]:
-    """Around the script of a page: at its end the URL names what its widgets show.
+    """Wrap the script of a page: at its end the URL describes what the widgets show.
 
     After `st.stop` nothing can be written any more: the URL of a page that ends early stays as it was.
     """
@@ -76,15 +76,15 @@ def _note(view: Parameters) -> None:
 
 
 def _is_late(view: Parameters) -> bool:
-    """Whether a run was asked for by a browser that has not seen the last change of the URL: no link was followed."""
+    """Return whether the browser requested this run before it got the last URL, so that no link was followed."""
     return any(view == noted and time.monotonic() < until_s for noted, until_s in st.session_state.get(_WRITTEN, ()))
 
 
 def _write(page: str) -> None:
-    """Parameters of widgets that this run did not have leave the URL.
+    """Write the URL, without parameters of widgets that this run did not draw.
 
-    The browser is sent a URL only if it shows another one: it takes what it is sent for that of the page to which its
-    reader has followed a link meanwhile. So that page sends its own in any case.
+    The browser is sent a URL only if it shows another one. If its reader has followed a link meanwhile, it applies the
+    URL to the new page, which therefore always sends its own.
     """
     shown: Mapping[str, list[str] | None] = st.session_state[_SHOWN]
     kept = {key: values for key, values in _in_url().items() if key not in shown and key not in _KEYS}
@@ -103,7 +103,7 @@ def _in_url() -> Parameters:
 
 
 def left_view(page: str, study: str | None) -> Parameters:
-    """The parameters of a link to the page as its reader left it, with this study."""
+    """Return the parameters of a link to the page as its reader left it, with this study."""
     left: Parameters = st.session_state.get(_LEFT, {}).get(page, {})
     dropped = {url_params.JOB.key, *url_params.NOT_IN_NAVIGATION}
     of_link = "".join(left.get(url_params.JOB.key, ()))
@@ -114,13 +114,13 @@ def left_view(page: str, study: str | None) -> Parameters:
 
 
 def record(key: str, value: str | Sequence[str] | None) -> None:
-    """The value of a widget in the URL; None or empty if it shows its default."""
+    """Record the value of a widget for the URL; None or empty if it shows its default."""
     shown: dict[str, list[str] | None] = st.session_state.setdefault(_SHOWN, {})
     shown[key] = [value] if isinstance(value, str) and value else list(value or ()) or None
 
 
 def seed(key: str, read: Callable[[str], Any], default: Any) -> None:
-    """Set a widget that the caller makes to the value in the URL. `read` may raise ValueError."""
+    """Set a widget that the caller creates to the value in the URL. `read` may raise ValueError."""
     if key not in st.session_state:
         try:
             text = st.query_params.get(key)
@@ -130,7 +130,7 @@ def seed(key: str, read: Callable[[str], Any], default: Any) -> None:
 
 
 def study_changed() -> None:
-    """In a callback: what this run does not find in the new study was not in the link, and is not reported."""
+    """Note in a callback that the study changed: values missing in it were not in a link, and are not reported."""
     st.session_state[_CHANGED] = True
 
 
@@ -139,7 +139,7 @@ def is_study_changed() -> bool:
 
 
 def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
-    """The chosen option; the first one if the link has no value, or one that no longer exists."""
+    """Return the chosen option; the first one if the link has no value, or one that no longer exists."""
     _set_option(param, options)
     chosen: str = st.selectbox(
         param.label, list(options), key=param.key, on_change=forget_missing, args=(param,), help=help_text
@@ -149,7 +149,7 @@ def choose(param: Param, options: Sequence[str], *, help_text: str | None = None
 
 
 def _set_option(param: Param, options: Sequence[str]) -> None:
-    """Set the widget to the option of the reader or the link, or to the first one."""
+    """Set the widget to the option chosen by the reader or the link, or to the first one."""
     wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
     option = find_option(wanted, options)
     if wanted and option is None:
@@ -158,7 +158,7 @@ def _set_option(param: Param, options: Sequence[str]) -> None:
 
 
 def record_option(param: Param, chosen: str, options: Sequence[str], *, is_default: bool = False) -> None:
-    """A bare id in the link stays as it is."""
+    """Record the option for the URL; a bare id in the link is kept."""
     in_url = st.query_params.get(param.key)
     same = in_url if find_option(in_url, options) == chosen else chosen
     record(param.key, None if is_default else same)
@@ -176,11 +176,11 @@ def choose_many(
     on_change: Any = None,
     show_option: Callable[[str], str] = str,
 ) -> tuple[str, ...]:
-    """The chosen options; `first` if the link has no value.
+    """Return the chosen options; `first` if the link has no value.
 
     Values that do not exist are reported and left out; with `keeps_missing` they stay chosen if there is no other, so
     that nothing is shown rather than everything. Without `show` there is no widget, unless for such a value.
-    `show_option` words an option in the list.
+    `show_option` returns an option's text in the list.
     """
     new = param.key not in st.session_state
     wanted = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
@@ -207,7 +207,7 @@ def choose_many(
 
 
 def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
-    """A day, or None. An invalid day in the link is reported."""
+    """Return the chosen day, or None. An invalid day in the link is reported."""
     if param.key not in st.session_state and (wanted := st.query_params.get(param.key)):
         try:
             date.fromisoformat(wanted)
@@ -228,7 +228,7 @@ def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
 
 
 def reset(values: Mapping[Param, Any]) -> None:
-    """In a callback: set these values in their widgets, and drop the reports of missing values."""
+    """Set these values in their widgets, and drop the reports of missing values. A callback."""
     for param, value in values.items():
         forget_missing(param)
         if param.key in st.session_state:
@@ -236,7 +236,7 @@ def reset(values: Mapping[Param, Any]) -> None:
 
 
 def write(param: Param, *, placeholder: str, help_text: str) -> str:
-    """The text that the reader entered, or an empty string."""
+    """Return the text that the reader entered, or an empty string."""
     seed(param.key, str, "")
     written: str = st.text_input(param.label, key=param.key, placeholder=placeholder, help=help_text)
     record(param.key, written)
@@ -244,7 +244,7 @@ def write(param: Param, *, placeholder: str, help_text: str) -> str:
 
 
 def report_missing(*params: Param) -> None:
-    """A warning for each value of the link that does not exist; gone once the reader has chosen another one."""
+    """Show a warning for each value of the link that does not exist, until the reader chooses another one."""
     for param in params:
         if wanted := st.session_state.get(missing_key(param.key)):
             st.warning(
@@ -262,7 +262,7 @@ def _shown(param: Param) -> str:
 
 
 def find_option(wanted: str | None, options: Sequence[str]) -> str | None:
-    """The option that a link names, or None; a bare job id is enough for a job."""
+    """Return the option that a link names, or None; a bare job id is enough for a job."""
     if wanted in options:
         return wanted
     return next((option for option in options if wanted and option.endswith(SEPARATOR + wanted)), None)
@@ -278,7 +278,7 @@ def forget_missing(param: Param) -> None:
 
 
 def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
-    """Tabs of which only the open one is drawn. `parts`: the function that draws each tab, by its name."""
+    """Show tabs of which only the open one is drawn. `parts`: the function that draws each tab, by its name."""
     names = list(parts)
     _set_option(param, names)
     tabs = st.tabs(names, key=param.key, on_change=lambda: forget_missing(param))
@@ -291,5 +291,5 @@ def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
 
 
 def missing_key(key: str) -> str:
-    """Key in the session's state: the missing value of this parameter."""
+    """Return the session's key of this parameter's missing value."""
     return f"missing-{key}"

@@ -1,1 +1,1 @@
-"""The warehouse's file for programs elsewhere: any DuckDB, `drafthouse pull`, or whatever reads ranges over HTTP."""
+"""The warehouse's file for programs elsewhere: any DuckDB, `drafthouse pull`, or any reader of HTTP ranges."""

@@ -32,17 +32,15 @@ _ARCHIVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}\.parquet")
 
 
 class Readers:
-    """Which snapshot each reader of `latest` reads.
-
-    DuckDB asks for `latest` again with each range, and follows the redirect each time: it has to lead to one file from
-    its first look at the file to the next one.
+    """The snapshot of each reader of `latest`. DuckDB requests `latest` again for each range and follows the redirect
+    each time, which must lead to the same file throughout one read.
     """
 
     def __init__(self) -> None:
         self._digests: dict[bytes, str] = {}
 
     def reading(self, request: Request) -> str | None:
-        """The snapshot of a range request; None for a first request."""
+        """Return the snapshot for a range request; None for a first request."""
         is_range = request.method == "GET" and "range" in request.headers
         return self._digests.get(_reader(request)) if is_range else None
 
@@ -60,7 +58,7 @@ def _reader(request: Request) -> bytes:
 
 
 def warehouse_routes(gate: Gate) -> list[Route]:
-    """Answer requests that the guard has let in."""
+    """Return the routes; the guard has authorised their requests."""
     snapshots = Snapshots(gate.settings.home, gate.settings.warehouse_file, gate.settings.web_snapshots)
     limiter, readers = CapacityLimiter(_THREADS), Readers()
 
@@ -102,7 +100,7 @@ def warehouse_routes(gate: Gate) -> list[Route]:
 def _sent(
     request: Request, file: Path, tag: str, media_type: str, more: Mapping[str, str] = MappingProxyType({})
 ) -> Response:
-    """A file that never changes, or the ranges of it that are asked for."""
+    """Return a response with an immutable file, or its requested ranges."""
     etag = f'"{tag}"'
     headers = {"ETag": etag, "Cache-Control": f"private, max-age={_A_YEAR_S}, immutable", **more}
     if etag in request.headers.get("if-none-match", ""):

@@ -1,4 +1,4 @@
-"""Lets nobody use an engine without its key: other users of the host can reach its port, too.
+"""Protects an engine with its key, because other users of the host can reach its port, too.
 
 Drafthouse starts an engine with this file's copy on PYTHONPATH and a new key in KEY. Python runs it first; it waits for
 uvicorn, the server in vLLM, SGLang and TensorRT-LLM, and has it refuse every request without the key: their own keys

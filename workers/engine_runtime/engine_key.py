@@ -1,5 +1,5 @@
-"""The key of an engine, new at each start: in its environment, which other users of the host cannot read, and with each
-of our requests. It is in no record.
+"""The key of an engine, new at each start: passed in its environment, which other users of the host cannot read, and
+with each of our requests; never recorded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ def new_key() -> str:
 
 
 def key_folder(home: Path) -> Path:
-    """Return the folder that Python searches first; under the home a container and the engines' user can read it."""
+    """Return the folder that Python searches first. It is under the home, where a container and the engines' user can
+    read it.
+    """
     return home.absolute() / "engines" / "key"
 
 
 def with_key(home: Path, key: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that an engine needs for its key, beside its `own`. Copies the file that checks the key."""
+    """Return the engine's `own` variables plus those for its key. Copies the file that checks the key."""
     copy = key_folder(home) / FILE.name
     copy.parent.mkdir(parents=True, exist_ok=True)
     content = FILE.read_bytes()

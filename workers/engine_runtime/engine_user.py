@@ -1,7 +1,7 @@
-"""The system user that engines run as, if it is another than the worker's: what they may read, and what they get.
+"""The system user that engines run as, if it differs from the worker's: its rights and its environment.
 
-Engines run code that comes with models and packages. As a user of their own they read models and their configuration,
-but no database, no key, no prompt of another study. It takes a worker of root: only root starts programs as others.
+Engines run code that comes with models and packages. As a separate user they read models and their configuration, but
+no database, no key, no prompt of another study. The worker must run as root: only root starts programs as other users.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from host.settings import Settings
 from jobs.engines.caches import cache_variables
 from lab.errors import SettingsError
 
-#: Under the home: what engines cache there, theirs alone.
+#: Folder under the home for the engines' own caches.
 CACHE_FOLDER = "engine-home"
 _CACHES = "XDG_CACHE_HOME"
 _GO_THROUGH, _READ, _READ_FOLDER = 0o010, 0o040, 0o050
@@ -24,7 +24,7 @@ _GO_THROUGH, _READ, _READ_FOLDER = 0o010, 0o040, 0o050
 
 @dataclass(frozen=True)
 class EngineUser:
-    """`groups` are all that the system gives the user: a GPU's devices may belong to one."""
+    """A system user for engines. `groups` are all of the user's groups: a GPU's devices may belong to one."""
 
     name: str
     uid: int
@@ -72,7 +72,7 @@ def user_caches(user: EngineUser | None, home: Path) -> dict[str, str]:
 
 
 def let_through(user: EngineUser, home: Path, *paths: Path) -> None:
-    """Let the user go through the home to these paths in it and read what is below them, and nothing else."""
+    """Let the user traverse the home to these paths and read below them, and nothing else."""
     for path in paths:
         if not path.exists():
             continue
@@ -87,5 +87,5 @@ def _add(path: Path, user: EngineUser, mode: int) -> None:
     about = path.stat()
     if about.st_gid != user.gid:
         os.chown(path, -1, user.gid)
-    # others never get anything, and what was open to another group is not open to this one
+    # others never get access, and access of another group is not passed on to this one
     path.chmod((about.st_mode & 0o700) | mode | (about.st_mode & 0o070 if about.st_gid == user.gid else 0))

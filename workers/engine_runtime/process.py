@@ -1,7 +1,7 @@
-"""An engine as a process: started under its guard, stopped with everything it started, never left behind.
+"""An engine as a process: started under its guard, and stopped together with everything it started.
 
-Every process of an engine carries a mark in its environment. Before an engine starts, its mark is written to a file
-with its worker, so that the next worker finds and ends whatever outlives both worker and guard.
+Every process of an engine carries a mark in its environment. Before an engine starts, its mark and its worker are
+written to a file, so that the next worker ends whatever outlives both worker and guard.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EngineProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs."""
+        """The engine's exit status; None while it runs."""
         return self.guard.poll()
 
     def stop(self, grace_s: float) -> None:
@@ -69,10 +69,10 @@ class EngineProcess:
         _forget(self.mark_file, self.temporary)
 
     def suspend(self) -> None:
-        """Take the processor from every process of the engine until `resume`. One that has ended is no error.
+        """Suspend every process of the engine until `resume`. A process that has ended is no error.
 
-        An engine that serves nothing still polls for about a second after its last message, and so takes from the
-        engine beside it that is measured. Whatever ends the worker ends a suspended engine too.
+        An idle engine still polls for about a second after its last message, which slows the engine that is measured.
+        Whatever ends the worker ends a suspended engine too.
         """
         self._order(b"still\n")
 
@@ -89,20 +89,20 @@ class EngineProcess:
 
 @dataclass(frozen=True)
 class NoProcess:
-    """Stands in for the process of a foreign server: it never ends for us, and we never end it."""
+    """Stands in for the process of a foreign server, which we neither start, watch nor end."""
 
     @property
     def exit_status(self) -> int | None:
         return None
 
     def stop(self, grace_s: float) -> None:
-        """There is nothing to stop."""
+        """Do nothing: we do not stop a foreign server."""
 
     def suspend(self) -> None:
-        """It cannot be suspended: it is another's."""
+        """Do nothing: we do not suspend a foreign server."""
 
     def resume(self) -> None:
-        """It was not suspended."""
+        """Do nothing: the server was not suspended."""
 
 
 def start(
@@ -114,12 +114,11 @@ def start(
     user: EngineUser | None = None,
     most_log_bytes: int = MOST_LOG_BYTES,
 ) -> EngineProcess:
-    """Start the engine with its output in `log`, which is overwritten; as this user, or else as the worker's.
-
-    Its temporary files and sockets are in a folder that is its user's alone, which goes when the engine is stopped.
+    """Start the engine as this user (by default the worker's), with its output in `log`, which is overwritten. Its
+    temporary files and sockets are in a folder of its user, which is removed when the engine is stopped.
     """
     mark_file, temporary = _write_mark(marks)
-    temporary.mkdir(mode=0o700)  # an error if it is there: the name is a random one
+    temporary.mkdir(mode=0o700)  # fails if it exists: the name is random
     ids = ""
     if user is not None:
         os.chown(temporary, user.uid, user.gid)
@@ -133,9 +132,9 @@ def start(
             stdin=guards.fileno(),
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd=temporary,  # where no folder is called like a model of the hub, and no module like one of the engine's
+            cwd=temporary,  # a folder without names that could be taken for a hub model or for a module of the engine
             env={"TMPDIR": str(temporary), **environment, **_KEEP_ENVIRONMENT, MARK: mark_file.stem},
-            start_new_session=True,  # what kills the worker's group must not kill the guard
+            start_new_session=True,  # a signal that kills the worker's group must not kill the guard
         )
     return EngineProcess(process, orders, mark_file, temporary)
 

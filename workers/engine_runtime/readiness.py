@@ -29,7 +29,7 @@ _FIRST_ANSWER_TIMEOUT_S = 600.0
 _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.
 _HELLO_TOKENS = 8
-#: What no study asks a server for, and how an endpoint says that it is not asked for.
+#: Keys of the request that studies do not depend on, and the endpoint's field that turns each off.
 _UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "further": {}}
 #: How a server rejects an unknown key of the request.
 _MOST_CHARS_OF_VERSION = 200
@@ -83,8 +83,8 @@ async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None =
 
 
 async def _understood(connections: Connections, endpoint: Endpoint) -> tuple[Endpoint, RequestRecord]:
-    """Greet the server, and again without what it may not know where it rejects that: each alone first, then all.
-    Return what it understands, and its last answer.
+    """Send a greeting, and repeat it without optional keys that the server rejects: each alone first, then all. Return
+    what it understands, and its last answer.
     """
     first = await _hello(connections, endpoint)
     if first.error is None or not first.error.startswith(_UNKNOWN_KEY):
@@ -112,7 +112,7 @@ def _raise_if_dead(why_dead: Callable[[], str | None]) -> None:
 
 
 async def _version(session: aiohttp.ClientSession, endpoint: Endpoint, kind: Kind) -> str | None:
-    """None if no page reports it."""
+    """Return the server's version; None if no page reports it."""
     for path in kind.version_paths:
         answer = await _json(session, endpoint, path)
         if isinstance(answer, dict) and isinstance(answer.get("version"), str):

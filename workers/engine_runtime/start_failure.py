@@ -1,6 +1,5 @@
-"""Explains from its log why an engine did not start or ended: the cause first, and where the advice on it stands.
-
-Says too whether the other arms of a study would fail alike.
+"""Explains from its log why an engine did not start or ended: the cause first, with a link to advice. Also decides
+whether the other arms of a study would fail in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _EXPLAINING_LINES = 3
 _FROM_OUTSIDE = (signal.SIGILL, signal.SIGBUS, signal.SIGKILL, signal.SIGSEGV)
 _READ_BYTES = 1 << 19  # from the end, where the last error is
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-#: What stands before an engine's own words: vLLM's `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `, SGLang's
+#: Prefixes before an engine's own messages: vLLM's `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `, SGLang's
 #: `[2026-11-21 04:00:00 TP0] `, TensorRT-LLM's `[11/21/2026-04:00:00] [TRT-LLM] [E] `.
 _MARKS = re.compile(
     r"^(?P<process>(?:\([^()]*\bpid=\d+[^()]*\) ?)*)"
@@ -32,7 +31,7 @@ _MARKS = re.compile(
 )
 _HARMLESS = ("DEBUG", "INFO", "WARNING", "V", "I", "W")
 _TRACEBACK = "Traceback (most recent call last):"
-#: What Python prints of an exception that nobody raised further.
+#: Python's lines between an exception and the one raised from it.
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
 _CAUSED = "The above exception was the direct cause of the following exception:"
 _WHILE_HANDLED = "During handling of the above exception, another exception occurred:"
@@ -55,16 +54,16 @@ _WRAPPER = re.compile(
 _CHILD_SIGNAL = re.compile(r"(?:Failed core proc\(s\): \{[^}]*: |Exit code: |exitcode[=:] ?)-(?P<signal>\d+)")
 #: The same without the signal.
 _CHILD_GONE = re.compile(r"Worker proc \S+ died unexpectedly|scheduler is dead")
-#: pydantic appends what it was given, which repeats the command line.
+#: pydantic appends its input, which repeats the command line.
 _PYDANTIC_END = re.compile(r" \[type=\w+, input_value=.*$|^For further information.*$")
-#: How engines report a model that the hub does not have, does not give away, or cannot be asked for.
+#: Messages about a model that the hub lacks or restricts, or about a hub that cannot be reached.
 _NO_MODEL = re.compile(
     r"gated|Repository ?Not ?Found|RepoError|not a valid model identifier|is not a local folder|Entry ?Not ?Found"
     r"|couldn't connect|OfflineMode|offline mode|\b40[134] Client Error|does not appear to have a file named config"
     r"|Repo id must be|Invalid repository ID|Unrecognized model in",
     re.IGNORECASE,
 )
-#: The rows of docs/troubleshooting.md by their anchors, and what an engine writes that they are about; the first fits.
+#: Anchors of rows in docs/troubleshooting.md, and the messages that each is about; the first match wins.
 ROWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (anchor, re.compile(words, re.IGNORECASE))
     for anchor, words in (
@@ -89,7 +88,7 @@ ROWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 class _Line(NamedTuple):
-    process: str  # what a process of several puts before its lines
+    process: str  # the prefix of a process among several
     text: str
     harmless: bool  # below an error, by the engine's own log
 
@@ -121,17 +120,17 @@ class _Exception:
         return _WRAPPER.search(self.sentence) is not None
 
     def root(self) -> _Exception:
-        """The first of its chain that was raised from no other. One that was raised while another was handled stands
-        for itself, unless it only says that something failed.
+        """Return the first exception of the chain. An exception raised while another was handled is its own root,
+        unless it only reports a failure elsewhere.
         """
         before = self.caused_by or (self.while_handling if self.is_wrapper else None)
         return self if before is None else before.root()
 
 
 def explained(how: str, log: Path, *, status: int | None = None) -> str:
-    """Return why an engine ended, its cause in the first line; then `how` it ended, and further errors of its log.
+    """Explain why an engine ended: the cause in the first line, then `how` it ended, and further errors of its log.
 
-    `status` is its exit status, 128 + its number for a signal. `how` stands first if the log names no cause.
+    `status` is its exit status, 128 + its number for a signal. `how` comes first if the log names no cause.
     """
     lines = _end(log)
     found = signal_of(status) or _cause(lines)
@@ -170,7 +169,7 @@ def _cause(read: Sequence[_Line]) -> str | None:
     if killed := next((match for line in lines if (match := _CHILD_SIGNAL.search(line.text))), None):
         return _killed("a process of the engine", int(killed["signal"]))
     if gone := next((match for line in lines if (match := _CHILD_GONE.search(line.text))), None):
-        return f"{gone[0]}: without an error of its own, as a process that is killed because no memory is left"
+        return f"{gone[0]}: no error of its own, like a process killed because no memory is left"
     telling = (line.text.strip() for line in lines if not line.harmless and _TELLING.search(line.text))
     return next((_cut(text.removeprefix("error: ")) for text in telling if not _WRAPPER.search(text)), None)
 
@@ -271,10 +270,9 @@ def _advice(*texts: str) -> str:
 
 
 def for_every_arm(study: Study, arm: Arm, why: str) -> bool:
-    """Return whether the arms that are left would fail as this one did, which is `why` its engine did not start.
-
-    So it is if the engine reports that it cannot get the target, or if the arm has nothing of its own, neither
-    speculation nor settings, and all arms have its engine. A running server says nothing about another one.
+    """Return whether the remaining arms would fail like this one, whose engine did not start because of `why`. They
+    would if the engine cannot get the target, or if the arm has neither speculation nor settings of its own and all
+    arms use its engine. A running server proves nothing about another one.
     """
     if arm.server is not None:
         return False
@@ -285,5 +283,5 @@ def for_every_arm(study: Study, arm: Arm, why: str) -> bool:
 
 
 def sentence(arm: Arm, why: str) -> str:
-    """Say in the first line the cause, which is the first line of `why`; then all of it."""
+    """Return the cause, which is the first line of `why`, then all of `why`."""
     return f"no engine of this study can start; that of arm {arm.name!r} failed: {why}"

@@ -1,7 +1,7 @@
 """One streamed answer of an OpenAI-compatible server, parsed event by event.
 
-Parsing takes 5 microseconds an event, as long as reading it. It waits until everything that has come has been read
-(`workers.load.connections`), but not until the end: no backlog builds up when many answers end together.
+Parsing takes 5 microseconds an event, as long as reading it. It waits until all received bytes have been read
+(`workers.load.connections`), but not for the end of the answer, so no backlog builds up when many answers end together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DONE = b"[DONE]"
 #: Finish reasons that mean the server gave up.
 _GAVE_UP = frozenset({"abort", "error"})
 _MOST_CHARS_OF_REASON, _MOST_CHARS_OF_EVENT = 100, 200
-#: Usage by OpenAI's names for chats and completions, and by those of its newer interface.
+#: Fields of usage in OpenAI's chats and completions, and in its newer interface.
 _COMPLETION, _PROMPT = ("completion_tokens", "output_tokens"), ("prompt_tokens", "input_tokens")
 _PROMPT_TOKEN_IDS = b'"prompt_token_ids":['
 _decode = json.JSONDecoder().raw_decode
@@ -39,8 +39,8 @@ _THINK, _THOUGHT = "<think>", "</think>"
 
 
 class Answer:
-    """Collects the events of one answer. Counts come from the server's `usage` only; what it does not report is
-    None. Texts are storable.
+    """Collects the events of one answer. Counts come from the server's `usage` only, None if missing. Texts are
+    storable.
     """
 
     __slots__ = (
@@ -81,8 +81,8 @@ class Answer:
         self.last_event_s: float | None = None
 
     def take(self, t_s: float, event: bytes) -> None:
-        """Parse one event that arrived at `t_s`. An unreadable event is an error of this answer and never skipped; one
-        that a gateway adds, with neither choices nor usage, is.
+        """Parse one event that arrived at `t_s`. An unreadable event is an error of this answer, never skipped; an
+        event with neither choices nor usage, as gateways add, is skipped.
         """
         self.last_event_s = t_s
         if event == DONE:
@@ -148,12 +148,12 @@ class Answer:
 
     @property
     def token_ids(self) -> tuple[int, ...] | None:
-        """Return the output's tokens, if the server reports them. They are still counted by `usage`."""
+        """Return the output's tokens, if the server reports them. Their number is still taken from `usage`."""
         return tuple(self._token_ids) or None
 
     @property
     def reasoning(self) -> Reasoning:
-        """Where the reasoning ends: by the server's own fields, or else by the tags in the text."""
+        """The end of the reasoning, by the server's own fields, or else by the tags in the text."""
         chunks = _Chunks(self._texts, self._thought, self.chunk_s, self.chunk_tokens)
         reasoning = _reasoning(chunks, self._reasoning_reported, self.steps, self.completion_tokens)
         if not reasoning.chars:
@@ -174,7 +174,7 @@ class Answer:
 
 
 def _without_prompt(event: bytes) -> bytes:
-    """Remove the prompt's tokens, which vLLM repeats: parsing 8,000 of them takes a millisecond that others wait.
+    """Remove the prompt's tokens, which vLLM repeats: parsing 8,000 of them delays other streams by a millisecond.
 
     Inside a text the quotes would be escaped, so this cannot match a text.
     """
@@ -200,9 +200,8 @@ def _texts(choice: dict[str, Any]) -> tuple[str, str]:
 
 
 class Reasoning(NamedTuple):
-    """What came before the answer. None: cannot be told; `first_answer_s` None also where no answer came.
-
-    `rounds` and `accepted_tokens` are those of the rounds that began before the answer.
+    """Reasoning before the answer. None: unknown; `first_answer_s` is also None if no answer came. `rounds` and
+    `accepted_tokens` cover the rounds that began before the answer.
     """
 
     tokens: int | None
@@ -213,8 +212,8 @@ class Reasoning(NamedTuple):
 
 
 class _Chunks(NamedTuple):
-    """The chunks of an answer: their texts, how many characters at the head of each are reasoning by the server's own
-    fields, when they came, and their tokens if the server counts them.
+    """The chunks of an answer: texts, leading characters that are reasoning by the server's own fields, arrival times,
+    and token counts if the server reports them.
     """
 
     texts: list[str]
@@ -224,10 +223,9 @@ class _Chunks(NamedTuple):
 
 
 def _reasoning(chunks: _Chunks, reported: int | None, steps: Steps | None, total: int | None) -> Reasoning:
-    """Tokens are the server's own count, or those of the chunks before the answer.
-
-    A chunk that ends the reasoning and begins the answer counts as reasoning; its moment is that of the answer.
-    vLLM 0.32 counts between the tags that the model wrote: where the template wrote the first one it reports 0.
+    """Measure the reasoning. Tokens are the server's own count, or the count of the chunks before the answer. A chunk
+    that ends the reasoning and begins the answer counts as reasoning; its time is the answer's first. vLLM 0.32 counts
+    between the tags that the model wrote: where the template wrote the first one it reports 0.
     """
     texts = chunks.texts
     chars = _thought_chars(chunks) if any(chunks.thought) else _tagged_chars("".join(texts))
@@ -243,7 +241,7 @@ def _reasoning(chunks: _Chunks, reported: int | None, steps: Steps | None, total
 
 
 def _thought_chars(chunks: _Chunks) -> int:
-    """Characters up to the first that is no reasoning, after the first that is."""
+    """Return the number of characters before the end of the reasoning."""
     begins = next(index for index, thought in enumerate(chunks.thought) if thought)
     ends = begins
     while ends < len(chunks.texts) and chunks.thought[ends] == len(chunks.texts[ends]):
@@ -252,10 +250,9 @@ def _thought_chars(chunks: _Chunks) -> int:
 
 
 def _before(steps: Steps, tokens: int | None, total: int | None) -> tuple[int, int] | None:
-    """Return the rounds that began within so many tokens, and what they accepted.
-
-    None unless the rounds make all tokens but the first, which comes with the prompt: a step that drafted nothing is
-    in no list. The last round may accept more than was asked for.
+    """Return the rounds that began within this many tokens, and the tokens that they accepted. None unless the rounds
+    account for all tokens but the first, which comes with the prompt: steps without a draft are not listed. The last
+    round may accept more tokens than requested.
     """
     if tokens is None or total is None:
         return None
@@ -277,7 +274,7 @@ def _tagged_chars(text: str) -> int:
 
 
 def _chunk_of(texts: list[str], chars: int) -> int:
-    """Return the first chunk with a character after so many; the number of chunks if none has one."""
+    """Return the first chunk that extends beyond this many characters, or the number of chunks."""
     seen = 0
     for index, text in enumerate(texts):
         seen += len(text)
@@ -317,7 +314,7 @@ def _string(value: Any) -> str:
 
 
 def _tokens(usage: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    """Return the count under the first of these names that has one; None if none has."""
+    """Return the first count found under these names, or None."""
     return next((_count(value) for name in names if (value := usage.get(name)) is not None), None)
 
 

@@ -22,12 +22,12 @@ from workers.load.connections import KEEPALIVE_S, CannotConnectError, CheckedRes
 logger = logging.getLogger(__name__)
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 _ERROR_CHARS = 500
-#: What a page of a server may have beside its answers: its version, its counters.
+#: Bytes of a server's other pages, such as its version or its counters.
 _PAGE_BYTES = 16 * 2**20
 _PAGE_TIMEOUT = aiohttp.ClientTimeout(total=10)
-#: So much of a body without events is looked at for a reason.
+#: Bytes read of a body without events, to find the reason.
 _BEGINNING_BYTES = 1 << 16
-#: An answer may have so many bytes for each token that was asked for, and so many for what it repeats and reports. A
+#: Most bytes of an answer for each requested token, and for the prompt and counters that it repeats. A
 #: chunk of one token takes about 300, and the tokens of a prompt of a million that vLLM repeats 8 MB.
 _BYTES_PER_TOKEN, _BYTES_BESIDES = 8_192, 16 * 2**20
 HIDDEN = "[the API key]"
@@ -36,11 +36,10 @@ _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where requests go, and what the server understands.
-
-    `per_request_spec_metrics`: it was started to report each request's acceptance. `continuous_usage`: it can count
-    tokens in every chunk. `token_ids`: it can return the output's tokens. `further`: keys that this kind of server
-    needs in every body. `foreign`: it was not started by us. `checked`: the addresses it resolves to are checked.
+    """The target of requests and its capabilities. `per_request_spec_metrics`: the server was started to report each
+    request's acceptance. `continuous_usage`: it can count tokens in every chunk. `token_ids`: it can return the
+    output's tokens. `further`: keys that this kind of server needs in every body. `foreign`: we did not start it.
+    `checked`: resolved addresses are checked.
     """
 
     base_url: str  # without /v1
@@ -63,7 +62,7 @@ class Endpoint:
         return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
 
     def hide_key(self, text: str) -> str:
-        """Remove the key from a text: a server may repeat what it was sent, in an error or in its output."""
+        """Remove the key from a text: a server may repeat a request in an error or in its output."""
         if self.api_key is None:
             return text
         return text.replace(self.api_key, HIDDEN).replace(json.dumps(self.api_key)[1:-1], HIDDEN)
@@ -76,14 +75,14 @@ class Endpoint:
 
     @functools.cached_property
     def _forms_of_key(self) -> tuple[bytes, bytes]:
-        """As it is, and as JSON writes it."""
+        """Return the key as it is, and as JSON writes it."""
         key = self.api_key or ""
         return key.encode(), json.dumps(key)[1:-1].encode()
 
 
 @dataclass(frozen=True)
 class RequestParams:
-    """What every request of a run asks for. `output_tokens` is the maximum if a prompt has a length of its own."""
+    """The parameters of every request of a run. `output_tokens` is the maximum if a prompt has a length of its own."""
 
     sampling: Sampling
     output_tokens: int
@@ -91,7 +90,7 @@ class RequestParams:
     timeout_s: float
 
     def output_tokens_for(self, prompt: Prompt) -> int:
-        """Return how many tokens to ask for."""
+        """Return how many tokens to request."""
         return self.output_tokens if prompt.output_tokens is None else min(prompt.output_tokens, self.output_tokens)
 
 
@@ -140,7 +139,7 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
 def sent_prompt_tokens(target: Endpoint, prompt: Prompt) -> int | None:
     """Return how many tokens of the prompt are sent; None if unknown.
 
-    A chat template adds tokens and may join others, and a foreign server may have another tokenizer.
+    A chat template adds tokens and may merge others, and a foreign server may have another tokenizer.
     """
     if target.kind == "chat":
         return None
@@ -163,8 +162,8 @@ async def send(
     """Send one request and read its answer to the end. `clock` returns seconds since the window began.
 
     Whatever fails between us and the server becomes an error in the record; what arrived before is recorded. So does a
-    bug of ours that an answer reveals: it costs this request, not those beside it. `answer`: a new one, for a caller
-    that watches what has arrived so far.
+    bug of ours that an answer reveals: only this request fails. `answer`: a new Answer, for a caller that watches the
+    output so far.
     """
     blank = unsent(prompt, params, index=index, intended_send_s=intended_send_s)
     sent_s = clock()
@@ -250,7 +249,7 @@ def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s
 
 
 class _Reception:
-    """The body of an answer as it comes in, split into events."""
+    """The incoming body of an answer, split into events."""
 
     def __init__(self, answer: Answer, target: Endpoint) -> None:
         self._answer, self._target, self._reader = answer, target, EventReader()
@@ -265,7 +264,7 @@ class _Reception:
             self._answer.take(t_s, self._target.without_key(event))
 
     def close(self) -> None:
-        """Take an event that the server did not end."""
+        """Process a last event that the server did not end."""
         for event in self._reader.close():
             self._answer.take(self._last_s, self._target.without_key(event))
 
@@ -303,14 +302,14 @@ async def _exchange(
 
 
 def _reason(target: Endpoint, body: bytes) -> str:
-    """Return why a server sent no stream: the beginning of what it sent instead."""
+    """Return why a server sent no stream: the beginning of its response."""
     text = target.hide_key(body.decode("utf-8", "replace").strip())
     return _message(text) if target.foreign else text[:_ERROR_CHARS]
 
 
 def _message(refusal: str) -> str:
     """Return the message of a foreign server's error. A study names the address, so it may be any page of a network:
-    only what has the form of an error is stored and shown.
+    only a body in the form of an error is stored and shown.
     """
     try:
         document = json.loads(refusal)
@@ -322,7 +321,7 @@ def _message(refusal: str) -> str:
 
 
 class PageTooLongError(aiohttp.ClientPayloadError):
-    """A page that is longer than such a page can be."""
+    """A page is longer than any valid one."""
 
 
 async def read_page(response: aiohttp.ClientResponse, most_bytes: int = _PAGE_BYTES) -> bytes:

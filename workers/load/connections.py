@@ -1,8 +1,8 @@
 """Streaming answers over HTTP/1.1 at 3 µs a chunk before parsing, where asyncio and aiohttp spend 20 µs.
 
 One selector watches the connections of all streams, and wakes the event loop once for all that have something to read.
-What they have is stamped and put aside; it is parsed in short slices when all of it has been read, so that no chunk
-waits for the parsing of another. docs/decisions/0001-own-measuring-client.md has the figures.
+Their data is timestamped and queued; it is parsed in short slices once all of it has been read, so that no chunk waits
+for the parsing of another. docs/decisions/0001-own-measuring-client.md has the figures.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from jobs.engines.addresses import check_address, check_name
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
+#: Shorter than the 5 s after which uvicorn closes an idle connection, so that no request uses a closing one.
 KEEPALIVE_S = 2.0
 _READ_BYTES = 1 << 16
 #: Bytes stored of an answer whose status is not 200.
 _REFUSAL_BYTES = 1 << 16
 #: Bytes allowed before a body: a foreign server must not fill this process's memory.
 _MOST_HEAD_BYTES = 1 << 20
-#: Of a header, in an error.
+#: Bytes of a header shown in an error.
 _SHOWN_BYTES = 100
 _SLICE_S = 0.0002
-#: Pieces that one connection may have put aside: a server that sends faster than its answer is parsed must not fill
+#: Pieces that one connection may have queued: a server that sends faster than its answer is parsed must not fill
 #: this process's memory.
 _MOST_ASIDE = 64
 _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -47,7 +47,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Receiver(Protocol):
-    """Takes the body of one answer, piece by piece, each with the moment when it came."""
+    """Receives the body of one answer, piece by piece, each with its time of arrival."""
 
     def receive(self, t_s: float, received: bytes) -> None: ...
 
@@ -55,7 +55,7 @@ class Receiver(Protocol):
 @dataclass(frozen=True)
 class Response:
     """The end of an exchange; `refusal` is the body of an answer whose status is not 200, `content_type` the beginning
-    of what its header says, or empty.
+    of that header, or empty.
     """
 
     status: int
@@ -68,7 +68,7 @@ class CannotConnectError(OSError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name once and returns only checked addresses, so that what was checked is what is connected to."""
+    """Resolves a name once and returns only checked addresses, so that no unchecked address is connected to."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -91,7 +91,7 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 class _Origin(NamedTuple):
@@ -135,9 +135,8 @@ class Connections:
         *,
         most_bytes: int,
     ) -> Response:
-        """Send a request and read its answer to the end. Raises OSError: CannotConnectError, or what broke.
-
-        An answer of more than `most_bytes` breaks too: a foreign server must not fill this process's memory.
+        """Send a request and read its answer to the end. Raises OSError: CannotConnectError, or any broken connection.
+        An answer of more than `most_bytes` is an error, too: a foreign server must not fill this process's memory.
         """
         parts = urlsplit(url)
         origin = _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
@@ -155,7 +154,7 @@ class Connections:
                 connection.close()
 
     def _idle_connection(self, origin: _Origin) -> _Connection | None:
-        """Return the connection that was used last: the server closes those that were used long ago."""
+        """Return the most recently used connection: the server closes idle ones."""
         idle = self._idle[origin]
         while idle:
             connection = idle.pop()
@@ -192,7 +191,7 @@ class Connections:
             raise
 
     async def _resolved(self, host: str, port: int) -> list[tuple[int, str]]:
-        """Families and addresses. A name is resolved once."""
+        """Return families and addresses. A name is resolved once."""
         with contextlib.suppress(ValueError):
             version = ipaddress.ip_address(host).version
             return [(socket.AF_INET if version == 4 else socket.AF_INET6, host)]
@@ -206,10 +205,9 @@ class Connections:
         return self._addresses[host, port]
 
     def _read_all(self) -> None:
-        """Read what has come, and parse for a moment; what comes meanwhile is read before the next moment.
-
-        At most one caller goes on whose exchange is over: it makes a record and sends the next request, and the chunks
-        of the other streams would wait for all callers that go on together.
+        """Read all received data, then parse for a moment; data that arrives meanwhile is read before the next moment.
+        At most one caller with a finished exchange resumes at a time: it makes a record and sends the next request, and
+        the chunks of other streams would wait for several.
         """
         for key, _ in self._selector.select(0):
             key.data.read()
@@ -229,13 +227,13 @@ class Connections:
 
 
 class _Outcome(NamedTuple):
-    """The end of an exchange, for whoever awaits it."""
+    """A future for the end of an exchange."""
 
     awaited: asyncio.Future[None]
     problem: OSError | None
 
     def deliver(self) -> None:
-        if self.awaited.done():  # given up meanwhile
+        if self.awaited.done():  # abandoned meanwhile
             return
         if self.problem is None:
             self.awaited.set_result(None)
@@ -244,7 +242,7 @@ class _Outcome(NamedTuple):
 
 
 class _Connection:
-    """One connection, and the exchange that it is used for."""
+    """One connection and its current exchange."""
 
     def __init__(
         self,
@@ -256,13 +254,13 @@ class _Connection:
         self.idle_since_s = 0.0
         self._socket, self._selector = opened, selector
         self._put_aside, self._put_outcome = put_aside, put_outcome
-        self._aside: list[tuple[float, bytes | OSError]] = []  # what has been read and not been parsed
+        self._aside: list[tuple[float, bytes | OSError]] = []  # read but not yet parsed
         self._parser = httptools.HttpResponseParser(self)
         self._is_open, self._is_watched, self._keeps_alive = True, True, False
-        self._awaited: asyncio.Future[None] | None = None  # of the exchange that goes on
+        self._awaited: asyncio.Future[None] | None = None  # of the current exchange
         self._receiver: Receiver
         self._clock: Callable[[], float]
-        self._most_bytes = self._room_bytes = 0  # of the answer, and what is left of it
+        self._most_bytes = self._room_bytes = 0  # of the answer, and its remaining length
         self._begin_answer()
         selector.register(opened, selectors.EVENT_READ, self)
 
@@ -273,7 +271,7 @@ class _Connection:
     async def exchange(
         self, request: bytes, receiver: Receiver, clock: Callable[[], float], most_bytes: int
     ) -> Response:
-        """Raises OSError. The connection is reusable only after a complete answer."""
+        """Run one exchange. Raises OSError. The connection is reusable only after a complete answer."""
         self._begin_answer()
         self._receiver, self._clock, self._keeps_alive = receiver, clock, False
         self._most_bytes = self._room_bytes = most_bytes
@@ -283,12 +281,12 @@ class _Connection:
             while rest and self._awaited is not None:
                 rest = rest[await _retried(partial(self._socket.send, rest), self._socket) :]
             await awaited
-            self._keeps_alive = self._keeps_alive and not rest  # else the server would take the next request for it
+            self._keeps_alive = self._keeps_alive and not rest  # else the next request would be read as its rest
         finally:
-            self.parse()  # the rest of an answer that was given up
+            self.parse()  # the rest of an abandoned answer
             self._awaited = None
             if not awaited.cancel() and not awaited.cancelled():
-                awaited.exception()  # looked at, even if sending failed first
+                awaited.exception()  # retrieved, even if sending failed first
         return Response(self._status, bytes(self._refusal), self._content_type)
 
     def close(self) -> None:
@@ -303,7 +301,7 @@ class _Connection:
             self._selector.unregister(self._socket)
 
     def read(self) -> None:
-        """Read what has come and put it aside; to be called when there is something."""
+        """Read the received data and queue it; call this when the socket is readable."""
         came: bytes | OSError
         try:
             came = self._socket.recv(_READ_BYTES)
@@ -311,7 +309,7 @@ class _Connection:
             return
         except OSError as error:
             came = ConnectionAbortedError(str(error))
-        if self._awaited is None:  # the server hangs up, or sends what was not requested
+        if self._awaited is None:  # the server closes the connection, or sends unrequested data
             self.close()
             return
         self._aside.append((self._clock(), came))
@@ -325,7 +323,7 @@ class _Connection:
             self.read()
 
     def parse(self) -> None:
-        """Parse what was put aside."""
+        """Parse the queued data."""
         aside, self._aside = self._aside, []
         for self._now_s, came in aside:
             if self._awaited is None:  # as in `read`
@@ -367,7 +365,7 @@ class _Connection:
         if awaited is not None:
             self._put_outcome(_Outcome(awaited, problem))
 
-    # What httptools calls:
+    # Callbacks of httptools:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         lower = name.lower()
@@ -407,7 +405,7 @@ class _Connection:
 
 
 async def _retried(attempt: Callable[[], T], opened: socket.socket) -> T:
-    """Attempt until it does not block; between two attempts wait until the socket permits the next."""
+    """Retry an operation that would block, waiting for the socket between attempts."""
     loop = asyncio.get_running_loop()
     while True:
         try:

@@ -29,9 +29,9 @@ from workers.load.window import LoadProgress, Window
 
 Offsets = NDArray[np.float64]
 OnProgress = Callable[[LoadProgress], None]
-#: Between two samples of the telemetry, and between two reports of the progress, which a page shows a second later.
+#: Interval of telemetry samples, and of progress reports, which a page shows a second later.
 _EVERY_S, _REPORT_EVERY_S = 1.0, 0.5
-#: A tenth of Python's own: the heartbeat and the probes have threads beside the event loop.
+#: A tenth of Python's switch interval: the heartbeat and the probes run in threads beside the event loop.
 _SWITCH_INTERVAL_S = 0.0005
 #: Why a trace load cannot replay a dataset.
 NO_TRACE = "its dataset records no arrival times: use burstgpt, or other arrivals"
@@ -45,7 +45,7 @@ def intended_send_s(load: Load, seed: int, trace_s: Sequence[float] | None = Non
     """Return each prompt's offset in seconds from the start of the window, never decreasing.
 
     There are `num_prompts` of them, or fewer if the load's duration ends before: a request that is not due by then is
-    no part of the run. Without a rate (closed loop) every offset is 0: a request leaves as soon as a stream is free.
+    not part of the run. Without a rate (closed loop) every offset is 0: a request leaves as soon as a stream is free.
     `trace_s`: the arrival times of the prompts, in their order; raises ValueError if a trace load has none.
     """
     offsets = _arrivals(load, seed, trace_s)
@@ -67,9 +67,9 @@ def _arrivals(load: Load, seed: int, trace_s: Sequence[float] | None) -> Offsets
 
 
 def _gamma(load: Load, rate_rps: float, seed: int) -> Offsets:
-    """Gaps of shape `burstiness` (1 is Poisson; their coefficient of variation is 1/sqrt(burstiness)), scaled so that
-    the last request leaves at exactly num_prompts / rate, as in `vllm bench serve`: so the offered load is the same for
-    every seed.
+    """Return gamma gaps of shape `burstiness` (1 is Poisson; their coefficient of variation is 1/sqrt(burstiness)),
+    scaled so that the last request leaves at exactly num_prompts / rate, as in `vllm bench serve`: so the offered load
+    is the same for every seed.
     """
     gaps = np.random.default_rng(seed).gamma(load.burstiness, size=load.num_prompts)
     if gaps.max() == 0.0:  # an extreme burstiness underflows: its limit is one long gap, then everything at once
@@ -80,7 +80,8 @@ def _gamma(load: Load, rate_rps: float, seed: int) -> Offsets:
 
 
 def _ramp(count: int, from_rps: float, to_rps: float, ramp_s: float) -> Offsets:
-    """The n-th request leaves when n requests are due at a rate that changes linearly: n = from t + slope t^2 / 2.
+    """Return times at a linearly changing rate. The n-th request leaves when n requests are due: n = from t + slope t^2
+    / 2.
 
     Solved in a form without cancellation, so that a ramp from a rate to itself is constant.
     """
@@ -92,7 +93,7 @@ def _ramp(count: int, from_rps: float, to_rps: float, ramp_s: float) -> Offsets:
 
 
 def _trace(load: Load, times_s: Offsets) -> Offsets:
-    """As recorded, from the first arrival on; with a rate, scaled to end at num_prompts / rate."""
+    """Return the recorded times from the first arrival on; with a rate, scaled to end at num_prompts / rate."""
     if not np.isfinite(times_s).all() or (np.diff(times_s) < 0).any():
         raise ValueError("the arrival times of a trace must be finite and in order")
     offsets: Offsets = times_s - times_s[0]
@@ -144,20 +145,19 @@ async def drive(
 ) -> LoadResult:
     """Send `prompts` (as many as `load.num_prompts`) and return when the last answer has ended.
 
-    A session occupies its stream until its last turn is answered. It is the session that arrives at a rate; its later
-    turns are due when the answer before them has ended and their wait is over. After a failed turn the rest of the
-    session is recorded as failed, and never sent.
+    A session occupies its stream until its last turn is answered. Sessions arrive at the rate; later turns are due
+    after the previous answer and their think time. After a failed turn the rest of the session is recorded as failed,
+    and never sent.
 
     A duration ends the sending, not the reading: requests in flight are read to their end, and those that were due but
     found no free stream are recorded as failed. Too many failed requests end the window too, with a problem in the
     result. Raises UserError for a trace load whose prompts have no arrival times.
 
     `on_progress` is called twice a second and once at the end, in a thread; an exception in it ends the window and is
-    raised here. Once `end` is set (by the caller if the server is gone, or here) nothing more is sent: requests that
-    are still waiting are recorded as failed and never sent.
-
-    `trial`, the SLO and the share of requests that are to meet it, is for a search for a capacity: once far more have
-    missed it, nothing more is sent. What is in flight is read to its end, so that none of it burdens the next trial.
+    raised here. Once `end` is set (by the caller if the server is gone, or here) nothing more is sent: waiting requests
+    are recorded as failed and never sent. `trial`, the SLO and the share of requests that are to meet it, is for a
+    search for a capacity: once far more have missed it, nothing more is sent. Requests in flight are read to their end,
+    so that they do not burden the next trial.
     """
     if len(prompts) != load.num_prompts:
         raise ValueError(f"{len(prompts)} prompts for a load of {load.num_prompts}")
@@ -217,7 +217,7 @@ def _numbered(plan: Sequence[tuple[Prompt, float]]) -> Iterator[tuple[int, tuple
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """No garbage is collected, and no other thread keeps the interpreter from the event loop for long."""
+    """Turn off garbage collection, and let no other thread hold the interpreter for long."""
     interval_s = sys.getswitchinterval()
     gc.freeze()
     gc.disable()
@@ -250,7 +250,7 @@ async def _sample(window: Window) -> None:
 
 
 async def _report(window: Window, report: OnProgress) -> None:
-    """In a thread, because the callback may write to a busy database."""
+    """Report the progress, in a thread because the callback may write to a busy database."""
     while True:
         await asyncio.sleep(_REPORT_EVERY_S)
         await asyncio.to_thread(report, window.progress())
@@ -284,10 +284,8 @@ class Sending:
     over: asyncio.Event
 
     async def run(self) -> None:
-        """Run until every stream has read its last answer.
-
-        They begin one after the other, and what comes meanwhile is read: else the first chunks would wait for the last
-        request.
+        """Run until every stream has read its last answer. Streams begin one after the other, with reads in between:
+        else the first chunks would wait for the last request.
         """
         async with asyncio.TaskGroup() as streams:
             for _ in range(self.load.max_concurrency):

@@ -18,15 +18,15 @@ from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 from workers.load.answer import Answer
 
-#: The share of failed requests is judged from this many ended ones on (or from all, if there are fewer).
+#: Ended requests needed before the share of failed ones is judged (or all, if there are fewer).
 JUDGED_FROM_REQUESTS = 10
 _INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True)
 class LoadProgress:
-    """The progress of a window. Throughput and TTFT cover the requests that have succeeded and what has arrived of
-    those in flight, as far as the server counts it; None before the first token.
+    """The progress of a window. Throughput and TTFT cover successful requests and the received part of those in flight,
+    as far as the server counts it; None before the first token.
 
     `requests_total` is the maximum: a duration may end the load earlier.
     """
@@ -51,7 +51,7 @@ class Window:
     """Create it inside the event loop at the moment when the window begins."""
 
     def __init__(self, load: Load, requests_total: int, misses: MissCount | None = None) -> None:
-        """`requests_total`: how many become due at most. `misses`: of a trial, which may end early."""
+        """`requests_total`: the most that become due. `misses`: counts the misses of a trial, which may end early."""
         self.requests_total = requests_total
         self.problem: str | None = None  # why sending stopped before the end of the load
         self.ended_early: str | None = None  # why a trial has ended before its last request
@@ -68,7 +68,7 @@ class Window:
         self._start_s = time.perf_counter()
 
     def clock(self) -> float:
-        """Seconds since the window began."""
+        """Return the seconds since the window began."""
         return time.perf_counter() - self._start_s
 
     def add(self, record: RequestRecord, due_s: float) -> None:
@@ -91,7 +91,7 @@ class Window:
         self.problem = self.problem or self._too_many_failed()
 
     def _too_many_failed(self) -> str | None:
-        """Only requests that were sent count: one that found no free stream says nothing about the server."""
+        """Judge sent requests only: a request that found no free stream is no evidence against the server."""
         bound, failed, of = self._load.stop_on_error_share, self._failed_sent, self._sent
         if bound is None or of < min(JUDGED_FROM_REQUESTS, self.requests_total) or failed <= bound * of:
             return None

@@ -25,13 +25,13 @@ from workers.load.client import PageTooLongError, read_page
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _REQUESTS = ("requests_running", "requests_waiting")
-#: For all pages together: the window waits for them.
+#: Timeout of all pages together: the window waits for them.
 _TIMEOUT_S = 10
 #: A gauge that arrives later would belong to another second.
 _GAUGE_TIMEOUT_S = 0.8
 #: vLLM's page has 100 KB. Reading megabytes each second would disturb the window.
 _PAGE_BYTES = 4 * 2**20
-#: SGLang publishes gauges only after some steps; a page that has none of them after so many readings never will.
+#: Readings without gauges before giving up: SGLang publishes them only after some steps.
 _MOST_IN_VAIN = 5
 _NAME, _POSITION = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*"), re.compile(r"[0-9]{1,4}")
 #: A float counts every whole number below this.
@@ -39,7 +39,7 @@ _MOST_COUNTED, _MOST_OF_A_GAUGE = 2**53, 2**31
 
 
 class PageTooLargeError(EngineError):
-    """A page of metrics that is longer than any should be."""
+    """A page of metrics is too long."""
 
 
 async def read_counters(
@@ -49,10 +49,10 @@ async def read_counters(
     *,
     required: bool = True,
 ) -> ServerCounters:
-    """Return the counters at this moment; all None if the server has no such page.
+    """Return the current counters; all None if the server has no such page.
 
     Of several `metrics` the first one that matches a page is used. Raises EngineError if a page cannot be read, or, if
-    they are `required` (an engine that we started), if there is anything but the page or 404.
+    they are `required` (an engine that we started), if the response is neither the page nor 404.
     """
     pages = _Pages(session, base_url, required=required)
     try:
@@ -74,7 +74,7 @@ class _Pages:
         self._read: dict[str, bytes | None] = {}
 
     async def read(self, path: str) -> bytes | None:
-        """None if there is no such page. Raises EngineError, or TimeoutError."""
+        """Return the page, or None if it does not exist. Raises EngineError or TimeoutError."""
         if path not in self._read:
             self._read[path] = await self._fetch(f"{self._base_url}{path}")
         return self._read[path]
@@ -107,7 +107,9 @@ async def _parsed(parse: Callable[[str, Metrics], T], page: bytes, names: Metric
 
 
 def _bug(page: str, bug: Exception) -> EngineError:
-    """A page that reveals a bug of ours costs this page, not the run; its traceback is in the worker's log."""
+    """Report a bug of ours that a page reveals: only this page is lost, not the run; the traceback is in the worker's
+    log.
+    """
     logger.error("%s could not be read", page, exc_info=bug)
     why = f"an error inside Drafthouse at {page} ({type(bug).__name__}: {bug}): see the worker's log"
     return EngineError(storable(why, MOST_CHARS))
@@ -134,7 +136,7 @@ def parse_counters(text: str, metrics: Metrics = vllm.METRICS) -> ServerCounters
 
 
 def _names(metrics: Metrics, of: Mapping[str, str]) -> set[str]:
-    """Return the names of metrics on the page, today's and former ones."""
+    """Return the names of metrics on the page, current and former ones."""
     return {name for theirs in of.values() for name in (theirs, metrics.formerly.get(theirs)) if name}
 
 
@@ -143,7 +145,7 @@ _Samples = Sequence[Sample] | None
 
 
 def _of(samples: Mapping[str, _Samples], metrics: Metrics, name: str) -> _Samples:
-    """Return the samples of a metric: those of its former name if the page has none of today's."""
+    """Return the samples of a metric, under its current or else its former name."""
     former = metrics.formerly.get(name)
     return samples[former] if former is not None and samples[name] == [] else samples[name]
 
@@ -154,7 +156,7 @@ def _sum(samples: _Samples, below: float) -> float | None:
 
 
 def _by_position(samples: _Samples, label: str) -> dict[int, float] | None:
-    """Return the sums by the position that the label names; None if a label does not name one."""
+    """Return the sums by position label; None if a label is not a position."""
     sums: dict[int, float] = defaultdict(float)
     for sample in samples or ():
         position = sample.labels.get(label, "")
@@ -165,7 +167,7 @@ def _by_position(samples: _Samples, label: str) -> dict[int, float] | None:
 
 
 def _in_order(by_position: Mapping[int, float] | None) -> tuple[float, ...] | None:
-    """Return None, too, if a position between others is missing: those after it would be taken for others."""
+    """Return the values in order of position; None if one is missing in between, which would shift the later ones."""
     if not by_position or sorted(by_position) != [*range(len(by_position))]:
         return None
     return tuple(by_position[position] for position in range(len(by_position)))
@@ -174,8 +176,8 @@ def _in_order(by_position: Mapping[int, float] | None) -> tuple[float, ...] | No
 def _samples(text: str, names: Collection[str], below: float) -> dict[str, _Samples]:
     """Parse the samples with these names only: the page has hundreds of lines, and a window is being measured.
 
-    A line that is malformed, negative, not below this, or there twice makes its name unknown: without it, the sum would
-    be of something else. A name that is on no line has no samples.
+    A malformed, negative, too large or duplicate line makes its name unknown: the sum without it would be wrong. A name
+    that is on no line has no samples.
     """
     found: dict[str, list[Sample]] = {name: [] for name in names}
     unknown, seen, prefixes = set[str](), set[Any](), tuple(names)
@@ -206,7 +208,7 @@ class GaugeReading:
 
 @dataclass
 class Gauges:
-    """Reads an engine's gauges with one request a second; asks no more once no page turned out to have them."""
+    """Reads an engine's gauges with one request a second; stops once no page turns out to have them."""
 
     session: aiohttp.ClientSession
     base_url: str
@@ -218,7 +220,7 @@ class Gauges:
         self._candidates = list(self.metrics)
 
     async def read(self) -> GaugeReading:
-        """Return an empty reading if the engine does not answer in time: its requests show whether it is in trouble."""
+        """Read the gauges; empty if the engine does not answer in time, as its requests show any trouble."""
         pages = _Pages(self.session, self.base_url)
         try:
             async with asyncio.timeout(_GAUGE_TIMEOUT_S):

@@ -1,4 +1,4 @@
-"""What the engines of other arms take from the machine while one arm is measured: they should take nothing."""
+"""The processor time of other arms' engines while one arm is measured; it should be zero."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ class IdleEngines:
     _began_us: int = field(default=0, init=False)  # since 1970, as NVML counts
 
     def begin(self) -> None:
-        """Find the processes of the engines, which takes some milliseconds, and read what they have used so far."""
+        """Find the processes of the engines, which takes some milliseconds, and read their use so far."""
         for arm, engine in self.engines.items():
             processes = [] if isinstance(engine, NoProcess) else list(marked(engine.mark_file.stem))
             self._cpu_s[arm] = {process: used for process in processes if (used := _cpu_s(process)) is not None}
         self._began_s, self._began_us = time.perf_counter(), time.time_ns() // 1000
 
     def end(self) -> tuple[IdleEngine, ...]:
-        """Return what each took since `begin`."""
+        """Return each engine's use since `begin`."""
         window_s = time.perf_counter() - self._began_s
         by_pid = self._gpu_percent_by_pid() if any(self._cpu_s.values()) else None
         return tuple(_idle_engine(arm, before, window_s, by_pid) for arm, before in self._cpu_s.items())
 
     def _gpu_percent_by_pid(self) -> dict[int, float] | None:
-        """None without a GPU, or if the driver reports nothing or numbers processes differently than this container."""
+        """Return GPU use by pid; None without a GPU, or if the driver reports nothing or this container numbers
+        processes differently.
+        """
         if not gpus() or not pids_are_the_drivers():
             return None
         by_gpu = [process_utilisation(gpu, self._began_us) for gpu in gpus()]
@@ -60,7 +62,7 @@ def _idle_engine(
 
 
 def _cpu_s(process: psutil.Process) -> float | None:
-    """None if it has ended."""
+    """Return a process's CPU seconds; None if it has ended."""
     with contextlib.suppress(psutil.Error):
         times = process.cpu_times()
         return float(times.user + times.system)

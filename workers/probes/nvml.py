@@ -1,4 +1,4 @@
-"""NVIDIA GPUs by NVML, and which of the host's an engine uses: never guessed, and stored with how we know.
+"""NVIDIA GPUs by NVML, and the GPUs that an engine uses: never guessed, and stored with the evidence.
 
 A host without the library or without a GPU has none, without an error. Every function may be called from any thread,
 and takes a few milliseconds at most once the library is open.
@@ -24,7 +24,7 @@ from workers.engine_runtime.process import EngineProcess, NoProcess, marked
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: NVML's bits for what limits a clock.
+#: NVML's bits of reasons that limit a clock.
 _REASONS = {
     0x001: "gpu_idle",
     0x002: "applications_clocks_setting",
@@ -73,7 +73,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One GPU at one point in time; None for what it does not report."""
+    """One GPU at one point in time; None for unreported values."""
 
     utilisation_percent: float | None
     memory_used_bytes: int | None
@@ -116,9 +116,8 @@ def processes_on(gpu: Gpu) -> set[int] | None:
 
 
 def process_utilisation(gpu: Gpu, since_us: int) -> dict[int, float] | None:
-    """Return by pid the share of the multiprocessors' time that processes took since then, in percent.
-
-    `since_us` is in microseconds since 1970. Processes that took none are left out. None if the driver does not say.
+    """Return by pid the share of the multiprocessors' time, in percent, since `since_us` (microseconds since 1970).
+    Processes without any are left out. None if the driver does not report it.
     """
     try:
         samples = known(lambda: list(pynvml.nvmlDeviceGetProcessUtilization(gpu.handle, since_us)))
@@ -133,8 +132,8 @@ def process_utilisation(gpu: Gpu, since_us: int) -> dict[int, float] | None:
 
 
 def read_gpu(gpu: Gpu) -> GpuReading:
-    """A slice (MIG) has memory of its own, and clocks and temperature of its board. Its power and its share of the
-    multiprocessors' time are unknown: those of the board are of the other slices, too.
+    """Read a GPU. A slice (MIG) reports its own memory, and its board's clocks and temperature. Its power and its share
+    of the multiprocessors' time are unknown: the board's values include other slices.
     """
     board = gpu.board
     milliwatts = None if gpu.is_slice else known(lambda: pynvml.nvmlDeviceGetPowerUsage(board))
@@ -152,13 +151,13 @@ def read_gpu(gpu: Gpu) -> GpuReading:
 
 
 def reason_names(bits: int) -> frozenset[str]:
-    """Return the names of a bit mask of reasons; a bit that is newer than our list appears as a number."""
+    """Return the names of a bit mask of reasons; a bit newer than our list appears as a number."""
     ours = {name for bit, name in _REASONS.items() if bits & bit}
     return frozenset(ours | {f"{1 << bit:#x}" for bit in range(64) if bits & (1 << bit) & ~sum(_REASONS)})
 
 
 def combine(readings: Collection[GpuReading]) -> dict[str, Any]:
-    """Return the fields of a TelemetrySample; a value that one of the GPUs does not report is unknown for all."""
+    """Return the fields of a TelemetrySample; a value missing for one GPU is unknown for all."""
 
     def over(field: str, combine: Callable[[list[Any]], Any]) -> Any:
         values = [getattr(reading, field) for reading in readings]
@@ -196,7 +195,7 @@ def _slices(board: Any) -> list[Any]:
 
 
 def _reasons(handle: Any) -> int:
-    """Drivers before 535 know the function only by its old name."""
+    """Read the reasons; drivers before 535 have the function only under its old name."""
     try:
         return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     except pynvml.NVMLError_FunctionNotFound:
@@ -204,7 +203,7 @@ def _reasons(handle: Any) -> int:
 
 
 def known(read: Callable[[], T]) -> T | None:
-    """Return None for what this GPU, its driver or our rights do not offer; warn once about any other error."""
+    """Return None for values that this GPU, its driver or our rights do not offer; warn once about any other error."""
     try:
         return read()
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission):
@@ -234,10 +233,9 @@ NO_GPUS = EngineGpus()
 
 
 def engine_gpus(process: EngineProcess | NoProcess) -> EngineGpus:
-    """Find the GPUs of an engine; call it once the engine is up.
-
-    By its processes. If the driver numbers processes differently than this container: by CUDA_VISIBLE_DEVICES in the
-    engine's environment, or else all GPUs that the container was given.
+    """Find the GPUs of an engine by its processes; call this once the engine is up. If this container numbers processes
+    differently than the driver, use CUDA_VISIBLE_DEVICES in the engine's environment, or else all GPUs of the
+    container.
     """
     present = gpus()
     if not present or isinstance(process, NoProcess):
@@ -262,13 +260,13 @@ class OtherProcesses:
     """Counts the processes on an engine's GPUs that are not the engine's."""
 
     def __init__(self, gpus: EngineGpus, idle: Iterable[EngineProcess | NoProcess] = ()) -> None:
-        """`idle`: engines of other arms, which are no others either."""
+        """`idle`: engines of other arms, which do not count as others."""
         self._gpus = gpus
         self._idle = [engine for engine in idle if isinstance(engine, EngineProcess)]
         self._ours: set[int] = set()  # so that each is examined once
 
     def count(self) -> int | None:
-        """Return None without a GPU, or if the owner of a process is unknown. May be called from any thread."""
+        """Count other processes; None without a GPU, or if an owner is unknown. May be called from any thread."""
         engine, by_gpu = self._gpus.engine, [processes_on(gpu) for gpu in self._gpus.gpus]
         counted = [pids for pids in by_gpu if pids is not None]
         if engine is None or not counted or len(counted) < len(by_gpu):

@@ -1,4 +1,4 @@
-"""Other programs that compute on the GPUs of this worker: beside them nothing of ours is measured."""
+"""Other programs that compute on the GPUs of this worker: while they run, we measure nothing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from jobs.engines.profiles import MARK
 from workers.division import Slot
 from workers.probes.nvml import Gpu, gpus, pids_are_the_drivers, processes_on, visible
 
-#: It holds every GPU that it serves; its clients, which compute, are listed beside it.
+#: The MPS server holds every GPU that it serves; its clients, which compute, are listed separately.
 _MPS = "nvidia-cuda-mps-server"
 
 
 def used_by_others(slot: Slot | None, marks: Path) -> str | None:
-    """Say which program computes on a GPU of the slot, or of the whole host, in words; None if none does.
-
-    `marks`: the folder with the marks of this home's engines, which are no others. Of a GPU whose driver lists no
-    processes nothing is known, and it counts as free.
+    """Describe the program that computes on a GPU of the slot, or of the whole host; None if none does. `marks`: the
+    folder with the marks of this home's engines, which do not count. A GPU whose driver lists no processes counts as
+    free.
     """
     ours = {mark.stem for mark in marks.glob("*.json")}
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -36,7 +35,7 @@ def used_by_others(slot: Slot | None, marks: Path) -> str | None:
 
 
 def _other_program(pid: int, ours: Collection[str]) -> str | None:
-    """Describe a process that is not of our engines; None for one that is, or that has just ended."""
+    """Describe a process unless it belongs to our engines or has just ended."""
     try:
         process = psutil.Process(pid)
         name, user, mark = process.name(), process.username(), _mark_of(process)

@@ -19,7 +19,7 @@ from workers.probes.engine_metrics import GaugeReading, Gauges
 from workers.probes.nvml import EngineGpus, OtherProcesses, combine, read_gpu
 
 _EVERY_S = 1.0
-#: A reading belongs to the client's sample that was taken within this time of it.
+#: Most seconds between a reading and the client's sample that it belongs to.
 _BELONGS_WITHIN_S = _EVERY_S / 2
 
 
@@ -42,7 +42,9 @@ class Telemetry:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Enter it just before the window begins. An exception of a probe is a bug, and raised at the end."""
+        """Read once a second; enter this just before the window begins. An exception of a probe is a bug, raised at the
+        end.
+        """
         self._start_s, self._host = time.perf_counter(), Host()
         watcher = asyncio.create_task(self._watch())
         try:
@@ -94,10 +96,10 @@ def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) ->
 
 @dataclass(frozen=True)
 class HostReading:
-    """`cpu_percent` covers all processors; None if no time has passed since the last reading."""
+    """The host's load. `cpu_percent` covers all processors; None if no time has passed since the last reading."""
 
     cpu_percent: float | None
-    memory_used_bytes: int  # total less what is available without swapping
+    memory_used_bytes: int  # total minus what is available without swapping
 
 
 class Host:

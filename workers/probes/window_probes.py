@@ -1,4 +1,4 @@
-"""Everything that is read around one measured window: counters, log, idle engines, GPUs and telemetry."""
+"""All readings around one measured window: counters, log, idle engines, GPUs and telemetry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def utc_now() -> str:
 
 @dataclass
 class Probes:
-    """What `probing` has read so far; all of it after the window, and the defaults without a window."""
+    """The readings of `probing` so far: complete after the window, defaults without a window."""
 
     started_at: str = field(default_factory=utc_now)  # UTC, ISO 8601
     began_s: float | None = None  # time.monotonic, as is `ended_s`
@@ -48,7 +48,7 @@ class Probes:
 async def probing(
     engine: RunningEngine, session: aiohttp.ClientSession, idle: Mapping[str, Process]
 ) -> AsyncIterator[Probes]:
-    """Probe an engine that has answered requests, around a window. What takes time is done before and after it.
+    """Probe an engine that has answered requests, around a window. Slow work is done before and after it.
 
     `idle`: the engines of other arms that are up beside it, by the arm's name.
     """
@@ -70,7 +70,7 @@ async def probing(
 
 
 async def _counters(session: aiohttp.ClientSession, command: Command) -> tuple[ServerCounters | None, str | None]:
-    """Return the counters, or None and why they cannot be read. The answers of the run are whole without them."""
+    """Return the counters, or None and why they cannot be read. The run's answers are complete without them."""
     endpoint = command.endpoint
     try:
         return await read_counters(

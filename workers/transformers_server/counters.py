@@ -10,7 +10,7 @@ _SPECULATION = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
 
 
 class Counters:
-    """Written by the generating thread and the event loop, read by `/metrics`."""
+    """The counters, written by the generating thread and the event loop, read by `/metrics`."""
 
     def __init__(self, num_speculative_tokens: int) -> None:
         self._lock = threading.Lock()
@@ -42,12 +42,12 @@ class Counters:
             self._successes[finish_reason] += 1
 
     def failure(self, reason: str) -> None:
-        """`abort`: the client went away. `error`: generation failed."""
+        """Count a failure. `abort`: the client went away. `error`: generation failed."""
         with self._lock:
             self._failures[reason] += 1
 
     def text(self, running: int, waiting: int) -> str:
-        """Return them in Prometheus' format. Without speculation its counters are absent, not zero."""
+        """Return the counters in Prometheus' format. Without speculation its counters are absent, not zero."""
         with self._lock:
             return "".join(self._metrics(running, waiting))
 

@@ -93,11 +93,11 @@ def _watch(generator: Any, observe: Observe) -> None:
 
 
 class _Stopped(Exception):  # noqa: N818 - the wish of a client, no error
-    """The client of this generation is gone."""
+    """The client of this generation has disconnected."""
 
 
 class Decoder:
-    """Not thread-safe: transformers generates one request at a time here."""
+    """Decodes one request at a time; not thread-safe."""
 
     def __init__(self, options: Options, models: Models, counters: Counters) -> None:
         self._options, self._models, self._counters = options, models, counters

@@ -50,7 +50,7 @@ def load(options: Options) -> Models:
 
 
 def effective_configuration(options: Options, models: Models) -> dict[str, str | int]:
-    """Return what is really in use, including what the options left open."""
+    """Return the effective configuration, including defaults of unset options."""
     return {
         "transformers": transformers.__version__,
         "torch": torch.__version__,

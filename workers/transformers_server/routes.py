@@ -21,7 +21,7 @@ from request_parsing import read_chat, read_completion
 
 _LOG = logging.getLogger("transformers_server")
 _MAX_BODY_BYTES = 64 * 2**20
-#: Without this variable anybody may ask.
+#: Without this variable anybody may send requests.
 _KEY = "ENGINE_KEY_OF_DRAFTHOUSE"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -93,7 +93,7 @@ async def _json(request: web.Request) -> object:
 
 
 def _only_with(key: str | None) -> Callable[[web.Request, _Handler], Awaitable[web.StreamResponse]]:
-    """Other users of the host reach the port, too."""
+    """Refuse requests without the key: other users of the host can reach the port, too."""
     expected = f"Bearer {key}".encode()
 
     @web.middleware

@@ -1,1 +1,1 @@
-"""Verbs that judge what was measured."""
+"""Verbs that analyse results."""

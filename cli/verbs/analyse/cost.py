@@ -41,7 +41,7 @@ def cost(
 
 
 def _print_costs(costs: Sequence[ArmCost]) -> None:
-    """Answer tokens have a column where some model reasoned before it answered."""
+    """Print the table of costs, with a column of answer tokens if any model reasoned before its answer."""
     has_answers = any(arm_cost.per_million_answer_tokens is not None for arm_cost in costs)
     answers = ("per 10^6 answer tokens",) if has_answers else ()
     figures = ("per 10^6 output tokens", *answers, "with start-up", "per 10^6 tokens", "per request", "electricity")

@@ -61,7 +61,7 @@ def report(
 
 
 def _arms(here: Lab, job_id: str) -> list[str]:
-    """Return the arms in the study's order, for the page's colours; empty for a job that is not in the queue."""
+    """Return the arms in the study's order, for the colours of the pages; empty for a job not in the queue."""
     try:
         return [arm.name for arm in here.job(job_id).study.arms]
     except UserError:

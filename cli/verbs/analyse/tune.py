@@ -49,7 +49,7 @@ def tune(
 ) -> None:
     """Find the best draft and number of drafted tokens for every load, measure it, and print what to deploy.
 
-    The study's arms with speculation are the drafts. A tuning that is measured already is printed at once.
+    The study's arms with speculation are the drafts. A finished tuning is printed at once.
     """
     here = the_lab()
     job = _tuned_job(here, study) or _measured(here, _to_tune(here, study, k, budget_minutes, reference=reference))
@@ -65,7 +65,7 @@ def tune(
 
 
 def _tuned_job(here: Lab, name: str) -> Job | None:
-    """The job of that name, if it is a tuning."""
+    """Return the job of that name, if it is a tuning."""
     job = _job(here, name)
     return None if job is None or job.study.tune is None else job
 
@@ -78,7 +78,7 @@ def _job(here: Lab, name: str) -> Job | None:
 
 
 def _to_tune(here: Lab, name: str, ks: Sequence[int] | None, budget_minutes: float | None, *, reference: bool) -> Study:
-    """The study as a tuning, with the given range and budget."""
+    """Return the study as a tuning, with the given range and budget."""
     earlier = _job(here, name)
     study = named_study(name, reference=reference) if earlier is None else earlier.study
     return tuning_of(study, drafted_tokens=ks or (), budget_minutes=budget_minutes)
@@ -130,7 +130,7 @@ def _show(job: Job, report: Report, words: str | None, url: str) -> None:
 
 
 def _speculation(report: Report) -> dict[str, Any]:
-    """The speculation to deploy, as a study has it; empty for none."""
+    """Return the speculation to deploy, in a study's form; empty for none."""
     drafted = report.deployed.speculation
     return {} if drafted is None else drafted.model_dump(mode="json", exclude_defaults=True)
 

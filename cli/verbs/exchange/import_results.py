@@ -45,7 +45,7 @@ def import_results(
 ) -> None:
     """Import result files of other tools: all that are named or none; of a folder, all that can be read.
 
-    Runs that were imported before stay as they are.
+    Runs imported before are not changed.
     """
     do_without_pandas()
     allocate_like_the_system()
@@ -62,7 +62,7 @@ def import_results(
 
 @contextlib.contextmanager
 def _bar() -> Iterator[ImportProgress]:
-    """Show how far the import is, on a terminal; nothing stays of it."""
+    """Show an import's progress on a terminal, and remove it at the end."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -26,7 +26,7 @@ SourceName = Annotated[str | None, typer.Argument(help="Show the figures of this
 GoldenFile = Annotated[
     Path | None, typer.Option("--golden", help="Show the golden acceptance lengths of this file (InferenceX's YAML).")
 ]
-OurStudy = Annotated[str | None, typer.Option("--study", help="With --golden: beside those that this study measured.")]
+OurStudy = Annotated[str | None, typer.Option("--study", help="With --golden: next to this study's own lengths.")]
 
 
 def published(

@@ -37,7 +37,7 @@ def replicate(
 ) -> None:
     """Repeat a published experiment, then show both results side by side.
 
-    Submits the preset that repeats it, unless that has run already.
+    Submits the preset that repeats the experiment, unless it has run already.
     """
     here = the_lab()
     name = preset_of(source, study)
@@ -54,12 +54,12 @@ def replicate(
         ended = follow(here, job_id)
         if ended.state != "done" or not all_there(here, ended):
             raise SystemExit(1)
-        here = the_lab()  # with what is published by now
+        here = the_lab()  # with the runs published since
     _show(here.warehouse_file, source, name, job_id, as_json=as_json)
 
 
 def _active_job(here: Lab, study: Study) -> str | None:
-    """A queued or running job of this study."""
+    """Return a queued or running job of this study."""
     return next((job.job_id for job in here.page(None).jobs if job.state in ACTIVE and job.name == study.name), None)
 
 

@@ -53,7 +53,7 @@ def retry(
 def priority(
     job: JobName, value: Annotated[int, typer.Argument(help="Higher values run earlier; a new job has 0.")]
 ) -> None:
-    """Change a queued job's priority; of equals, those who submitted take turns.
+    """Change a queued job's priority; with equal priority, submitters alternate.
 
     For a negative value write `drafthouse priority JOB -- -5`.
     """
@@ -78,7 +78,7 @@ def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside], waiting: Mapping[s
 
 
 def _sentences(job: Job, reason: str) -> list[str]:
-    """Return what runs, what is known or why the study ended, and what went wrong, without empty ones."""
+    """Return the current run, the findings or the reason for the end, and the error, without empty ones."""
     running = what_runs(job) if job.state == "running" else ""
     return [sentence for sentence in (running, what_is_known(job), job.error or reason) if sentence]
 

@@ -1,4 +1,4 @@
-"""`drafthouse plan` and `drafthouse presets`: what can be measured, and what it takes."""
+"""`drafthouse plan` and `drafthouse presets`: the available experiments, and the time that a study takes."""
 
 from __future__ import annotations
 

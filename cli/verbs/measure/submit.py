@@ -23,7 +23,7 @@ def submit(
     budget: Annotated[
         str | None,
         typer.Option(
-            "--until-decided", help='Stop what is decided, within this time, like "45 min"; see docs/studies.md.'
+            "--until-decided", help='Measure until decided, at most for this time, like "45 min"; see docs/studies.md.'
         ),
     ] = None,
     as_json: AsJson = False,

@@ -1,4 +1,4 @@
-"""`drafthouse neighbours`: what it costs a run that the other slots of its host work, too."""
+"""`drafthouse neighbours`: the cost of busy other slots to a run."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from services.neighbours import FILE, METRICS, Neighbours, Round, compared, cond
 def neighbours(
     study: StudyName,
     *,
-    rounds: Annotated[int, typer.Option(min=2, help="How often the two conditions are measured in turns.")] = 4,
+    rounds: Annotated[int, typer.Option(min=2, help="How many times to measure both conditions.")] = 4,
     reference: AsReference = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the first cell of a study alone on this host and with all slots busy, and store the ratio.
 
-    The host must be up, in two slots or more. Each round is two jobs in the queue: the cell alone, and the cell on all
-    slots at once. The ratio and its 95 % interval are printed and stored in neighbours.json of the home.
+    `drafthouse up` must be running with at least two slots. Each round is two jobs in the queue: the cell alone, and
+    the cell on all slots at once. The ratio and its 95 % interval are printed and stored in neighbours.json of the
+    home.
     """
     settings, named = ready_settings(), named_study(study, reference=reference)
     here = Here(settings)

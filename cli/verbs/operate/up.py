@@ -30,7 +30,7 @@ from warehouse.migrate import make_home
 from warehouse.queries.connect import open_warehouse
 
 _TEND_EVERY_S = 0.25
-#: An engine with the reference model takes 2.6 GiB, and the page and the ingester want some too.
+#: An engine with the reference model takes 2.6 GiB, and the page and the ingester need some, too.
 _REFERENCE_ENGINE_BYTES = 3 * 2**30
 
 
@@ -65,7 +65,7 @@ def demo(
 
 
 def worker() -> None:
-    """Run this host's workers in the foreground: one for each slot, or that of DRAFTHOUSE_SLOT."""
+    """Run this host's workers in the foreground: one for each slot, or only the worker of DRAFTHOUSE_SLOT."""
     settings = ready_settings()
     if settings.slots == 1 or "slot" in settings.model_fields_set:
         _become(supervisor.worker_command())
@@ -89,7 +89,7 @@ def web() -> None:
 
 
 def _run_demo(settings: Settings, on_tick: Callable[[], None]) -> bool:
-    """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
+    """Submit the demo study, follow it, and report its end. Return whether all of its runs are in the warehouse."""
     here = Here(settings)
     job_id = here.submit(demo_study())
     print_text(f"Results as they come: {results_url(settings.public_url, job_id)}")
@@ -113,8 +113,8 @@ def _ask_engines(settings: Settings) -> None:
 def demo_study() -> Study:
     """Return the preset, with its engines side by side where there is no GPU and enough memory for all of them.
 
-    A machine that is shared or warms up differs by a tenth from one half minute to the next. Side by side, the arms of
-    a cell are measured within seconds of each other.
+    A shared or warming-up machine varies by a tenth from one half minute to the next. Side by side, the arms of a cell
+    are measured within seconds of each other.
     """
     study = load_preset("demo")
     if nvidia_gpus() or psutil.virtual_memory().available < len(study.arms) * _REFERENCE_ENGINE_BYTES:

@@ -21,7 +21,7 @@ RoleName = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, submitter
 
 @app.callback()
 def user() -> None:
-    """Say who may open the page, and whether they view, submit or administer."""
+    """Manage who may open the page, and whether they view, submit or administer."""
 
 
 @app.command()
@@ -66,14 +66,14 @@ def role(name: Name, new: RoleName) -> None:
 
 @app.command()
 def disable(name: Name) -> None:
-    """Sign a user out everywhere and let them in no more; what they made stays."""
+    """Sign a user out everywhere and refuse further sign-ins; their studies and dashboards stay."""
     accounts.disable(ready_database(), name, actor=local_actor())
     print_text(f"{name} is disabled")
 
 
 @app.command()
 def enable(name: Name) -> None:
-    """Let a disabled user in again, with the password they had."""
+    """Let a disabled user sign in again, with the same password."""
     accounts.enable(ready_database(), name, actor=local_actor())
     print_text(f"{name} may sign in again")
 

@@ -1,4 +1,4 @@
-"""`drafthouse verify`: a host that proves itself."""
+"""`drafthouse verify`: checks that a host measures correctly."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from services.verifying.rival import TARGET
 def verify(
     *,
     target: Annotated[
-        str, typer.Option(help="A model of your own instead of the reference model; tried without drafts of its own.")
+        str, typer.Option(help="Your own model instead of the reference model; tried without draft models.")
     ] = TARGET,
     as_json: AsJson = False,
 ) -> None:
-    """Measure on this host whether engines, methods, telemetry and client are right.
+    """Check by measurements that this host's engines, methods, telemetry and client are right.
 
     Takes up to ten minutes with the reference models, starts the services if they are not up, and ends with a table
     and, unless every line is ok, exit status 1.

@@ -92,7 +92,7 @@ def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_share_it(
         viewer = admin  # at the same desk
         come_in(viewer, url, vera)
         open_listed(viewer, "Submit", "Submit a study")
-        viewer.get_by_text("submitting it takes the role of a submitter").wait_for()
+        viewer.get_by_text("submitting it needs the submitter role").wait_for()
         expect(viewer.get_by_role("button", name="Submit study")).to_have_count(0)
         viewer.get_by_role("link", name="Sign out").click()
         viewer.get_by_role("heading", name="Sign in").wait_for()

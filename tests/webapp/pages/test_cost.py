@@ -78,7 +78,7 @@ def test_a_price_is_added_to_the_book_and_withdrawn_and_that_undone(open_page: O
     assert "Entry 1 was added" in words(app)
     ingest_all(settings)
     app.run()
-    assert "A working hour costs 3.60 USD (a list)" in words(app)
+    assert "Hourly price: 3.60 USD (a list)" in words(app)
     app.button(key="price-withdraw-it").click().run()
     assert entries(settings)[0].withdrawn_at is not None
     assert "Entry 1 was withdrawn" in words(app)
@@ -127,7 +127,7 @@ def test_without_a_day_a_new_price_is_likely_of_today(studies: pd.DataFrame) -> 
 def test_a_priced_study_shows_costs_savings_and_who_meets_the_slo(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("cost", price="7.2", utilisation="50")
     shown = words(app)
-    assert re.search(r"A working hour costs 14.4 USD \(.*\), at 50% utilisation\.", shown)
+    assert re.search(r"Hourly price: 14.4 USD \(.*\), at 50% utilisation\.", shown)
     assert "TTFT at most 1000 ms, TPOT at most 30 ms, for 99% of requests" in shown
     assert "95 % interval" in shown
     assert "Cost per million output tokens (USD) by load" in shown

@@ -167,9 +167,7 @@ def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(
 def test_means_that_mix_what_is_not_told_apart_are_named(read_study: ReadStudy) -> None:
     label = url_params.job_label(three_arms().name, read_study(three_arms()))
     mixed = figures.shown(parse({"study": [label], "facet": ["none"]}), "light")
-    assert mixed.notes == (
-        "Some means are over runs that differ in category: separate them by panels, colour or a filter.",
-    )
+    assert mixed.notes == ("Some means mix runs that differ in category: split them by panel or colour, or filter.",)
     assert figures.shown(parse({"study": [label]}), "light").notes == ()
 
 
@@ -216,7 +214,7 @@ def test_turns_and_contexts_are_dimensions_and_filters_of_requests() -> None:
 
 def test_a_metric_of_whole_runs_is_said_to_be_unknown_by_context() -> None:
     said = why_nothing(parse({"x": ("Context up to",)}))
-    assert said.startswith("Output throughput is that of whole runs and not known by context: choose a latency")
+    assert said.startswith("Output throughput is known of whole runs only, not by context: choose a latency")
     nothing = "Nothing to draw: choose another metric or other runs."
     assert why_nothing(parse({"x": ("Context up to",), "metric": ("Acceptance length",)})) == nothing
     assert why_nothing(parse({})) == nothing

@@ -43,7 +43,8 @@ def test_an_uploaded_file_becomes_a_labelled_run_once(open_page: OpenPage, setti
     again = page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "H200", "study": "theirs"})
     (job_id,) = [folder.name for folder in settings.bundles.iterdir()]
     before = "Nothing was imported: 1 run in the files, all of them imported before."
-    assert again == (True, f"{before} To label them anew, remove {literal(job_id)} below and import the files again.")
+    advice = f"To change their labels, remove {literal(job_id)} below and import the files again."
+    assert again == (True, f"{before} {advice}")
     assert page.import_uploaded([("result.json", FILE.read_bytes())], {}) == (True, before)
     data.remove(job_id)
     assert page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "B200"})[0]

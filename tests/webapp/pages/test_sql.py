@@ -145,7 +145,7 @@ def test_a_first_visit_shows_an_example_with_answer_chart_and_tables(open_page: 
     (answer,) = app.dataframe
     assert {"study_name", "workload_label", "concurrency", "arm", "lowest", "highest"} <= set(answer.value.columns)
     assert len(set(answer.value["study_name"])) == 1
-    assert any(caption.value.endswith("; numbers are rounded, the files have all digits") for caption in app.caption)
+    assert any(caption.value.endswith("; rounded here, exact in the downloads") for caption in app.caption)
     assert app.get("vega_lite_chart")
     assert "query" not in app.query_params
     tables = {table.label.partition(" ")[0] for table in app.expander}

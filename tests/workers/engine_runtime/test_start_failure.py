@@ -57,7 +57,7 @@ CAUSES = {
         "speculation-refused",
     ),
     "worker-import-fails": ("ModuleNotFoundError: No module named 'no_such_module'", "engine-import"),
-    "worker-killed": ("Worker proc VllmWorker-0 died unexpectedly: without an error of its own", "killed"),
+    "worker-killed": ("Worker proc VllmWorker-0 died unexpectedly: no error of its own", "killed"),
     "wrong-value": ("vllm serve: error: argument --max-model-len: invalid human_readable_int_or_auto", "engine-flags"),
 }
 CHAINED = """\

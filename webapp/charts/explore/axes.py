@@ -95,7 +95,7 @@ LATENCIES: tuple[Axis, ...] = tuple(map(_metric_axis, catalogue.LATENCIES.values
 
 
 def natural(value: str) -> tuple[int, float, str]:
-    """A sort key: numbers by size, then words, then none and unknown."""
+    """Return a sort key: numbers by size, then words, then none and unknown."""
     if value in ("none", "closed loop"):
         return 2, 0.0, value
     if value == "unknown":
@@ -123,7 +123,7 @@ def with_series(rows: pd.DataFrame, colour: Axis) -> pd.DataFrame:
 
 
 def styles(rows: pd.DataFrame, colour: Axis, order: Order, mode: Mode) -> tuple[ArmStyle, ...]:
-    """The styles of the series in `rows`; arms in the order given, other values by number and alphabet."""
+    """Return the styles of the series in `rows`; arms in the order given, other values by number and alphabet."""
     first, baseline = (order.arms, order.baseline) if colour.column == "arm" else ((), _WITHOUT)
     names = rows[[colour.column, "origin", "series"]].drop_duplicates().set_index([colour.column, "origin"])["series"]
     values = list(dict.fromkeys([*first, *sorted(rows[colour.column].unique(), key=natural)]))

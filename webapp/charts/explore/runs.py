@@ -29,7 +29,7 @@ _VERDICT = (("verdict:N", "Against the baseline"),)
 _LONG_LABEL = 7
 PERCENTILES = (50, 90, 95, 99)
 _STEPS = 240
-#: Pixels between the marks of two series at one place, so that whiskers stand side by side.
+#: Pixels between the marks of two series at one x, so that whiskers stand side by side.
 _DODGE_PX, _MOST_DODGED_PX = 9, 40
 #: The most that whiskers may widen an axis, in heights of what it shows without them.
 _MOST_ROOM = 3.0
@@ -40,7 +40,7 @@ _BANDS = (("p50", "p90", 0.34), ("p90", "p95", 0.2), ("p95", "p99", 0.11))
 
 @dataclass(frozen=True)
 class Scene:
-    """What the panels of a figure share: axes, colours, and the ranges of their numbers."""
+    """Settings that the panels of a figure share: axes, colours, and the ranges of their numbers."""
 
     x: Axis
     y: Axis
@@ -68,10 +68,10 @@ def _scaled(rows: pd.DataFrame, axis: Axis) -> pd.Series:
 
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
-    """x, series, origin, y (mean), low, high, y_written (with both), runs, verdict: one row per x and series.
+    """Return one row per x and series: x, series, origin, y (mean), low, high, y_written (with both), runs, verdict.
 
     `low` and `high` are the mean's 95 % interval by Student's t, null for a single run. Where all runs are of one cell
-    whose ratio is drawn, y is that ratio with the interval that its verdict stands on. `verdict` is empty for several.
+    whose ratio is drawn, y is that ratio with the interval of its verdict. `verdict` is empty for several.
     """
     grouped = rows.groupby(["x", "series", "origin"], sort=False, as_index=False)
     table: pd.DataFrame = grouped.agg(y=("y", "mean"), spread=("y", "std"), runs=("y", "size"), **_of_cells(rows))
@@ -100,7 +100,7 @@ def _with_written_ends(table: pd.DataFrame, *, of_ratio: pd.Series | bool) -> pd
 
 
 def _of_cells(rows: pd.DataFrame) -> dict[str, Any]:
-    """What is known of the cells that a mean is over: their number, and of the first one verdict and ratio."""
+    """Aggregate the cells behind a mean: their number, and the verdict and ratio of the first."""
     if "cell" not in rows:
         return {}
     ratios = [name for name in ("ratio", "ratio_low", "ratio_high") if name in rows]
@@ -110,7 +110,7 @@ def _of_cells(rows: pd.DataFrame) -> dict[str, Any]:
 def with_whiskers(
     shown: tuple[float, float], panels: Iterable[pd.DataFrame], *, from_zero: bool
 ) -> tuple[tuple[float, float], bool]:
-    """The range `shown`, widened for the whiskers of these panels, and whether some reach beyond it all the same."""
+    """Return the range `shown`, widened for the whiskers of these panels, and whether some still exceed it."""
     every = pd.concat([means(rows) for rows in panels])
     low, high = span([*shown, *every["low"].dropna(), *every["high"].dropna()], from_zero=from_zero)
     room = _MOST_ROOM * (shown[1] - shown[0])
@@ -119,7 +119,7 @@ def with_whiskers(
 
 
 def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    """`rows` of `numbers` with `series`. The series stand side by side at each place."""
+    """Draw lines. `rows`: of `numbers` with `series`. The series are side by side at each x."""
     base = alt.Chart(_dodged(means(rows), scene)).encode(x=_x_of_runs(scene), color=colour(scene.styles, "series"))
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
     known = base.transform_filter("isValid(datum.low)")
@@ -136,7 +136,7 @@ def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
 
 
 def _dodged(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
-    """The rows with the pixels by which their series stands beside its place in `dodge_px`."""
+    """Return the rows with `dodge_px`, the horizontal offset of their series."""
     drawn = [style.arm for style in scene.styles]
     width_px = min(_DODGE_PX * (len(drawn) - 1), _MOST_DODGED_PX)
     offsets = np.linspace(-width_px / 2, width_px / 2, len(drawn))
@@ -144,7 +144,7 @@ def _dodged(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
 
 
 def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    """`rows` of `numbers` with `series`; the x axis is a dimension."""
+    """Draw bars. `rows`: of `numbers` with `series`; the x axis is a dimension."""
     order = [style.arm for style in scene.styles]
     offset = alt.XOffset("series:N", sort=order)
     base = alt.Chart(means(rows)).encode(x=_x_of_runs(scene, banded=True), xOffset=offset)
@@ -159,12 +159,12 @@ def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
 
 
 def scatter(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    """`rows` of `numbers` with `series`, at most MOST_MARKS of them."""
+    """Draw points. `rows`: of `numbers` with `series`, at most MOST_MARKS of them."""
     return alt.LayerChart(layer=[*_band(scene), _points(rows, scene)], height=scene.height)
 
 
 def _band(scene: Scene) -> list[alt.Chart]:
-    """The range of what others found, and the rule at 1, where ratios are drawn."""
+    """Draw the range of what others found, and the rule at 1, where ratios are drawn."""
     ink, layers = INKS[scene.mode], []
     if scene.band is not None:
         ends = alt.Chart(pd.DataFrame({"low": [scene.band[0]], "high": [scene.band[1]]}))
@@ -177,10 +177,10 @@ def _band(scene: Scene) -> list[alt.Chart]:
 
 
 def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChart:
-    """`rows` of `numbers` with `series` and `best`: whether no other run is better in both.
+    """Draw a Pareto frontier. `rows`: of `numbers` with `series` and `best`: whether no other run is better in both.
 
-    `higher`: both numbers are better when they are higher, else when they are lower. Steps, as nothing was measured
-    between two runs.
+    `higher`: both numbers are better when they are higher, else when they are lower. The line has steps, as nothing was
+    measured between two runs.
     """
     best = alt.Chart(rows.loc[rows["best"], ["x", "y"]].drop_duplicates())
     steps = best.mark_line(
@@ -247,7 +247,7 @@ def _scale(domain: tuple[float, float] | None) -> alt.Scale:
 
 
 def _written(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
-    """The rows with the numbers of both axes in writing, for tooltips."""
+    """Return the rows with the numbers of both axes in writing, for tooltips."""
     numbers_of = {field: axis for field, axis in (("x", scene.x), ("y", scene.y)) if axis.kind == "number"}
     return rows.assign(**{f"{field}_written": rows[field].map(number) for field in numbers_of})
 
@@ -266,7 +266,7 @@ def _mean_tooltip(scene: Scene) -> list[alt.Tooltip]:
 
 
 def span(values: Sequence[float] | pd.Series, *, from_zero: bool) -> tuple[float, float]:
-    """A common range with some room, for panels side by side."""
+    """Return a common range with some room, for panels side by side."""
     low, high = (float(min(values)), float(max(values))) if len(values) else (0.0, 1.0)
     room = 0.06 * (high - low or abs(high) or 1.0)
     return (min(0.0, low), high + room) if from_zero else (low - room, high + room)
@@ -289,13 +289,13 @@ def on_frontier(
 
 
 def counts_of(rows: pd.DataFrame) -> Counts:
-    """Of `slices.pooled`: all its groups together."""
+    """Return the counts of all groups of `slices.pooled` together."""
     added = rows.groupby("bucket")["count"].sum()
     return dict(zip(added.index.tolist(), added.tolist(), strict=True))
 
 
 def shares(rows: pd.DataFrame, most: int = _STEPS) -> pd.DataFrame:
-    """series, ms, share: at most `most` steps per series."""
+    """Return a table with series, ms and share: at most `most` steps per series."""
     curves = []
     for name, group in rows.groupby("series", sort=False):
         values, reached = cumulative(counts_of(group), most)
@@ -304,7 +304,7 @@ def shares(rows: pd.DataFrame, most: int = _STEPS) -> pd.DataFrame:
 
 
 def percentiles(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """`by`, values (their number), p50, p90, p95, p99 in ms, always of the pooled values."""
+    """Return `by`, values (their number), p50, p90, p95, p99 in ms, always of the pooled values."""
     rows_of_groups = []
     for key, group in rows.groupby(by, sort=False):
         counts = counts_of(group)
@@ -315,7 +315,7 @@ def percentiles(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    """`drawn` of `shares`; the x axis is logarithmic where no value is zero."""
+    """Draw distributions. `drawn`: of `shares`; the x axis is logarithmic if no value is zero."""
     logarithmic = bool(len(drawn)) and float(drawn["ms"].min()) > 0
     scale = alt.Scale(type="log" if logarithmic else "linear", nice=False)
     if scene.x_domain is not None:
@@ -341,7 +341,7 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
 
 
 def bands(drawn: pd.DataFrame, style: ArmStyle, scene: Scene) -> alt.LayerChart:
-    """`drawn` of `percentiles` of one series, with its place on the x axis in `x`."""
+    """Draw bands. `drawn`: of `percentiles` of one series, with its position on the x axis in `x`."""
     base = alt.Chart(drawn).encode(x=_ordinal_x(scene, alt.Scale(type="point", padding=0.35)))
     scale = alt.Scale(nice=False) if scene.y_domain is None else alt.Scale(domain=list(scene.y_domain), nice=False)
     alone = len(drawn) == 1

@@ -14,7 +14,7 @@ from webapp.shared.text import literal
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a change led to. `secret` is shown once, to be copied."""
+    """The outcome of a change. `secret` is shown once, to be copied."""
 
     sentence: str
     is_refusal: bool = False
@@ -22,7 +22,7 @@ class _Outcome:
 
 
 def button(label: str, icon: str, key: str, part: str, change: Callable[[], str]) -> None:
-    """Draw a button. `change` returns what to say in this part of the page."""
+    """Draw a button. `change` returns the sentence to show in this part of the page."""
     st.button(label, icon=f":material/{icon}:", key=key, on_click=_make, args=(part, change))
 
 

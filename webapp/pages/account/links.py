@@ -1,4 +1,4 @@
-"""The visitor's shared links, or everybody's, each with a button that ends it."""
+"""The visitor's shared links, or everybody's, each with a button that revokes it."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ def show() -> None:
     for token in working[:_MOST_SHOWN]:
         _show(token, with_owner=everybodys)
     if not working:
-        st.caption("No token opens anything.")
+        st.caption("No token is active.")
     if len(working) > _MOST_SHOWN:
-        st.caption(f"The newest {_MOST_SHOWN} of {count(len(working), 'token')} that open something.")
+        st.caption(f"The newest {_MOST_SHOWN} of {count(len(working), 'token')} that are active.")
 
 
 def _show_new() -> None:
@@ -57,7 +57,7 @@ def _show_new() -> None:
             changes.refuse(_PART, error)
         else:
             until = moment(made.ends_at)
-            changes.note(_PART, f"Copy the token now: it is shown this once. It works until {until}.", secret)
+            changes.note(_PART, f"Copy the token now: it is not shown again. It works until {until}.", secret)
         st.rerun()
 
 
@@ -75,4 +75,4 @@ def _show(token: Token, *, with_owner: bool) -> None:
 
 def _end(token: Token) -> str:
     tokens.revoke(published_data.engine(), token.token_id, actor=visitor.actor())
-    return f"The token “{token.label}” opens nothing any more."
+    return f"The token “{token.label}” no longer works."

@@ -82,12 +82,12 @@ def _add(name: str, role: Role) -> None:
 def _make_link(name: str) -> None:
     secret = accounts.new_link(published_data.engine(), name, actor=visitor.actor())
     days = accounts.LINK_LASTS.days
-    sentence = f"Send {name} this link: it sets a password, once, within {days} days, and is shown this once."
+    sentence = f"Send this link to {name}. It works once, for {days} days, and is not shown again."
     changes.note(_PART, sentence, f"{gate().settings.public_url}/login/link/{secret}")
 
 
 def _show_chosen(users: list[User]) -> None:
-    """Draw the changes to another user: administrators who gave up their own role here could not take it back."""
+    """Draw the changes to another user; administrators cannot change themselves, as they could not undo it."""
     by_name = {user.name: user for user in users}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("User", list(by_name), key=_CHOSEN)
@@ -103,9 +103,7 @@ def _show_chosen(users: list[User]) -> None:
             changes.button("Disable", "person_off", "account-disable", _PART, lambda: _disable(user))
         else:
             changes.button("Enable", "person", "account-enable", _PART, lambda: _enable(user))
-    st.caption(
-        f"Disabling signs {literal(name)} out everywhere, and ends their tokens and shared links until they return."
-    )
+    st.caption(f"Disabling signs {literal(name)} out everywhere and suspends their tokens and shared links.")
 
 
 def _give_role(user: User, role: Role) -> str:

@@ -1,4 +1,4 @@
-"""What the Advice page reads: each speculating arm of a study beside the baseline, and the advice on it."""
+"""The data of the Advice page: each speculating arm of a study beside the baseline, and the advice on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 from webapp.shared.verdicts.answers import THROUGHPUT
 
-#: Where each candidate pays by concurrency and context, of those measured at several contexts.
+#: Candidates measured at several contexts: where each pays, by concurrency and context.
 by_context = published_query()(several_contexts)
 
 

@@ -25,7 +25,7 @@ _PANELS = (
 
 
 def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
-    """The link's draft cost, or None if it has none. Raises UserError for an invalid one."""
+    """Return the link's draft cost, or None if it has none. Raises UserError for an invalid one."""
     text = url_params.first(parameters, url_params.DRAFT_COST)
     if not text:
         return None
@@ -39,7 +39,7 @@ def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """Predicted against measured; no figure without a prediction.
+    """Draw predicted against measured values; no figure without a prediction.
 
     Raises KeyError for parameters that name no study, UserError if the study cannot be compared.
     """

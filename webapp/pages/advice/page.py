@@ -57,7 +57,7 @@ def show_page() -> None:
 
 
 def choose() -> dict[str, Sequence[str]]:
-    """The study and the draft cost, as parameters of the link. Raises UserError for a link with an invalid cost."""
+    """Choose the study and the draft cost, as parameters of the link. Raises UserError for an invalid cost."""
     job_id = study_picker.chosen_study()
     if url_params.DRAFT_COST not in st.session_state:
         figures.draft_cost({url_params.DRAFT_COST: st.query_params.get_all(url_params.DRAFT_COST)})
@@ -91,7 +91,7 @@ def stop_without_speculation(advice: StudyAdvice) -> None:
 
 
 def cards(advice: StudyAdvice) -> list[Card]:
-    """How many verdicts of each kind there are, and the best speed-up among those to enable."""
+    """Return cards: the number of verdicts of each kind, and the best speed-up among those to enable."""
     rows = tables.verdicts(advice.advice, advice.measured)
     counts = rows["action"].value_counts()
     total = f"of {count(len(rows), 'workload and load', 'workloads and loads')}"
@@ -105,7 +105,7 @@ def cards(advice: StudyAdvice) -> list[Card]:
 
 
 def show_contexts(job_id: str) -> None:
-    """A sentence for each arm that was measured at several lengths of context."""
+    """Show a sentence for each arm that was measured at several lengths of context."""
     for arm, found in by_context(job_id).items():
         st.markdown(
             f":material/straighten: **{literal(arm)}** by length of context, in time per token: "
@@ -114,7 +114,7 @@ def show_contexts(job_id: str) -> None:
 
 
 def show_verdicts(advice: StudyAdvice, job_id: str) -> None:
-    """One card per workload with one line per load, which opens to show the reasons."""
+    """Show a card per workload with a line per load, which opens to show the reasons."""
     st.caption(
         "**Measured** reasons come from this study's valid runs, **expected** ones from theory, **rules of thumb** "
         "from published practice. A rule of thumb never overrules a measurement."
@@ -129,7 +129,7 @@ def show_verdicts(advice: StudyAdvice, job_id: str) -> None:
 
 
 def show_reasons(reasons: Sequence[Reason], job_id: str) -> None:
-    """What was measured and what theory says; rules of thumb fold away."""
+    """Show what was measured and what theory predicts; rules of thumb are folded away."""
     rules = [reason for reason in reasons if reason.basis == "rule of thumb"]
     for reason in reasons:
         if reason not in rules:
@@ -141,14 +141,14 @@ def show_reasons(reasons: Sequence[Reason], job_id: str) -> None:
 
 
 def verdict_title(verdict: Advice) -> str:
-    """`c4-n8 (concurrency 4) enable: draft (k = 3)`, as Markdown."""
+    """Return `c4-n8 (concurrency 4) enable: draft (k = 3)` as Markdown."""
     which = f": {literal(arm_with_k(verdict.arm, verdict.gamma))}" if verdict.arm else ""
     where = f"{literal(verdict.pattern)} :gray[(concurrency {verdict.concurrency})]"
     return f"{_ICONS[verdict.action]} {where} **{verdict.action}{which}**"
 
 
 def reason_line(reason: Reason, job_id: str) -> str:
-    """The reason with its basis and links to its runs, as Markdown."""
+    """Return the reason with its basis and links to its runs, as Markdown."""
     runs = list(dict.fromkeys(reason.run_ids))
     shown = enumerate(runs[:_MAX_RUN_LINKS], start=1)
     links = " ".join(f"[{number}](run?job={job_id}&run={run})" for number, run in shown)

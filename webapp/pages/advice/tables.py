@@ -16,7 +16,7 @@ _RUNS = [
     *("predicted_length", "length", "predicted_speedup", "speedup", "draft_cost", "draft_cost_from"),
     *("implied_draft_cost", "best_k", "run_id"),
 ]
-#: What a prediction says of its run.
+#: Columns of a run's prediction.
 _PREDICTED = (
     *("alpha", "break_even_alpha", "predicted_length", "predicted_speedup"),
     *("draft_cost", "draft_cost_from", "implied_draft_cost"),
@@ -25,7 +25,7 @@ _VERDICTS = ["workload", "pattern", "concurrency", "action", "arm", "k", "speedu
 
 
 def runs(predictions: Sequence[Prediction]) -> pd.DataFrame:
-    """One row per run: its prediction beside what it measured. NaN is unknown."""
+    """Return one row per run: its prediction beside what it measured. NaN is unknown."""
     rows = [
         {
             **{name: getattr(prediction, name) for name in _PREDICTED},
@@ -43,14 +43,14 @@ def runs(predictions: Sequence[Prediction]) -> pd.DataFrame:
 
 
 def pairs(runs: pd.DataFrame, predicted: str, measured: str) -> pd.DataFrame:
-    """The runs for which both columns are known, renamed to `predicted` and `measured`."""
+    """Return the runs for which both columns are known, renamed to `predicted` and `measured`."""
     complete = runs[runs[predicted].notna() & runs[measured].notna()]
     about = complete[["arm", "workload", "pattern", "concurrency", "run_id"]]
     return about.assign(predicted=complete[predicted], measured=complete[measured])
 
 
 def verdicts(advice: Sequence[Advice], measured: Sequence[Measured]) -> pd.DataFrame:
-    """One row per workload and load: the action, the arm it is about, and that arm's speed-up with its interval."""
+    """Return one row per workload and load: the action, its arm, and that arm's speed-up with its interval."""
     by_arm = {(cell.workload, cell.concurrency, cell.pattern, cell.arm): cell for cell in measured}
     rows = []
     for verdict in advice:
@@ -76,7 +76,7 @@ def with_signs(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
-    """One row per rule of thumb that applies: its text, and the workloads and loads it applies to."""
+    """Return one row per rule of thumb that applies: its text, and the workloads and loads it applies to."""
     cells: dict[str, list[str]] = {}
     for verdict in advice:
         for reason in verdict.reasons:

@@ -1,4 +1,4 @@
-"""What the Compare page reads from the warehouse."""
+"""The data of the Compare page, read from the warehouse."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ qualities = published_query()(quality.qualities)
 
 @published_query()
 def tables(connection: duckdb.DuckDBPyConnection, comparison: StudyComparison, rows: str) -> list[ArmTable]:
-    """A table of each candidate: `rows` by load."""
+    """Return a table for each candidate: `rows` by load."""
     return ratio_tables.arm_tables(connection, comparison, rows, "load")
 
 
 def runs_at(pairs: Sequence[Pair]) -> Runs:
-    """The runs of the baseline and the candidates of pairs in one cell."""
+    """Return the runs of the baseline and of the candidates in one cell."""
     arms = {pair.baseline.arm: pair.baseline for pair in pairs} | {pair.candidate.arm: pair.candidate for pair in pairs}
     return tuple((name, tuple(run.run_id for run in arm.runs)) for name, arm in arms.items())
 
 
 @published_query()
 def agreement(connection: duckdb.DuckDBPyConnection, comparison: StudyComparison, pair: Pair) -> Agreement:
-    """Whether the outputs of one pair are the same, however many outputs the study has."""
+    """Return whether the outputs of one pair are the same, however many outputs the study has."""
     return comparisons.agreements(connection, replace(comparison, pairs=(pair,)))[0][1]
 
 
 @published_query()
 def texts(connection: duckdb.DuckDBPyConnection, runs: Runs, prompt_ids: tuple[str, ...]) -> pd.DataFrame:
-    """Prompt and both outputs of each prompt; `runs`: of one pair."""
+    """Return each prompt with both outputs; `runs` are those of one pair."""
     (_, baseline), (_, candidate) = runs
     return cell_queries.texts(connection, baseline, candidate, prompt_ids)
 

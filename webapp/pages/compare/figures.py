@@ -28,7 +28,7 @@ MAX_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
 _NARROW = 250
 _MAX_FIGURES = 256
-#: What a session or prompts of several lengths are drawn by.
+#: Axes of sessions, and of prompts of several lengths.
 GRAINS: Mapping[Literal["turn", "context"], str] = {"turn": "Turn of the session", "context": "Context up to (tokens)"}
 #: Verdicts that the heat map's note explains in any case.
 _USUAL = ("faster", "slower", "no difference", "inconclusive")
@@ -77,7 +77,7 @@ def _figure(key: str, selection: Selection, mode: Mode) -> Figure | None:
 
 
 def _styles(selection: Selection, mode: Mode) -> tuple[ArmStyle, ...]:
-    """The styles of the study's arms: each has the colour of the other pages, whichever arm is the baseline here."""
+    """Return the arms' styles, with the same colours as on other pages, whichever arm is the baseline here."""
     arms = [arm for pair in selection.comparison.pairs for arm in (pair.baseline, pair.candidate)]
     declared = next((arm.arm for arm in arms if arm.is_baseline), None)
     order = [*published_data.arms(selection.job_id), *baselines(selection.job_id)]
@@ -115,7 +115,7 @@ def heat(
 
 
 def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
-    """The values of one side, means last."""
+    """Return the values of one side, means last."""
     values = list(dict.fromkeys(rows[side]))
     return tuple(sorted(values, key=lambda value: value == tables.MEAN))
 
@@ -154,13 +154,13 @@ def crossing(
 
 
 def evens(comparison: StudyComparison, candidates: Sequence[str]) -> dict[tuple[str, str], BreakEven]:
-    """The break-even of each of these candidates and workload."""
+    """Return the break-even of each of these candidates and workload."""
     return {line: even for line, even in break_evens(comparison).items() if line[0] in candidates}
 
 
 @_declared("surface", "baseline")
 def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Where each candidate pays over concurrency and context; only where several contexts were measured."""
+    """Draw where each candidate pays over concurrency and context, if several contexts were measured."""
     found = data.surfaces(selection.job_id, baseline=selection.baseline)
     shown = {arm: found[arm] for arm in selection.candidates if arm in found and len(found[arm].contexts) > 1}
     if not shown:
@@ -180,7 +180,7 @@ def _surface(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> F
 
 @_declared("matrix")
 def _matrix(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Acceptance length by arm and category; only where there are several categories."""
+    """Draw acceptance length by arm and category, if there are several categories."""
     arms = {*selection.candidates, selection.baseline}
     rows = tables.matrix([cell for cell in data.matrix(selection.job_id) if cell.arm in arms])
     if rows.empty or rows["category"].nunique() < 2:
@@ -192,7 +192,7 @@ def _matrix(selection: Selection, _styles: Sequence[ArmStyle], mode: Mode) -> Fi
 
 @_declared("quality", "baseline")
 def _quality(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """The scores of the chosen candidates against the baseline's; only where answers were scored."""
+    """Draw the scores of the chosen candidates against the baseline's, if answers were scored."""
     rows = tables.scores(data.qualities(selection.comparison), selection.candidates)
     if rows.empty:
         return None
@@ -206,7 +206,7 @@ def _quality(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Fi
 
 @_declared("positions", "baseline", "metric", *_CELL)
 def _positions(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Acceptance of the candidates, and of the baseline if it speculates."""
+    """Draw the acceptance of the candidates, and of the baseline if it speculates."""
     rows = tables.positions(data.acceptances(data.runs_at(selection.here)))
     if rows.empty:
         return None
@@ -222,7 +222,7 @@ def _positions(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> 
 
 @_declared("steps", "baseline", *_CELL)
 def _steps(selection: Selection, styles: Sequence[ArmStyle], _mode: Mode) -> Figure | None:
-    """By turn of sessions, or by context where prompts are single and of several lengths."""
+    """Draw values by turn for sessions, or by context for single prompts of several lengths."""
     for grain, axis in GRAINS.items():
         rows = tables.steps(selection, grain)
         if rows["step"].nunique() < 2:
@@ -252,6 +252,6 @@ def _ecdf(selection: Selection, styles: Sequence[ArmStyle], mode: Mode) -> Figur
     return Figure("ecdf", "Latency of requests", note, drawn, panels, rows, _NARROW)
 
 
-#: The figures of all cells, and those of one workload and load.
+#: The figures of all cells, and the figures of one workload and load.
 OF_CELL = tuple(key for key, one in _FIGURES.items() if "load" in one.fields)
 OF_ALL = tuple(key for key in _FIGURES if key not in OF_CELL)

@@ -46,7 +46,7 @@ def show(selection: Selection) -> None:
 
 
 def _sentence(agreement: Agreement, arm: str, baseline: str) -> str:
-    """The share of prompts that agree, where the others begin to differ, and the share of degenerate outputs."""
+    """Describe how many prompts agree, where the others begin to differ, and how many outputs are repetitive."""
     same = agreement.same_share
     if same is None:
         sentence = "Outputs are not compared here: they were sampled, or no prompt was answered by both arms."
@@ -66,12 +66,12 @@ def _sentence(agreement: Agreement, arm: str, baseline: str) -> str:
 def _degenerate(agreement: Agreement, arm: str, baseline: str) -> str:
     ours, theirs = agreement.candidate_degenerate_share, agreement.baseline_degenerate_share
     if ours is None or theirs is None:
-        return "Outputs are too short to judge whether they are degenerate (repeat themselves)."
-    return f"Degenerate outputs (repeat themselves): {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
+        return "Outputs are too short to judge whether they are repetitive."
+    return f"Repetitive outputs: {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
 
 
 def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate: str) -> None:
-    """The prompt, the common beginning of both outputs, and each output from the first difference on."""
+    """Show the prompt, the common beginning of both outputs, and each output from the first difference on."""
     at = where.first_differing_character
     st.caption(f"Prompt {literal(row['prompt_id'])}")
     st.code(_shown(_text(row["prompt"]), _MAX_PROMPT), language=None, wrap_lines=True)
@@ -91,7 +91,7 @@ def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate:
 
 
 def _token(where: Texts) -> str:
-    """The first differing token, counted from 1."""
+    """Return the first differing token, counted from 1."""
     if where.first_differing_token is not None:
         return f" and differ from token {where.first_differing_token + 1}"
     if where.estimated_first_differing_token is not None:

@@ -25,8 +25,8 @@ from webapp.shared.verdicts import arm_cards, capacities
 from webapp.shared.verdicts import tables as verdict_tables
 
 _READING_HELP = (
-    "How sure the verdicts of this study are together: of all calls at most 5 % are false on average, or, with 95 % "
-    "confidence, none of them is, for a single claim in public. The intervals are corrected as the verdicts are."
+    "How the verdicts of this study are corrected: at most 5 % are expected to be wrong, or, with 95 % confidence, "
+    "none is (for a public claim). The intervals are corrected in the same way."
 )
 #: In a row, and the pixels that each needs.
 _CHOICES, _CHOICE_WIDTH = 5, 150
@@ -111,7 +111,7 @@ def _choose_cell(selection: Selection) -> Selection:
 
 
 def _show_summary(selection: Selection) -> None:
-    """A card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
+    """Show a card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
     more = arm_cards.show(selection.comparison, selection.candidates)
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
@@ -121,7 +121,7 @@ def _show_summary(selection: Selection) -> None:
 
 
 def _show_report_button(selection: Selection) -> None:
-    """A button that downloads the report of the whole comparison, whichever candidates are chosen."""
+    """Show a button to download the report of the whole comparison, whichever candidates are chosen."""
     job_id, comparison, page = selection.job_id, selection.comparison, urljoin(st.context.url or "", ".")
 
     def make() -> bytes:
@@ -141,7 +141,7 @@ def _show_report_button(selection: Selection) -> None:
 
 
 def _show_worse(selection: Selection) -> None:
-    """Say which arms answer worse than the baseline, before anybody reads how fast they are."""
+    """Show which arms give worse answers than the baseline, above any figure of speed."""
     for found in data.qualities(selection.comparison):
         if found.arm not in selection.candidates:
             continue

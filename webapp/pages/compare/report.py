@@ -46,7 +46,7 @@ class Made:
 
 
 def view(comparison: StudyComparison) -> View:
-    """The comparison on its page."""
+    """Return the link of the comparison's page."""
     reading = next(words for words, strict in READINGS.items() if strict == comparison.strict)
     return Selection(comparison.jobs[-1], comparison.baseline, BY_NAME[comparison.metric].label, reading).view
 
@@ -54,7 +54,7 @@ def view(comparison: StudyComparison) -> View:
 def markdown(
     con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made, picture: str | None = None
 ) -> str:
-    """The report's text; `picture` is the name of the picture's file beside it."""
+    """Return the report's text; `picture` is the name of the picture's file beside it."""
     return report.markdown(
         report.Report(
             study_answer(answered(con, comparison), made.repeat_s),
@@ -68,7 +68,9 @@ def markdown(
 
 
 def _steps(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> report.Steps | None:
-    """By turn of sessions, or by context where prompts are single and of several lengths; None for other studies."""
+    """Return the section by turn of sessions, or by context for single prompts of several lengths; None for other
+    studies.
+    """
     job = comparison.jobs[-1]
     for grain, axis in figures.GRAINS.items():
         groups = by_group.by_group(con, job, grain, baseline=comparison.baseline)
@@ -95,7 +97,7 @@ def _steps(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> repor
 
 
 def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made) -> bytes | None:
-    """A PNG of the ratios by concurrency with their intervals, or else of the map of ratios; None without a ratio."""
+    """Return a PNG of the ratios by concurrency, or else of the map of ratios; None without a ratio."""
     arms = candidates(comparison, [*made.arms, *sorted(candidates(comparison, ()))])
     baseline = comparison.baseline
     styles = arm_styles(list(dict.fromkeys([*made.arms, *arms, baseline])), baseline, "light")
@@ -109,7 +111,7 @@ def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
 
 
 def archive(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made) -> bytes:
-    """A ZIP file with both."""
+    """Return a ZIP file with the report and the picture."""
     drawn = picture(con, comparison, made)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as files:
@@ -120,5 +122,5 @@ def archive(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
 
 
 def file_name(comparison: StudyComparison) -> str:
-    """The archive's name, with the job and the metric."""
+    """Return the archive's name, with the job and the metric."""
     return About(f"report {comparison.jobs[-1]} {comparison.metric}", "", SOURCE, None, "").file_name("zip")

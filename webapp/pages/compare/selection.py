@@ -16,7 +16,7 @@ from webapp.charts import panels, results
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param, View
 
-#: The metrics that arms can be compared by: those of the Results page, acceptance, energy and cost.
+#: Metrics for comparing arms: the metrics of the Results page, acceptance, energy and cost.
 MEASURES = (
     *results.MEASURES,
     *(BY_NAME[name] for name in ("acceptance_length", "acceptance_rate", "energy_j_per_output_token")),
@@ -31,7 +31,7 @@ HEAT_ROWS = ("workload", "dataset", "category")
 
 @dataclass(frozen=True)
 class Selection:
-    """What is compared, in the words of the link. No `chosen` candidates are all of them.
+    """The compared arms and metric, from the link. An empty `chosen` stands for all candidates.
 
     Verdicts are corrected for the whole study, whichever candidates are chosen.
     """
@@ -51,7 +51,7 @@ class Selection:
 
     @cached_property
     def comparison(self) -> StudyComparison:
-        """Raises UserError where nothing can be compared."""
+        """The study's comparison. Raises UserError where nothing can be compared."""
         return published_data.compared(self.job_id, self.measure.name, self.baseline, strict=READINGS[self.reading])
 
     @cached_property
@@ -94,7 +94,7 @@ class Selection:
         return View("compare", {param.key: value for param, value in values.items() if value})
 
     def only(self, *fields: str) -> Selection:
-        """The selection with the default of each field but study, chosen candidates and these."""
+        """Return the selection with defaults, except for study, chosen candidates and the named fields."""
         default = Selection(self.job_id, baselines(self.job_id)[0], chosen=self.chosen)
         return replace(default, **{name: getattr(self, name) for name in fields})
 
@@ -124,7 +124,7 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
 @published_data.cached_by_publication()
 def baselines(job_id: str) -> tuple[str, ...]:
-    """Every arm that was measured, the study's own baseline first."""
+    """Return every arm that was measured, the study's own baseline first."""
     runs = published_data.results(job_id)
     arms = panels.arms_of(runs, [arm for arm in published_data.arms(job_id) if arm in set(runs["arm"])])
     declared = set(runs.loc[runs["is_baseline"].eq(True) & ~pd.isna(runs["is_baseline"]), "arm"])
@@ -132,6 +132,6 @@ def baselines(job_id: str) -> tuple[str, ...]:
 
 
 def candidates(comparison: StudyComparison, order: Sequence[str]) -> tuple[str, ...]:
-    """The compared arms in this order, then the others."""
+    """Return the compared arms in this order, then the others."""
     arms = list(dict.fromkeys(pair.candidate.arm for pair in comparison.pairs))
     return tuple(sorted(arms, key=lambda arm: order.index(arm) if arm in order else len(order)))

@@ -35,20 +35,19 @@ PERCENTILE_RANKS = {f"p{percent}": percent / 100 for percent in (50, 90, 95, 99)
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], names: Sequence[str], *numbers: str) -> pd.DataFrame:
-    """A table of these columns, even without rows; `numbers`: those that may be unknown in every row."""
+    """Return a table of these columns, even without rows; `numbers`: those that may be unknown in every row."""
     return pd.DataFrame(rows, columns=list(names)).astype(dict.fromkeys(numbers, float))
 
 
 def heat(tables: Sequence[ArmTable]) -> pd.DataFrame:
-    """arm, row, column, is_mean, ratio, low, high, verdict (None of means without one), basis: one row per cell."""
+    """Return one row per cell: arm, row, column, is_mean, ratio, low, high, verdict (None of some means), basis."""
     names = ["arm", "row", "column", "is_mean", "ratio", "low", "high", "verdict", "basis"]
     return pd.DataFrame([row for table in tables for row in _heat_rows(table)], columns=names)
 
 
 def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
-    """The cells, then the mean of each row, of each column and of all.
-
-    The only mean of its kind is that of the whole sweep, whose interval counts whole repeats.
+    """Yield the cells, then the mean of each row, of each column and of all. Only the mean of the whole sweep has an
+    interval over whole repeats.
     """
     arm, table, sweep = arm_table.arm, arm_table.table, arm_table.sweep
     rows = [
@@ -81,7 +80,7 @@ def _interval(ratio: Interval | None) -> dict[str, float | None]:
 
 
 def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
-    """arm, workload, pattern, concurrency, ratio, low, high, verdict, basis: one row per pair that has a ratio."""
+    """Return one row per pair with a ratio: arm, workload, pattern, concurrency, ratio, low, high, verdict, basis."""
     rows = [
         {
             "arm": pair.candidate.arm,
@@ -100,7 +99,7 @@ def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
 
 
 def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
-    """arm, workload, answer, sure, concurrency, low, high: one row per crossing, or a single row without one."""
+    """Return one row per crossing, or one without any: arm, workload, answer, sure, concurrency, low, high."""
     rows: list[dict[str, Any]] = []
     for (arm, workload), even in evens.items():
         about = {"arm": arm, "workload": workload, "answer": sentence(even), "sure": even.sure}
@@ -111,8 +110,8 @@ def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
 
 
 def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
-    """arm, position (from 1), acceptance, conditional (given those before), length (tokens per round with so many
-    drafted tokens), is_estimate (of the length), rounds.
+    """Return one row per arm and position: arm, position (from 1), acceptance, conditional (given those before), length
+    (tokens per round with so many drafted tokens), is_estimate (of the length), rounds.
     """
     rows = []
     for arm, by_k in acceptances.items():
@@ -143,8 +142,8 @@ _STEP_COLUMNS = ["arm", "step", "place", "title", "value", "low", "high", "words
 
 
 def steps(selection: Selection, grain: Literal["turn", "context"]) -> pd.DataFrame:
-    """arm, step (its label), place, title (what the value is), value, low, high, words (the ratio) and
-    requests: every arm of the chosen workload and load.
+    """Return one row per step: arm, step (its label), place, title (the name of the value), value, low, high, words
+    (the ratio) and requests, for every arm of the chosen workload and load.
     """
     arms = {*selection.candidates, selection.baseline}
     here = (selection.workload, next((pair.cell.concurrency for pair in selection.here), None))
@@ -165,7 +164,7 @@ def steps(selection: Selection, grain: Literal["turn", "context"]) -> pd.DataFra
 
 
 def step_label(grain: str, at: int) -> str:
-    """A turn, or the turns of its step; a context with its thousands."""
+    """Return a turn, or the turns of its step; a context with its thousands."""
     if grain == "context":
         return f"{at:,}"
     return f"{at}" if at <= _EACH_TURN else f"{at}–{2 * (at - 1)}"
@@ -180,8 +179,9 @@ def written(interval: Interval) -> str:
 
 
 def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
-    """arm, concurrency, context_tokens, row (its label), place, gain, low, high, figure, interval, written, length,
-    needed_value and needed (the length that breaks even, alone and with its interval), word, requests.
+    """Return one row per cell: arm, concurrency, context_tokens, row (its label), place, gain, low, high, figure,
+    interval, written, length, needed_value and needed (the length that breaks even, alone and with its interval), word,
+    requests.
     """
     rows = [
         {
@@ -209,7 +209,7 @@ def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
 
 
 def surface_lines(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
-    """arm, row (the context's label), at, low, high: where each context crosses 1×."""
+    """Return where each context crosses 1×: arm, row (the context's label), at, low, high."""
     rows = [
         {"arm": arm, "row": f"{context:,}", "at": crossing.concurrency, "low": crossing.low, "high": crossing.high}
         for arm, surface in surfaces.items()
@@ -273,7 +273,7 @@ SURFACE = columns(
 
 
 def ecdf(histograms: pd.DataFrame) -> pd.DataFrame:
-    """arm, latency, value_ms, share: of `cell_queries.histograms`, at most _MAX_POINTS steps a curve."""
+    """Return curves of `cell_queries.histograms`, at most _MAX_POINTS steps each: arm, latency, value_ms, share."""
     curves = [
         {"arm": arm, "latency": latency, "value_ms": value, "share": share}
         for (arm, latency), counts in _counts(histograms).items()
@@ -283,7 +283,7 @@ def ecdf(histograms: pd.DataFrame) -> pd.DataFrame:
 
 
 def percentiles(histograms: pd.DataFrame) -> pd.DataFrame:
-    """arm, latency, requests, p50 ... (ms): of the pooled requests, never averages of percentiles."""
+    """Return percentiles of pooled requests, never their averages: arm, latency, requests, p50 ... (ms)."""
     rows = [
         {"arm": arm, "latency": latency, "requests": sum(counts.values())}
         | {name: histogram.quantile(counts, share) for name, share in PERCENTILE_RANKS.items()}
@@ -326,12 +326,12 @@ PERCENTILES = columns(
 
 
 def qualities(found: Sequence[ArmQuality], candidates: Sequence[str]) -> pd.DataFrame:
-    """A row for each chosen candidate and workload, shares in per cent."""
+    """Return a row for each chosen candidate and workload, shares in per cent."""
     return pd.DataFrame([_quality(each) for each in found if each.arm in candidates])
 
 
 def scores(found: Sequence[ArmQuality], candidates: Sequence[str]) -> pd.DataFrame:
-    """The scored rows of `qualities` with the difference and its bounds as numbers, in percentage points."""
+    """Return the scored rows of `qualities` with the difference and its bounds as numbers, in percentage points."""
     return pd.DataFrame(
         [
             _quality(each)
@@ -364,7 +364,7 @@ def _quality(found: ArmQuality) -> dict[str, object]:
 
 
 def _points(difference: Interval) -> str:
-    """In percentage points, with the interval: `-3.0 [-5.1, -0.9]`."""
+    """Format a difference in percentage points, with its interval: `-3.0 [-5.1, -0.9]`."""
     ends = ", ".join(f"{100 * (bound or 0.0):+.1f}" for bound in (difference.low, difference.high))
     return f"{100 * difference.value:+.1f} [{ends}]"
 

@@ -1,4 +1,4 @@
-"""What the Cost page reads from the warehouse, and the price book in the app database, which it also writes."""
+"""The data of the Cost page, read from the warehouse; and the price book in the app database, read and written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ slo = published_query()(slo_of)
 
 
 def costs(job_id: str, price_usd_per_hour: float | None, utilisation: float | None) -> list[ArmCost]:
-    """The cost of each arm and cell. Raises QueryError as `study_costs` does."""
+    """Return the cost of each arm and cell. Raises QueryError as `study_costs` does."""
     answer = _costs(job_id, price_usd_per_hour, utilisation)
     if isinstance(answer, UnknownPriceError):
         raise answer.with_traceback(None)
@@ -29,7 +29,7 @@ def costs(job_id: str, price_usd_per_hour: float | None, utilisation: float | No
 def _costs(
     connection: duckdb.DuckDBPyConnection, job_id: str, price: float | None, utilisation: float | None
 ) -> list[ArmCost] | UnknownPriceError:
-    """A missing price is cached too, as finding that out takes as long."""
+    """Return the costs or the missing price; the latter is cached too, as it takes as long to find."""
     try:
         return study_costs(connection, job_id, price, utilisation)
     except UnknownPriceError as error:
@@ -37,7 +37,7 @@ def _costs(
 
 
 def entries() -> list[Entry]:
-    """All entries of the price book, withdrawn ones too."""
+    """Return all entries of the price book, including withdrawn ones."""
     return price_book.entries(published_data.engine())
 
 
@@ -49,5 +49,5 @@ def add(price: Price) -> tuple[int, bool]:
 
 
 def withdraw(price_id: int) -> None:
-    """Raises UserError for an unknown or withdrawn entry."""
+    """Withdraw an entry. Raises UserError if it is unknown or already withdrawn."""
     price_book.withdraw(published_data.engine(), price_id, actor=visitor.actor())

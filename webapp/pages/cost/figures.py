@@ -17,7 +17,7 @@ from webapp.shared import published_data
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """The chosen cost, one figure per currency, then the saving; figures without rows are left out.
+    """Draw the chosen cost, one figure per currency, then the saving; figures without rows are left out.
 
     Raises KeyError for parameters that name something unknown, UserError if a price is missing.
     """

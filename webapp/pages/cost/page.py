@@ -63,7 +63,7 @@ def show_page() -> None:
 
 
 def choose() -> dict[str, Sequence[str]]:
-    """Study, kind of cost, share of requests within the SLO, price and utilisation, as parameters of the link.
+    """Choose study, kind of cost, share of requests within the SLO, price and utilisation, as parameters of the link.
 
     A value that is not a number is reported below its field, and the page ends there.
     """
@@ -107,7 +107,7 @@ def _is_valid(read: Callable[[], object]) -> bool:
 
 
 def arm_costs(selection: Selection) -> list[ArmCost]:
-    """The costs; if a price is missing, say how to add it and end the page."""
+    """Return the costs; if a price is missing, say how to add it and end the page."""
     try:
         return cost_data.costs(selection.job_id, selection.price, selection.utilisation)
     except UnknownPriceError as error:

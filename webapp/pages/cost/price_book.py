@@ -36,7 +36,7 @@ _CURRENCY = re.compile(r"^[A-Z]{3}$")
 
 
 def show(hardware: str, day: date) -> None:
-    """The form starts with `hardware` and `day`."""
+    """Show the price book; its form starts with `hardware` and `day`."""
     st.subheader("Price book", anchor=False)
     entries = data.entries()
     in_force = [entry for entry in entries if entry.withdrawn_at is None]
@@ -47,7 +47,7 @@ def show(hardware: str, day: date) -> None:
             "changed, only added and withdrawn, so last month's costs can be computed again."
         )
     else:
-        st.caption("The price book is empty. Add what your hardware costs, from which day, and where that is stated.")
+        st.caption("The price book is empty. Add an hourly price, its start date and its source.")
     undo_banner.show(UNDO)
     if not visitor.allowed_any(Change.PRICES):
         return
@@ -58,7 +58,7 @@ def show(hardware: str, day: date) -> None:
 
 
 def table(entries: Sequence[Entry]) -> pd.DataFrame:
-    """All entries, newest first, withdrawn ones too."""
+    """Return the table of all entries, newest first, including withdrawn ones."""
     return pd.DataFrame([_row(entry) for entry in reversed(entries)])
 
 
@@ -200,7 +200,7 @@ def _add_again(price: Price) -> None:
 
 
 def read(values: Mapping[str, Any]) -> tuple[Price | None, dict[str, str]]:
-    """The price that was typed, or None and a sentence for each field to correct. Utilisation is in percent."""
+    """Return the price as typed, or None and a sentence for each field to correct. Utilisation is in percent."""
     problems = {field: sentence for field, sentence in _problems(values).items() if sentence}
     if problems:
         return None, problems

@@ -39,7 +39,7 @@ SLO_SHARES = {"99 % of requests": 0.99, "95 % of requests": 0.95, "90 % of reque
 
 @dataclass(frozen=True)
 class Selection:
-    """`price`: USD per hour; `utilisation`: a share. Each is None if the reader entered none."""
+    """The selection on the Cost page. `price`: USD per hour; `utilisation`: a share. Both are None unless entered."""
 
     job_id: str
     price: float | None
@@ -63,7 +63,7 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
 
 def price_of(text: str) -> float | None:
-    """USD per hour, or None for an empty text. Raises UserError for anything else."""
+    """Return USD per hour, or None for an empty text. Raises UserError for anything else."""
     if not text:
         return None
     price = _number(text)
@@ -73,7 +73,7 @@ def price_of(text: str) -> float | None:
 
 
 def utilisation_of(text: str) -> float | None:
-    """A share, from percent; None for an empty text. Raises UserError for anything else."""
+    """Return a share, from percent; None for an empty text. Raises UserError for anything else."""
     if not text:
         return None
     percent = _number(text.removesuffix("%"))
@@ -91,7 +91,7 @@ def _number(text: str) -> float | None:
 
 
 def likely_entry(studies: pd.DataFrame) -> tuple[str, date]:
-    """Hardware and first day that a new price most likely is for: the newest study's, where it says them.
+    """Return the likely hardware and first day of a new price: the newest study's, where recorded.
 
     `studies` are the rows of `published_data.studies_with_results`; imported runs may lack both fields.
     """

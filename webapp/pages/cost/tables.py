@@ -28,7 +28,7 @@ _SIGNS = {
 }
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)
 _SAVING = ["saving", "saving_low", "saving_high"]
-#: In the downloads, but not in sight: the page's sentence on the price says them for all rows, or other columns do.
+#: Only in the downloads: the page's sentence on the price, or another column, already shows these values.
 _SAID_ABOVE = ("currency", "price_per_hour", "price_source")
 _SAID_BESIDE = ("pattern", "at_peak", "meets_slo")
 #: Shown where some run has them.
@@ -41,8 +41,8 @@ _MEETS = {True: "yes", False: "no", None: "unknown"}
 
 
 def rows(costs: Sequence[ArmCost], least_share: float) -> pd.DataFrame:
-    """One row per arm and cell. `category` repeats the workload, by which charts are split into panels; `meets_slo` is
-    yes, no or unknown.
+    """Return one row per arm and cell. `category` repeats the workload, by which charts are split into panels;
+    `meets_slo` is yes, no or unknown.
     """
     found: list[dict[str, Any]] = []
     for arm_cost in costs:
@@ -59,8 +59,8 @@ def currencies(costs: Sequence[ArmCost]) -> list[str]:
 
 
 def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
-    """The columns to show, shares in percent. Energy is left out if no run measured it, answers if nothing was reasoned
-    before them.
+    """Return the columns to show, shares in percent, without energy if no run measured it, and without answers if no
+    model reasoned before them.
     """
     known = [name for name in _AT_TIMES if frame[name].notna().any()]
     slo = ["within_slo", "meets_slo"] if has_slo else []
@@ -73,14 +73,14 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
 
 
 def hidden(table: pd.DataFrame) -> tuple[str, ...]:
-    """The columns that would push others out of a page of 1280 pixels, and say nothing new."""
+    """Return the redundant columns, which would push others out of a page of 1280 pixels."""
     too_much: tuple[str, ...] = ("workload",) if len(set(table["workload"])) == 1 else ("per_request",)
     too_much += ("per_million_tokens",) if "within_slo" in table else ()
     return _SAID_BESIDE + too_much + (_SAID_ABOVE if len(set(table["price_per_hour"])) == 1 else ())
 
 
 def cheapest(by_workload: Mapping[str, ArmCost | None]) -> pd.DataFrame:
-    """One row per workload: the cheapest arm that meets the SLO. Shares in percent."""
+    """Return one row per workload: the cheapest arm that meets the SLO. Shares in percent."""
     return pd.DataFrame([_cheapest_row(workload, arm_cost) for workload, arm_cost in by_workload.items()])
 
 
@@ -99,7 +99,7 @@ def _cheapest_row(workload: str, arm_cost: ArmCost | None) -> dict[str, Any]:
 
 
 def slo_bounds(slo: Slo) -> str:
-    """`TTFT at most 80 ms, TPOT at most 60 ms`."""
+    """Format the bounds: `TTFT at most 80 ms, TPOT at most 60 ms`."""
     bounds = (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms))
     return ", ".join(f"{name} at most {bound:g} ms" for name, bound in bounds if bound is not None)
 
@@ -121,8 +121,8 @@ def table_config(currency: str) -> dict[str, Any]:
         saving=Column("Saving [95 %]", "%.1f", "Share of the baseline's cost; negative: it costs more", width=150),
         saving_low=Column("95 % from (%)", "%.1f", "Empty with one repeat"),
         saving_high=Column("95 % to (%)", "%.1f"),
-        within_slo=Column("Within SLO (%)", "%.1f", "Share of the requests sent; failed requests are outside"),
-        meets_slo=Column("Meets the SLO", help="Whether enough of its requests are within it"),
+        within_slo=Column("Within SLO (%)", "%.1f", "Share of sent requests that meet the SLO; failed requests do not"),
+        meets_slo=Column("Meets the SLO", help="Whether the required share of requests meets the SLO"),
         kwh_per_million_output_tokens=Column("Energy (kWh per 10⁶)", "%.4g", "Per 10⁶ output tokens"),
         price_per_hour=Column("Price of a working hour", "%,.4g", "In the row's currency"),
         price_source=Column("Source of the price"),
@@ -134,11 +134,11 @@ def table_config(currency: str) -> dict[str, Any]:
 
 
 def price_sentence(costs: Sequence[ArmCost], utilisation: float | None) -> str:
-    """The price of a working hour and its source; several prices are all named."""
+    """Describe the hourly price and its source; several prices are all named."""
     prices = sorted({(arm_cost.price_per_hour, arm_cost.currency, arm_cost.price_source) for arm_cost in costs})
     each_price = "; ".join(f"{number(per_hour)} {currency} ({source})" for per_hour, currency, source in prices)
     share = "" if utilisation is None else f", at {utilisation:.0%} utilisation"
-    return f"A working hour costs {each_price}{share}."
+    return f"Hourly price: {each_price}{share}."
 
 
 def lowest_cost_card(costs: Sequence[ArmCost]) -> Card:
@@ -158,8 +158,8 @@ def lowest_cost_card(costs: Sequence[ArmCost]) -> Card:
 
 
 def saving_card(costs: Sequence[ArmCost]) -> Card:
-    """The saving with the greatest lower bound: the largest of many is also the luckiest."""
-    label = "Surest saving"
+    """Return the card of the saving with the greatest lower bound: the largest of many is also the luckiest."""
+    label = "Best-supported saving"
     savings = [arm_cost for arm_cost in costs if arm_cost.saving is not None and arm_cost.verdict != "control"]
     if not savings:
         return Card(label, "–", "Needs the baseline and another arm under the same load, with prices in one currency")
@@ -172,7 +172,7 @@ def saving_card(costs: Sequence[ArmCost]) -> Card:
 
 
 def slo_card(slo: Slo | None, cheapest: Mapping[str, ArmCost | None], least_share: float) -> Card:
-    """The cheapest arm that meets the SLO, by name if it is the same for every workload. `cheapest`: by workload."""
+    """Return the card of the cheapest arm that meets the SLO, named if all workloads agree. `cheapest`: by workload."""
     label = "Cheapest arm within the SLO"
     if slo is None:
         return Card(label, "no SLO", "This study sets none; [slo] in a study may bound TTFT, TPOT and E2E latency")

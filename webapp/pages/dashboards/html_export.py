@@ -65,7 +65,7 @@ def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
 
 
 def sheets_of(light: Sequence[RenderedPin], dark: Sequence[RenderedPin]) -> list[Sheet]:
-    """The cards of a dashboard that was rendered in both modes."""
+    """Return the cards of a dashboard that was rendered in both modes."""
     return [
         Sheet(card.about, card.pin.text, card.problem, card.figure, dark_card.figure, card.is_wide)
         for card, dark_card in zip(light, dark, strict=True)
@@ -73,10 +73,8 @@ def sheets_of(light: Sequence[RenderedPin], dark: Sequence[RenderedPin]) -> list
 
 
 def html(about: About, sheets: Sequence[Sheet], *, head: str = "", intro: str = "", line: str = "") -> bytes:
-    """All text is escaped, and the file's content security policy forbids requests to any host.
-
-    `head` and `intro` are HTML: what else its head has, and what stands above the cards. `line` stands below the title
-    instead of the number of cards.
+    """Return the file. All text is escaped, and its content security policy forbids requests to any host. `head` and
+    `intro` are HTML for its head and above the cards. `line` is shown below the title instead of the number of cards.
     """
     rows: dict[str, Any] = {}
     specs: list[dict[Mode, dict[str, Any]]] = []
@@ -129,7 +127,7 @@ def _body(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
 
 
 def _spec(chart: Any, mode: Mode, rows: dict[str, Any]) -> dict[str, Any]:
-    """The Vega-Lite specification, as wide as its panel. Its rows move to `rows`, which all charts share."""
+    """Return the Vega-Lite specification, as wide as its panel. Its rows move to `rows`, which all charts share."""
     spec: dict[str, Any] = plain(themed(chart, mode))
     rows.update(spec.get("datasets", {}))
     spec["datasets"] = sorted(spec.get("datasets", {}))
@@ -170,7 +168,7 @@ def _legend(styles: Sequence[ArmStyle]) -> str:
 
 
 def _link(link: str) -> str:
-    """Only http and https links can be clicked."""
+    """Return the text as a link if it is an http or https URL, else as text."""
     text = escape(link)
     return f'<a href="{text}" rel="noreferrer">{text}</a>' if link.startswith(("http://", "https://")) else text
 

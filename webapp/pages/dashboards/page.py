@@ -104,7 +104,7 @@ def _show_dashboard(dashboard: Dashboard) -> None:
 
 
 def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Values, *, is_full: bool) -> bool:
-    """Name and buttons. Returns whether the dashboard is edited."""
+    """Show name and buttons. Returns whether the dashboard is being edited."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         with st.container(width="content", gap=None):
             st.title(literal(dashboard.name), anchor=False)
@@ -125,7 +125,7 @@ def _show_head(dashboard: Dashboard, shown: Sequence[Pin], values: variables.Val
 
 @st.fragment(run_every=_POLL_INTERVAL)
 def follow(published: published_data.Publication) -> None:
-    """Show new data as it comes. Only where the reader wants it: the page's new run cancels a download in progress."""
+    """Show new data as it comes, if the reader switched that on: rerunning the page cancels a download in progress."""
     if published_data.publication() != published:
         st.rerun()
 
@@ -152,7 +152,7 @@ def _show_duplicate(dashboard: Dashboard) -> None:
 
 
 def _show_submit(label: str, name: str, make: Callable[[str], str]) -> None:
-    """Show the button of a form that makes a dashboard of this name and opens it."""
+    """Show the button of a form that creates a dashboard of this name and opens it."""
     if st.form_submit_button(label, type="primary"):
         try:
             st.query_params[DASHBOARD] = make(name.strip())
@@ -251,7 +251,7 @@ def _show_new() -> None:
 
 
 def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
-    """Two cards a row; a wide figure takes a whole row."""
+    """Show two cards per row; a wide figure takes a whole row."""
     if not cards:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
@@ -334,9 +334,9 @@ def _show_controls(cards: Sequence[RenderedPin], position: int) -> None:
 
 
 def _show_caption_and_moment(pin: Pin) -> None:
-    """Both are saved with one button."""
+    """Show caption and point in time; one button saves both."""
     is_text = pin.shown.page == pins.TEXT
-    placeholder = "None" if is_text else "That of the figure"
+    placeholder = "None" if is_text else "The figure's own"
     st.text_input("Title", pin.title, key=f"title-{pin.pin_id}", max_chars=_MAX_TITLE, placeholder=placeholder)
     most = pins.MAX_CAPTION_LENGTH - _MAX_TITLE - _LINE
     st.text_area("Text" if is_text else "Caption", pin.text, key=f"caption-{pin.pin_id}", max_chars=most, height=80)
@@ -346,7 +346,7 @@ def _show_caption_and_moment(pin: Pin) -> None:
 
 @callback
 def _save(pin: Pin, as_of: datetime | None) -> None:
-    """Save what the fields hold now: the click may come before the page has run with it."""
+    """Save the current values of the fields; the click may come before the page has rerun with them."""
     caption = pins.caption_of(*(st.session_state[f"{field}-{pin.pin_id}"] for field in ("title", "caption")))
     pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor())
 

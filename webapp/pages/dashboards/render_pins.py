@@ -1,4 +1,4 @@
-"""Pinned figures drawn anew from their page and link, or the reason why one cannot be drawn."""
+"""Renders pinned figures from their page and link, or gives the reason why one cannot be drawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GONE = "This figure cannot be shown: its study, metric or rows no longer exist.
 
 @dataclass(frozen=True)
 class RenderedPin:
-    """A pin with its figure, or with the `problem` that keeps it from being drawn. `about` links to its page."""
+    """A pin with its figure, or with the `problem` that prevents drawing it. `about` links to its page."""
 
     pin: Pin
     figure: Figure | None
@@ -35,7 +35,7 @@ class RenderedPin:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it takes a whole row: as somebody chose, or else as its figure needs."""
+        """Whether the card takes a whole row: by the reader's choice, or else by its figure."""
         if self.pin.is_wide is not None:
             return self.pin.is_wide
         return self.pin.shown.page == TEXT if self.figure is None else self.figure.is_wide
@@ -46,7 +46,7 @@ class RenderedPin:
 
 
 def has_page(shown: PinnedFigure) -> bool:
-    """Whether the page that draws the figure exists in this version."""
+    """Return whether the page that draws the figure exists in this version."""
     return shown.page in PAGES and PAGES[shown.page].has_figures
 
 
@@ -55,7 +55,7 @@ def view_of(pin: Pin) -> View:
 
 
 def render(pins: Sequence[Pin], mode: Mode, base_url: str) -> list[RenderedPin]:
-    """The pins in their order; figures of the same page, link and point in time are drawn together."""
+    """Render the pins in order; figures of the same page, link and point in time are drawn together."""
     pages: Pages = {}
     return [_render(pin, mode, base_url, pages) for pin in pins]
 
@@ -82,7 +82,7 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
 
 
 def _figures(shown: PinnedFigure, mode: Mode) -> list[Figure] | str:
-    """The page's figures, or why there are none, so that the dashboard's other pins are drawn all the same."""
+    """Return the page's figures, or why there are none: the dashboard's other pins are drawn all the same."""
     if not has_page(shown):
         return f"This version of Drafthouse has no page {shown.page!r}."
     try:

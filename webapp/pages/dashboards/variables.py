@@ -25,7 +25,7 @@ Values = Mapping[str, str]
 
 
 def choose() -> Values:
-    """Choose the variables; those that are left as pinned are not in the answer."""
+    """Return the chosen variables, without those left as pinned."""
     if published_data.publication() is None:
         return {}
     options, studies = explore_data.options(), published_data.studies_with_results()
@@ -44,9 +44,9 @@ def choose() -> Values:
 
 
 def applied(pins: Sequence[Pin], values: Values) -> list[Pin]:
-    """The pins as they are drawn with these values: a value replaces what the link of a pin has in its place.
+    """Return the pins with these values in place of the parameters of their links.
 
-    The Explore page takes a load as a filter, so it gets one too. Cards of SQL and text stay as they are.
+    On Explore, where a load is a filter, the filter is set. Cards of SQL and text stay as they are.
     """
     return [replace(pin, shown=replace(pin.shown, parameters=_parameters(pin, values))) for pin in pins]
 

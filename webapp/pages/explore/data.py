@@ -1,4 +1,4 @@
-"""What the Explore page reads from the warehouse."""
+"""The data of the Explore page, read from the warehouse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.shared.published_data import published_query, with_warehouse
 from webapp.shared.verdicts import arm_cards
 from webapp.shared.verdicts.tables import SIGNS
 
-#: Each may have some thousand rows.
+#: Cached tables; each may have some thousand rows.
 _MAX_SLICES = 32
 _MAX_POOLS = 16
 
@@ -31,7 +31,7 @@ _arms = published_query(_MAX_SLICES)(slices.arms)
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell of an arm: its verdict with the ratio and the interval that it stands on, in words and numbers."""
+    """The verdict on an arm in one cell, with its ratio and interval, in words and numbers."""
 
     words: str
     ratio: float | None
@@ -40,14 +40,16 @@ class Judged:
 
 
 def judged(job_id: str, metric: str) -> dict[tuple[str, str, str], Judged]:
-    """By arm, workload and load; empty where the metric has no better direction, or the baseline no valid run."""
+    """Return verdicts by arm, workload and load; none if the metric has no better direction or the baseline no valid
+    run.
+    """
     compared = published_data.comparison(job_id, metric)
     pairs = () if compared is None else compared.pairs
     return {(pair.candidate.arm, pair.cell.workload, pair.cell.pattern): _judged(pair) for pair in pairs}
 
 
 def verdicts_of_arms(job_id: str, metric: str) -> dict[str, str]:
-    """By arm: `▲ faster 1.23× [1.20, 1.26]`, over all cells together."""
+    """Return each arm's verdict over all cells, like `▲ faster 1.23× [1.20, 1.26]`."""
     compared = published_data.comparison(job_id, metric)
     means = {} if compared is None else arm_cards.means(compared)
     return {
@@ -69,12 +71,12 @@ def _judged(pair: Pair) -> Judged:
 def pooled(
     connection: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: tuple[str, ...]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Counts by bucket, and runs, of each group."""
+    """Return each group's counts by bucket and its number of runs."""
     return slices.pooled(connection, filters, latency, by), slices.pooled_runs(connection, filters, latency, by)
 
 
 def order(job_id: str) -> Order:
-    """The arms of a job, in its study's order if this host has the study."""
+    """Return a job's arms, in its study's order if this host has the study."""
     arms_of_job = _arms(job_id)
     baselines = arms_of_job.loc[arms_of_job["is_baseline"] == True, "arm"]  # noqa: E712 - null is unknown
     arms = dict.fromkeys([*published_data.arms(job_id), *arms_of_job["arm"]])

@@ -20,7 +20,7 @@ _ICONS = {"invalid": ":red[:material/gpp_bad:]", "warning": ":orange[:material/w
 
 @st.dialog("Run", width="large", icon=":material/timeline:")
 def show(run: pd.Series) -> None:
-    """`run`: a row of `slices.runs`."""
+    """Show the drawer of a run, a row of `slices.runs`."""
     known = [f"{'k = ' if name == 'k' else ''}{run[name]}" for name in _SETTING if run[name] not in ("unknown", "none")]
     repeat = [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
     st.markdown(f"**{literal(run['arm'])}** :gray[{literal(' · '.join([*known, *repeat]))}]")

@@ -23,7 +23,7 @@ from webapp.shared.text import count
 
 #: Numbers of every run in the table below any chart.
 ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
-#: Takes the place of throughput per GPU where a run does not record the number of GPUs.
+#: Replaces throughput per GPU where a run does not record the number of GPUs.
 PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s")
 MAX_PANELS, MAX_SERIES = 12, 24
 HEIGHT, PANEL_HEIGHT = 400, 280
@@ -32,7 +32,7 @@ _CHARTS: Mapping[str, Callable[[pd.DataFrame, Scene], alt.LayerChart]] = {
     "Bar": explore_runs.bar,
     "Scatter": explore_runs.scatter,
 }
-#: What verdicts are on where the metric drawn has no better direction.
+#: The metric of verdicts where the drawn one has no better direction.
 _COMPARED = "output_tok_per_s"
 _ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
@@ -48,7 +48,7 @@ _BANDS_NOTE = "ms; line: p50, bands: up to p90, p95 and p99 of all requests of t
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What a view shows: a figure (None where nothing can be drawn), every run of the slice, and notes about the rest.
+    """The content of a view: a figure (None where nothing can be drawn), every run of the slice, and notes.
 
     `groups` has the figure's own rows where these are groups of requests rather than runs.
     """
@@ -60,7 +60,9 @@ class Shown:
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """Raises KeyError for a value that names nothing, ValueError for an invalid date, UserError without a warehouse."""
+    """Draw the figure of a link. Raises KeyError for an unknown value, ValueError for an invalid date, UserError
+    without a warehouse.
+    """
     figure = shown(parse(parameters), mode).figure
     return [] if figure is None else [figure]
 
@@ -76,7 +78,7 @@ def shown(view: Selection, mode: Mode) -> Shown:
 
 
 def _order(runs: pd.DataFrame) -> Order:
-    """The arms of the newest study that was measured here, or of the newest one at all."""
+    """Return the arms of the newest study measured here, or else of the newest study."""
     measured = runs[runs["origin"] == "measured"]
     newest = (runs if measured.empty else measured)["job_id"].iloc[-1]
     return data.order(newest)
@@ -106,7 +108,7 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
 
 
 def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
-    """The rows with their cell, the verdict on it, and for a speed-up its ratio with bounds.
+    """Add to the rows their cell, its verdict, and for a speed-up its ratio with bounds.
 
     The verdict is on the metric drawn, or on the output throughput if that cannot be compared. It is left out for
     slices of many studies, and of single turns or contexts.
@@ -130,7 +132,7 @@ def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame
 
 
 def _judged(job_id: str, y: Axis) -> dict[tuple[str, str, str], Judged]:
-    """The verdicts on cells: on the drawn metric, or else on output throughput, which they then name."""
+    """Return the verdicts on cells, by the drawn metric or else by output throughput, which they then name."""
     own = data.judged(job_id, y.column)
     if own or y == SPEEDUP:
         return own or data.judged(job_id, _COMPARED)
@@ -138,7 +140,7 @@ def _judged(job_id: str, y: Axis) -> dict[tuple[str, str, str], Judged]:
 
 
 def _of_others(rows: pd.DataFrame, y: Axis) -> tuple[tuple[float, float] | None, list[str]]:
-    """The range of published and imported speed-ups of the methods in sight, and the sentence that says so."""
+    """Return the range of published and imported speed-ups of the shown methods, and its sentence."""
     if y != SPEEDUP:
         return None, []
     methods = sorted(set(rows["method"]) - {"none", "unknown"})
@@ -150,7 +152,7 @@ def _of_others(rows: pd.DataFrame, y: Axis) -> tuple[tuple[float, float] | None,
     named = _listed(sorted(set(others["method"])))
     sources = count(len(set(others["source"])), "source")
     sentence = (
-        f"Grey band: 8 of 10 of the {count(len(others), 'speed-up')} that {sources} found for {named}, on other "
+        f"Grey band: the middle 80 % of {count(len(others), 'speed-up')} that {sources} found for {named} on other "
         f"hardware ({times(low)} to {times(high)})."
     )
     return (low, high), [sentence]
@@ -200,7 +202,7 @@ def _figure(
 
 
 def _noted(series_styles: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
-    """The styles of arms with their verdict over all cells, where the slice is of one study."""
+    """Add to the arms' styles their verdict over all cells, if the slice is one study."""
     jobs = rows["job_id"].unique()
     if view.colour.column != "arm" or len(jobs) != 1 or view.of_requests:
         return tuple(series_styles)
@@ -213,7 +215,9 @@ def _noted(series_styles: Sequence[ArmStyle], rows: pd.DataFrame, view: Selectio
 
 
 def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
-    """The axes, costs in the currency of their prices, and notes. A frontier is per GPU for all runs or for none."""
+    """Return the axes, with costs in the currency of their prices, and notes. A frontier is per GPU for all runs or
+    none.
+    """
     x, y = (view.frontier.x, view.frontier.y) if view.mark == "Pareto" else (view.x, view.metric)
     currencies = set(_currencies(runs))
     if len(currencies) == 1:
@@ -232,7 +236,7 @@ def _currencies(rows: pd.DataFrame) -> list[str]:
 
 
 def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
-    """Within each panel, whether no other run is better in both numbers."""
+    """Return whether no other run of the same panel is better in both numbers."""
     higher = view.frontier.higher
     panels = []
     for _, part in _parts(rows, view.facet):
@@ -257,7 +261,7 @@ def _note(view: Selection, rows: pd.DataFrame, y: Axis) -> str:
 
 
 def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Shown:
-    """The distribution of the latencies of all requests of each group."""
+    """Draw each group's distribution of request latencies."""
     pooled, groups, notes = _pooled(view, runs, ())
     if pooled.empty:
         return Shown(None, runs, None, tuple(notes))
@@ -290,7 +294,7 @@ def _bands(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Sho
 
 
 def _of_style(rows: pd.DataFrame, style: ArmStyle, view: Selection, scene: Scene) -> list[Panel]:
-    """A panel for each facet: each colour has panels of its own, because overlapping bands cannot be read."""
+    """Return a panel for each facet: each colour has panels of its own, because overlapping bands cannot be read."""
     return [
         (f"{style.arm} · {title}" if title else style.arm, explore_runs.bands(own, style, scene))
         for title, part in _parts(rows, view.facet)
@@ -315,7 +319,7 @@ def _pooled(view: Selection, runs: pd.DataFrame, more: tuple[str, ...]) -> tuple
 
 
 def _parts(rows: pd.DataFrame, facet: Axis | None) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The title of each panel, empty where there is only one, and its rows."""
+    """Return each panel's title (empty if there is only one) and rows."""
     values = [] if facet is None else sorted(rows[facet.column].unique(), key=natural)
     if facet is None or len(values) == 1:
         yield "", rows
@@ -325,7 +329,7 @@ def _parts(rows: pd.DataFrame, facet: Axis | None) -> Iterator[tuple[str, pd.Dat
 
 
 def _title(facet: Axis, value: str) -> str:
-    """The value, after the name of its dimension where the value alone says little."""
+    """Return the value, preceded by its dimension if the value alone is unclear."""
     return value if natural(value)[0] == 1 and facet.column != "day" else f"{facet.label}: {value}"
 
 
@@ -334,7 +338,7 @@ def _height(rows: pd.DataFrame, facet: Axis | None) -> int:
 
 
 def _cut(rows: pd.DataFrame, view: Selection) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of as many panels, colours and marks as can be read, and a note of what is left out."""
+    """Limit the rows to as many panels, colours and marks as can be read; note what is left out."""
     notes = []
     for axis, most, noun in ((view.facet, MAX_PANELS, "panels"), (view.colour, MAX_SERIES, "colours")):
         if axis is None:
@@ -350,7 +354,7 @@ def _cut(rows: pd.DataFrame, view: Selection) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _mixed(rows: pd.DataFrame, view: Selection) -> list[str]:
-    """A note that names the properties in which the runs behind one mean differ unseen."""
+    """Return a note that names properties in which the runs behind one mean differ without the chart showing it."""
     facet = [] if view.facet is None else [view.facet.column]
     by, distinct = ["x", "series", *facet], {view.x.column, view.colour.column, *facet}
     points = len(rows[by].drop_duplicates())
@@ -361,7 +365,7 @@ def _mixed(rows: pd.DataFrame, view: Selection) -> list[str]:
     ]
     if not several:
         return []
-    return [f"Some means are over runs that differ in {_listed(several)}: separate them by panels, colour or a filter."]
+    return [f"Some means mix runs that differ in {_listed(several)}: split them by panel or colour, or filter."]
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -369,5 +373,5 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def within(label: str) -> str:
-    """A label as it stands within a sentence."""
+    """Return a label in the form used within a sentence."""
     return label if label[1:2].isupper() else label[0].lower() + label[1:]

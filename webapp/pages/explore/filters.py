@@ -92,7 +92,7 @@ def reset() -> None:
 
 
 def drop(name: str) -> None:
-    """In a callback: drop the filter of this name, one of `Filters.active`."""
+    """Drop the filter of this name, one of `Filters.active`. A callback."""
     if name == "validity":
         url_widgets.reset({url_params.VALIDITY: "any"})
     elif name in ("from", "to"):
@@ -114,7 +114,7 @@ def _is_open() -> bool:
 
 
 def _first() -> str:
-    """The study in the bar; published results before there is any study."""
+    """Return the study in the bar, or published results before there is any study."""
     chosen: str | None = st.session_state.get(url_params.JOB.key)
     return chosen or next(iter(BESIDE))
 
@@ -144,7 +144,7 @@ def _studies_changed(param: url_params.Param) -> None:
 
 
 def _choose_values(options: pd.DataFrame, name: str, param: url_params.Param) -> Sequence[str]:
-    """A filter is shown only where it has several values, each with the number of its runs in the chosen studies."""
+    """Draw a filter if it has several values, each with its number of runs in the chosen studies."""
     rows = options[options["dimension"] == name]
     values = sorted(rows["value"], key=natural)
     runs = dict(zip(rows["value"], rows["runs"], strict=True))

@@ -29,7 +29,7 @@ _LABELS = {axis.column: axis.label for axis in (*DIMENSIONS, *OF_REQUESTS)}
 _FIRST = ("arm", "run_id", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
 _ORIGINS = ["measured", "imported", "published"]
-#: Columns that stay even where they are empty, because the links are made from them.
+#: Columns that stay even if empty, because links are made from them.
 _LINKED = ("run_id", "job_id")
 _AXES = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS, *OF_REQUESTS, *LATENCIES)}
 
@@ -52,7 +52,7 @@ def show_page() -> None:
 
 
 def begin() -> pd.DataFrame:
-    """The values that filters can offer. Shows the empty state and ends the page where there are no runs."""
+    """Return the values that filters offer. Without runs, shows the empty state and ends the page."""
     if published_data.publication() is None:
         study_picker.show_empty_state()
     options = explore_data.options()
@@ -68,7 +68,7 @@ def begin() -> pd.DataFrame:
 
 
 def show_count(options: pd.DataFrame, shown: Shown, selection: Selection) -> None:
-    """How many runs match, by which filters, and notes on what is drawn."""
+    """Show how many runs match, by which filters, and notes on what is drawn."""
     of_origin = options[options["dimension"] == "origin"].set_index("value")["runs"]
     total = int(of_origin.sum())
     each = [f"{of_origin[origin]:,} {origin}" for origin in _ORIGINS if origin in of_origin]
@@ -82,7 +82,7 @@ def show_count(options: pd.DataFrame, shown: Shown, selection: Selection) -> Non
 
 
 def _origins(runs: pd.DataFrame) -> str:
-    """The runs that were not measured here, with their sources."""
+    """Describe the runs that were not measured here, with their sources."""
     parts = []
     for origin in ("imported", "published"):
         of_origin = runs[runs["origin"] == origin]
@@ -94,7 +94,7 @@ def _origins(runs: pd.DataFrame) -> str:
 
 
 def show_nothing(view: Selection) -> None:
-    """An empty state that says which filters exclude every run, each with a button that drops it."""
+    """Show which filters exclude every run, each with a button that drops it."""
     blamed = dict(explore_data.filters_excluding_everything(view.filters))
     with st.container(border=True, horizontal_alignment="center"):
         st.subheader("No run matches", anchor=False, text_alignment="center")
@@ -116,7 +116,7 @@ def show_nothing(view: Selection) -> None:
 
 
 def _filter_words(name: str, view: Selection) -> str:
-    """`Draft model: one of a, b`."""
+    """Describe a filter: `Draft model: one of a, b`."""
     day = {"from": view.filters.begun_from, "to": view.filters.begun_to}
     if name in day:
         return f"Started on or {'after' if name == 'from' else 'before'} {day[name]}"
@@ -140,15 +140,15 @@ def show_figure(shown: Shown, selection: Selection, view: View) -> None:
     if len(chosen):
         drawer.show(chosen.iloc[0])
     if selection.has_points and len(shown.figure.rows) <= MOST_POINTS:
-        st.caption(":material/ads_click: Click a point to look at its run; the table below has links to all runs.")
+        st.caption(":material/ads_click: Click a point to see its run; the table below links to all runs.")
 
 
 def why_nothing(selection: Selection) -> str:
-    """Why runs were found and none can be drawn."""
+    """Say why none of the matching runs can be drawn."""
     if selection.of_requests and selection.metric.column not in GROUPED:
         steps = " and ".join(selection.of_requests)
         return (
-            f"{selection.metric.label} is that of whole runs and not known by {steps}: choose a latency (mean, p50, "
+            f"{selection.metric.label} is known of whole runs only, not by {steps}: choose a latency (mean, p50, "
             "p90, p95 or p99), acceptance length or acceptance rate as the metric."
         )
     return "Nothing to draw: choose another metric or other runs."
@@ -182,7 +182,7 @@ def show_tables(shown: Shown, selection: Selection, view: View) -> None:
 
 
 def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
-    """Runs measured here come first, the chart's own numbers precede others, and columns without values are dropped."""
+    """Return the table of runs: those measured here first, the chart's numbers before others, no empty columns."""
     numbers = [name for name in dict.fromkeys([*view.numbers, *ALWAYS]) if name in runs]
     wanted = [*_FIRST, *view.of_requests, *numbers, "is_valid", *_LAST, "started_at", "job_id"]
     table = runs[[name for name in wanted if name in runs]]
@@ -193,7 +193,7 @@ def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
 
 
 def implied(runs: pd.DataFrame) -> list[str]:
-    """The columns that repeat another: method, draft and k where the arm implies them, load where concurrency does."""
+    """Return redundant columns: method, draft and k where the arm implies them, load where concurrency does."""
     by = {"arm": ("method", "draft_model", "k"), "concurrency": ("load",)}
     return [
         name
@@ -222,7 +222,7 @@ def run_config(view: Selection) -> dict[str, Any]:
 
 
 def group_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Groups sorted by their dimensions, numbers by size."""
+    """Return the groups sorted by their dimensions, numbers by size."""
     every = (*DIMENSIONS, *OF_REQUESTS)
     rest = [axis.column for axis in every if axis.column in runs and axis.column != "origin"]
     table = runs.sort_values(rest, key=lambda values: values.map(natural))

@@ -1,4 +1,4 @@
-"""The selection that a link of the Explore page describes: which runs, and how they are drawn."""
+"""The selection in a link of the Explore page: which runs, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Selection:
 
     @property
     def of_requests(self) -> tuple[str, ...]:
-        """The dimensions of requests, turn and context, that it is drawn or filtered by."""
+        """The dimensions of requests (turn, context) used for drawing or filtering."""
         has_x = {url_params.X, url_params.SCATTER_X} & set(USES[self.mark])
         axes = (*((self.x,) if has_x else ()), self.colour, self.facet)
         columns = {*self.filters.of_requests, *(axis.column for axis in axes if axis is not None)}
@@ -104,7 +104,7 @@ _SCATTER_X = {axis.label: axis for axis in _scatter_x()}
 
 
 def choices(param: url_params.Param) -> list[str]:
-    """The options of a parameter that is not a filter, the default first."""
+    """Return the options of a parameter that is not a filter, the default first."""
     names: dict[url_params.Param, Sequence[str]] = {
         url_params.MARK: MARKS,
         url_params.METRIC: [*_NUMBERS, *ANY_PERCENTILE],
@@ -120,8 +120,8 @@ def choices(param: url_params.Param) -> list[str]:
 
 
 def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
-    """Raises KeyError for a value that names nothing, ValueError for an invalid date, UserError for an invalid
-    percentile.
+    """Read the parameters of a link. Raises KeyError for an unknown value, ValueError for an invalid date, UserError
+    for an invalid percentile.
     """
     mark: Mark = _chosen(parameters, url_params.MARK, {name: name for name in MARKS})
     x = url_params.SCATTER_X if mark == "Scatter" else url_params.X
@@ -142,7 +142,7 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
 
 def _check_of_requests(selection: Selection) -> None:
-    """Raises UserError for what is known of whole runs alone."""
+    """Refuse, with UserError, metrics that are known of whole runs only."""
     if selection.mark == "Pareto":
         raise UserError(
             "Pareto needs the throughput, which is not known by turn or context: choose another mark, or neither draw "
@@ -170,7 +170,7 @@ def _metric(parameters: Mapping[str, Sequence[str]]) -> Axis:
 
 
 def percent_of(text: str) -> float:
-    """The percentile that was entered, or the first one for an empty text. Raises UserError for anything else."""
+    """Return the entered percentile, or the first for an empty text. Raises UserError for any other text."""
     try:
         percent = round(float((text or _FIRST_PERCENTILE).removeprefix("p")), _MOST_DECIMALS)
     except ValueError:

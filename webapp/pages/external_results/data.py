@@ -1,4 +1,4 @@
-"""What the External results page reads from the warehouse, and the import of uploaded files."""
+"""The data of the External results page, and the import of uploaded files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warehouse.queries import published as queries
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 
-#: The columns that matter most come first, where no table is cut off.
+#: The most important columns come first, so that a narrow table cuts off the others.
 _FIRST = ("metric", "printed", "unit", "method", "num_speculative_tokens", "hardware", "dataset", "load")
 _HIDDEN = ("number", "source", "run_id", "doubts", "value")
 

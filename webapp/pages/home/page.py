@@ -1,4 +1,4 @@
-"""Home: what runs now, what finished last, the headline of each target, and the workers."""
+"""Home: the running and the last finished studies, the headline of each target, and the workers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
 
 
 def show_headlines(headlines: Sequence[Headline]) -> None:
-    st.subheader("What the newest study of each target says", anchor=False)
+    st.subheader("Latest answer per target", anchor=False)
     if not headlines:
         st.caption("No verdicts yet. A verdict needs valid runs of a baseline and another arm at the same load.")
         return
@@ -118,12 +118,12 @@ def show_headlines(headlines: Sequence[Headline]) -> None:
     with st.grid(min(2, len(answered)), min_column_width=_MIN_WIDTH, gap="small"):
         for headline in answered:
             answers.show_compact(headline.job_id, tables.title(headline))
-    st.caption(f"How sure: {READING_WORDS[False]}; headlines use the strict reading: {READING_WORDS[True]}.")
+    st.caption(f"Verdicts: {READING_WORDS[False]}; headlines use the strict reading: {READING_WORDS[True]}.")
     rows = tables.headlines(headlines)
     show_table(rows, tables.HEADLINE_COLUMNS, "The headline of each target", View(""), "headlines")
     st.caption(
-        "The arm that is surest to be faster, as the geometric mean over all of its cells, with the verdict and the "
-        "interval that its study gives."
+        "Per target: the arm with the strongest evidence of a speed-up (geometric mean over all of its cells), with "
+        "its study's verdict and interval."
     )
     if any(headline.arm is None for headline in headlines):
         st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
@@ -143,7 +143,7 @@ def show_ended(ended: pd.DataFrame) -> None:
 
 
 def show_verification(report: HostReport | None) -> None:
-    """Show what `drafthouse verify` last found on this host, for administrators."""
+    """Show administrators the last findings of `drafthouse verify` on this host."""
     if report is None:
         return
     wrong = sum(not finding.ok for finding in report.findings)

@@ -1,4 +1,4 @@
-"""What the Home page reads from the warehouse, and its tables."""
+"""The data of the Home page, and its tables."""
 
 from __future__ import annotations
 

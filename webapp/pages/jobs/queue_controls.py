@@ -60,7 +60,7 @@ def show_controls(job: Job, position: int, last: int) -> None:
             job.priority,
             step=1,
             key=f"priority-{job.job_id}-{job.priority}",
-            help="Higher runs first; of equals, those who submitted take turns",
+            help="Higher priorities run first; with equal priority, submitters alternate",
         )
         if st.button("Set the priority", key=f"set-priority-{job.job_id}", type="primary"):
             _change(lambda engine: order.reprioritise(engine, job.job_id, int(entered or 0), actor=visitor.actor()))

@@ -68,9 +68,7 @@ def counts_sentence(job: Job, listed: int) -> str:
     waiting = ended - listed
     if waiting:
         sentence += f"; {waiting} of them will be listed when the ingester has published it"
-    return (
-        f"{sentence}. The ratio so far is the geometric mean of the repeats' ratios up to each run; Results judges it."
-    )
+    return f"{sentence}. The ratio so far is a running geometric mean over the repeats; see Results for the verdict."
 
 
 def table(runs: pd.DataFrame) -> pd.DataFrame:
@@ -98,8 +96,8 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def running_ratios(runs: pd.DataFrame) -> list[float | None]:
-    """For each run, in the order of measuring: the geometric mean of its arm's ratios to the baseline in this cell,
-    over the repeats up to its own in which both are valid; None if there is none, and for the baseline.
+    """Return for each run, in the order of measuring, the geometric mean of its arm's ratios to the baseline in this
+    cell, over the repeats so far in which both are valid; None without any, and for the baseline.
     """
     rows = runs.to_dict("records")
     measured = {_key(row): _known(row["output_tok_per_s"]) for row in rows if _state(row) == "completed"}

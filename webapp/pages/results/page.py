@@ -81,7 +81,7 @@ def show_page() -> None:
 
 
 def _choose_claim() -> float | None:
-    """A ratio that the reader or the link names."""
+    """Draw the field for a claimed ratio, from the reader or the link."""
     url_widgets.seed(_CLAIM, _claim, None)
     claimed: float | None = st.number_input(
         "Claimed (×)",
@@ -98,15 +98,15 @@ def _choose_claim() -> float | None:
 
 
 def _claim(text: str) -> float:
-    """Raises ValueError for what is no ratio."""
+    """Parse a claimed ratio. Raises ValueError for any other text."""
     claimed = float(text)
     if not (math.isfinite(claimed) and claimed >= _LEAST_CLAIM):
-        raise ValueError(f"{text!r} is no ratio")
+        raise ValueError(f"{text!r} is not a ratio")
     return claimed
 
 
 def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric) -> None:
-    """First each arm over all of its cells, then the best single cell, as such."""
+    """Show each arm over all of its cells, then the best single cell, marked as such."""
     order = panels.arms_of(cells, published_data.arms(compared.jobs[0]))
     candidates = {pair.candidate.arm for pair in compared.pairs}
     more = arm_cards.show(compared, [arm for arm in order if arm in candidates])
@@ -118,7 +118,7 @@ def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Met
 
 
 def _planned(job: Job) -> int | None:
-    """The number of the job's runs; None while what was measured so far decides how many there will be."""
+    """Return the job's number of runs; None while it still depends on outcomes."""
     if job.study.runs_are_planned:
         return sum(len(launch.runs) for launch in plan(job.study))
     return job.progress.runs_total if job.progress and job.progress.end_reason else None

@@ -1,4 +1,4 @@
-"""The Results page's cards and tables: what summarises a study, and which columns stand in which order."""
+"""The Results page's cards and tables: the summary of a study, and the order of columns."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_i
 
 
 def cells(values: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
-    """The rows behind the charts, arms in the order of their legends."""
+    """Return the rows behind the charts, arms in the order of the legends."""
     ordered = values.sort_values("arm", key=lambda column: column.map(list(arms).index), kind="stable")
     words = ordered["verdict"].map(SIGNS).mask(ordered["is_baseline"], "baseline")
     return _columns(ordered.assign(verdict=words), _CELLS)
 
 
 def runs(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, in the units that people read; GPU columns without any value are left out."""
+    """Return one row per run, in readable units, without empty GPU columns."""
     table = _columns(results, _RUNS)
     scaled = [name for name in _RUNS if name in table and name in BY_NAME]
     table = table.assign(**{name: table[name] * BY_NAME[name].factor for name in scaled})
@@ -59,7 +59,7 @@ def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
-    """The wanted columns that exist; dataset and output length only if they differ between rows."""
+    """Return the wanted columns that exist; dataset and output length only if they differ between rows."""
     present = [column for column in wanted if column in frame]
     constant = {
         column
@@ -79,7 +79,7 @@ def run_config() -> dict[str, Any]:
 
 
 def best_pair(comparison: StudyComparison) -> Pair | None:
-    """The candidate's cell that is surest to be better than the baseline; None while no cell has an interval."""
+    """Return the cell with the strongest evidence against the baseline; None while no cell has an interval."""
     gains = [(pair, pair.gain) for pair in comparison.pairs if not pair.comparison.control]
     sure = [(gain.low, pair) for pair, gain in gains if gain is not None and gain.low is not None]
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
@@ -97,7 +97,7 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
         return Card(label, "–", _NO_INTERVAL if cells else _NO_PAIR)
     ratio = best.ratio
     within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
-    luck = "; the best of many is also the luckiest" if cells > 1 else ""
+    luck = "; the best of many cells is also the luckiest" if cells > 1 else ""
     luck += f"; {alone}" if (alone := best.alone_sentence) else ""
     return Card(
         label, times(ratio.value, ratio.low, ratio.high), f"{SIGNS[best.verdict.word]}{within}: {_where(best)}{luck}"
@@ -105,7 +105,8 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
 
 
 def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
-    """`2× was claimed; measured 1.48x [1.36, 1.60] (draft, code, concurrency 1): the claim is refuted.`
+    """Return a sentence such as `2× was claimed; measured 1.48x [1.36, 1.60] (draft, code, concurrency 1): the claim is
+    refuted.`
 
     Names the cell that supports the claim best, and counts the findings of all cells.
     """
@@ -123,7 +124,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
 
 
 def break_even_card(comparison: StudyComparison) -> Card:
-    """The break-even of the best pair's arm on its workload, in words."""
+    """Return the card of the break-even of the best pair's arm on its workload."""
     label = "Break-even"
     best = best_pair(comparison)
     if best is None:
@@ -139,7 +140,7 @@ def break_even_card(comparison: StudyComparison) -> Card:
 
 
 def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
-    """How many runs were measured: of several attempts at a cell one. `planned`: how many the study has, if known."""
+    """Return the card of measured runs, one per cell and repeat. `planned`: the study's number of runs, if known."""
     runs = results[results["is_counted"]]
     completed = runs["status"] == "completed"
     invalid = completed & runs["is_valid"].eq(other=False)
@@ -150,7 +151,7 @@ def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
 
 
 def hardware_card(results: pd.DataFrame) -> Card:
-    """The hardware, engines and targets of all runs."""
+    """Return the card of hardware, engines and targets of all runs."""
     engines = (results["engine"] + " " + results["engine_version"].fillna("")).str.strip()
     return Card("Hardware", _all_of(results["hardware"]), f"{_all_of(engines)}; target {_all_of(results['target'])}")
 
@@ -160,11 +161,11 @@ def _all_of(column: pd.Series) -> str:
 
 
 def repeats_sentence(cells: pd.DataFrame) -> str:
-    """What the intervals on the page are based on."""
+    """Describe the basis of the page's intervals."""
     repeats = sorted(set(cells["repeats"].dropna().astype(int)))
     if repeats == [1] and cells["low"].notna().any():
-        return "One repeat per cell: the intervals stand on how far other cells scatter."
+        return "One repeat per cell: the intervals are estimated from the scatter of other cells."
     if not repeats or repeats == [1]:
-        return "One repeat per cell: there are no intervals, and a single measurement is not a result."
+        return "One repeat per cell is too few to judge: there are no intervals."
     counted = f"{repeats[0]}" if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]}"
     return f"{counted} repeats per cell; ratios are geometric means of the repeats' ratios, with 95 % intervals."

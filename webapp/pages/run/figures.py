@@ -16,7 +16,7 @@ from webapp.shared.text import count
 
 @cached_figures
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """When each request was answered, and the telemetry of each second; figures without rows are left out.
+    """Draw when each request was answered, and the telemetry of each second; figures without rows are left out.
 
     Raises KeyError without a run, UserError without a warehouse.
     """

@@ -134,7 +134,7 @@ def _show_badge(run: pd.Series) -> None:
 
 
 def show_summary(run: pd.Series) -> None:
-    """Show the cards of a completed run; a failed one has none."""
+    """Show the cards of a completed run; a failed run has none."""
     if run["status"] != "completed":
         return
     done = run["requests_completed"]

@@ -1,4 +1,4 @@
-"""What the SQL page reads: the answers to a reader's SQL, and the description of the warehouse's tables."""
+"""The data of the SQL page: answers to a reader's SQL, and the description of the warehouse's tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.charts.custom_columns import drawable, with_floats
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication, published_query
 
-#: Each may have ten thousand rows, and so many values: a bit in Arrow is eight bytes and more in a data frame.
+#: Most values of an answer, which may have ten thousand rows: a bit in Arrow is eight bytes or more in a data frame.
 _MAX_ANSWERS, _MAX_VALUES = 16, 500_000
 _STOP_POINT = "sql-stop-point"
 
@@ -44,7 +44,7 @@ class Answer:
 
 @published_query(1)
 def tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
-    """The warehouse's tables and their columns, views first, without the one that migrations use."""
+    """Return the warehouse's tables and their columns, views first, without the migrations' own table."""
     return [relation for relation in relations(connection) if relation[0] != "alembic_version"]
 
 
@@ -61,7 +61,7 @@ def answer(sql: str) -> Answer:
 def audit_answer(sql: str, actor: Actor) -> pd.DataFrame | None:
     """Return the answer to a query of the audit table if this actor may read it; None for any other query.
 
-    Never cached, drawn or pinned: all visitors see what is.
+    Never cached, drawn or pinned, since all visitors see those answers.
     """
     if not asks_for_audit(sql, actor):
         return None
@@ -69,7 +69,7 @@ def audit_answer(sql: str, actor: Actor) -> pd.DataFrame | None:
 
 
 def _let_reader_stop() -> None:
-    """End this run of the page's script if the reader has clicked: any access to the state raises Streamlit's stop."""
+    """End this run of the page's script if the reader has clicked: accessing the state raises Streamlit's stop."""
     st.session_state.get(_STOP_POINT)
 
 

@@ -29,9 +29,8 @@ _MAX_CHARTS = 32
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """The chart, if the query has one, and the table.
-
-    Raises QueryError for an unknown or invalid query, UserError without a warehouse.
+    """Draw the chart, if the query has one, and the table. Raises QueryError for an unknown or invalid query, UserError
+    without a warehouse.
     """
     (view_id,) = parameters[QUERY]
     query = state.saved(view_id)
@@ -46,12 +45,12 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
 @cached_by_publication(_MAX_CHARTS)
 def cached_chart(sql: str, spec: ChartSpec, title: str, mode: Mode) -> Figure:
-    """The chart of the query's answer. Raises QueryError for an invalid query."""
+    """Return the chart of the query's answer. Raises QueryError for an invalid query."""
     return chart(sql_data.answer(sql).frame, spec, title, mode)
 
 
 def chart(frame: pd.DataFrame, spec: ChartSpec, title: str, mode: Mode) -> Figure:
-    """The chart as a figure; without rows or with a missing column it has no panel, and its note says why."""
+    """Return the chart as a figure; without rows or with a missing column, one without a panel whose note says why."""
     frame, columns = with_floats(frame), drawable(frame)
     if missing := [column for column in spec.columns if column not in columns]:
         note = f"the chart uses {', '.join(missing)}, which the answer does not contain"
@@ -77,7 +76,7 @@ def _note(frame: pd.DataFrame, spec: ChartSpec) -> str:
 
 
 def _arm_styles(frame: pd.DataFrame, spec: ChartSpec, mode: Mode) -> tuple[ArmStyle, ...]:
-    """The arms' styles on other pages, if the colours are exactly arms of the newest study; otherwise none."""
+    """Return the arms' styles from other pages, if the colours are exactly arms of the newest study; otherwise none."""
     studies = published_data.studies_with_results()
     if spec.colour != _ARM or studies.empty:
         return ()
@@ -91,9 +90,8 @@ def _arm_styles(frame: pd.DataFrame, spec: ChartSpec, mode: Mode) -> tuple[ArmSt
 
 
 def title_of(sql: str, view_id: str) -> str:
-    """The query's saved name, its title if it is an example, the comment it begins with, or its id.
-
-    The name is that of the SQL, whichever chart was saved with it.
+    """Return the query's saved name, its title if it is an example, its leading comment, or its id. The name belongs to
+    the SQL, whichever chart was saved with it.
     """
     views = saved_views.named_views(published_data.engine(), state.PAGE)
     named = [view.name for view in views if view.view_id == view_id] or [

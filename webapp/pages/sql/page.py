@@ -81,7 +81,7 @@ def show_editor() -> None:
 
 
 def _show_choices() -> None:
-    """The examples and the saved queries."""
+    """Draw the examples and the saved queries."""
     examples, named = st.columns(2)
     with examples:
         titles = [example.title for example in EXAMPLES]
@@ -128,7 +128,7 @@ def _may_rename(name: str) -> bool:
 
 
 def _show_history() -> None:
-    """The earlier queries of this browser session; a click brings one back."""
+    """Draw the earlier queries of this browser session; a click restores one."""
     earlier = [query for query in state.history() if query.sql != st.session_state[TEXT]]
     with st.popover("History", icon=":material/history:", disabled=not earlier):
         for number, query in enumerate(earlier):
@@ -154,7 +154,7 @@ def _forget(name: str) -> None:
 
 @st.fragment
 def show_schema() -> None:
-    """Every table beside the editor; its columns are drawn when it is opened."""
+    """Draw every table next to the editor; its columns are drawn when it is opened."""
     st.markdown("**Tables**")
     with show_user_errors(), st.container(height=640, border=False, gap="xsmall"):
         if visitor.allowed_any(Change.AUDIT):
@@ -172,7 +172,7 @@ def show_schema() -> None:
 
 
 def show_answer() -> None:
-    """The answer, or DuckDB's error message."""
+    """Show the answer, or DuckDB's error message."""
     query = state.current()
     if not query.sql.strip():
         st.caption("Write a SELECT statement above, or choose an example.")
@@ -216,22 +216,20 @@ def _stop(sql: str) -> None:
 
 
 def _show_table(frame: pd.DataFrame, query: Query, view_id: str) -> None:
-    """`view_id` is empty for a query that is not saved."""
+    """Show the answer as a table. `view_id` is empty for a query that is not saved."""
     title, view = figures.title_of(query.sql, view_id), _view(view_id)
     show_table(frame, {}, title, view, "answer")
     dialogs.show_pin_button(title, view, figures.TABLE, "Pin the table")
 
 
 def _view(view_id: str) -> View:
-    """The link of a saved query; a query that is not saved has neither link nor pin."""
+    """Return the link of a saved query; a query that is not saved has neither link nor pin."""
     return View(state.PAGE, {QUERY: (view_id,)}) if view_id else View("")
 
 
 def _show_size(answer: Answer) -> None:
     rows = count(len(answer.frame), "row")
-    rounded = (
-        "; numbers are rounded, the files have all digits" if any(map(is_float_dtype, answer.frame.dtypes)) else ""
-    )
+    rounded = "; rounded here, exact in the downloads" if any(map(is_float_dtype, answer.frame.dtypes)) else ""
     if answer.left_out:
         st.info(f"{answer.left_out.capitalize()}.", icon=":material/content_cut:")
     st.caption(f"{rows}, {count(len(answer.frame.columns), 'column')}, {number(answer.duration_s, 2)} s{rounded}")

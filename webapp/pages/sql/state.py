@@ -114,9 +114,8 @@ class Query:
 
 
 def load() -> str | None:
-    """Fill the editor from the link, as it was left, or with the first example.
-
-    Returns the link's id if nothing is saved under it.
+    """Fill the editor from the link, the last edit, or the first example. Returns the link's id if nothing is saved
+    under it.
     """
     requested, shown = st.query_params.get(QUERY), st.session_state.get(_VIEW_ID)
     if requested is None and shown is not None:  # back from another page, which cleared the URL
@@ -144,7 +143,7 @@ def save(query: Query) -> str:
 
 
 def saved(view_id: str) -> Query | None:
-    """The query saved under this id, or None."""
+    """Return the query saved under this id, or None."""
     state = saved_views.load(published_data.engine(), PAGE, view_id)
     if state is None:
         return None
@@ -174,7 +173,7 @@ def remember(query: Query) -> None:
 
 
 def history() -> list[Query]:
-    """The queries run in this browser session, newest first."""
+    """Return the queries run in this browser session, newest first."""
     queries: list[Query] = st.session_state.get(_HISTORY, [])
     return queries
 

@@ -39,13 +39,13 @@ _TEXTS = ("flags", "config", "environment")
 #: Widths in pixels; the columns of free text share the rest.
 _COLUMNS: Mapping[str, Width] = {"name": "stretch", "engine": 122, _METHOD: 138, _MODEL: "stretch", _K: 70}
 _BASELINE = "arms-baseline"
-#: In place of a row's number: the arm without speculation, whichever that is.
+#: Stands for the number of whichever row has no speculation.
 _DEFAULT_BASELINE = -1
 _AREA_HEIGHT = 96
-#: The number of tokens that an arm begins with, and those that follow if it is taken.
+#: Numbers of tokens that new arms get, in order of preference.
 FIRST_K = 3
 _NEXT_K = (FIRST_K, 5, 1, 2, 4, 6, 7, 8)
-#: How an option that is a list or a table is typed: its reader, and an example.
+#: Parser and example of options that are lists or tables.
 _TYPED: Mapping[Any, tuple[Callable[[str], Any], str]] = {
     schedule: (read_ranges, "1-4: 3, 5-512: 0"),
     lengths_by_batch: (read_sizes, "4: 3, 8: 2"),

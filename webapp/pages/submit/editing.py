@@ -1,8 +1,7 @@
 """The study being edited, as a form or as TOML text, and its draft.
 
-The form's values live as long as the visitor's session. What was typed and not submitted is a draft in the app
-database, under an id in the URL: it survives a reload. A line that seems to hold a password, a token or a key is not
-stored.
+The form's values live as long as the visitor's session. Unsubmitted edits are saved as a draft in the app database,
+under an id in the URL, so they survive a reload. A line that seems to hold a password, a token or a key is not stored.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _MODE, _TEXT = "submit-mode", "submit-text"
 #: Set while the form cannot be shown because the text is not a valid study, and while the text has yet to be written.
 _INVALID, _PENDING = "submit-text-invalid", "submit-text-pending"
 _MIN_LINES, _MAX_LINES, _LINE_HEIGHT = 12, 34, 21
-#: In pixels: in less, workloads and loads stand below each other.
+#: Width in pixels below which workloads and loads are stacked.
 _MIN_WIDTH = 560
 #: The id of this session's draft, and its state as it was saved.
 _PAGE, _DRAFT_ID, _SAVED = "submit", "submit-draft-id", "submit-draft-saved"
-#: What stands before `=` or `:` in TOML, YAML and NAME=value.
+#: Key before `=` or `:` in TOML, YAML and NAME=value.
 _NAME = re.compile(r"""([\w-]+)["']?\s*[=:]""")
 #: Well-known forms of keys, and a password in an address.
 _KEY = re.compile(r"\b(?:hf_|sk-|gh[pousr]_)[\w-]{12,}|//[^/\s]*:[^/\s]*@")
@@ -51,7 +50,7 @@ class Edits:
 
 
 def begin(study: Study) -> None:
-    """Fill the form, and the text, with this study; from now on changes to it count as unsaved."""
+    """Fill the form and the text with this study; later changes count as unsaved."""
     _fill(from_study(study))
     st.session_state[_BEGUN] = to_toml(_current())
     if st.session_state.get(_MODE) == TOML:
@@ -111,7 +110,7 @@ def edit_form(problems: Sequence[ShownProblem]) -> FormValues:
 
 
 def show_switch() -> bool:
-    """Draw the switch between form and text; return whether it stands at the text."""
+    """Draw the switch between form and text; return whether the text is selected."""
     st.session_state.setdefault(_MODE, FORM)
     mode = st.segmented_control(
         "Edit as",
@@ -147,7 +146,7 @@ def _write_text(text: str | None = None) -> None:
 
 def edit_text() -> tuple[Study | None, list[Problem]]:
     """Draw the text; return the study, or None and why it is not valid."""
-    if st.session_state.get(_PENDING):  # read the form once more: its last edit may have come with the switch
+    if st.session_state.get(_PENDING):  # read the form again: its last edit may have come with the switch
         edit_form([])
         _write_text()
         del st.session_state[_PENDING]

@@ -19,7 +19,7 @@ from webapp.shared import published_data, url_params
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
 
-#: More problems are counted.
+#: Problems listed; the others are only counted.
 _MAX_LISTED = 4
 #: A second click on *Submit it once more* within this time is a double click.
 _DOUBLE_CLICK_S = 3.0
@@ -50,7 +50,7 @@ def show(study: Study | None, problems: Sequence[ShownProblem], submit: Submit) 
             if visitor.allowed_any(Change.SUBMIT):
                 _show_submit(None if problems else study, receipt, submit, is_submitted=is_submitted)
             else:
-                st.caption("You can plan a study here; submitting it takes the role of a submitter.", width=260)
+                st.caption("You can plan a study here; submitting it needs the submitter role.", width=260)
         if problems:
             _show_problems(problems)
 
@@ -79,7 +79,7 @@ def _show_plan(study: Study | None) -> None:
 def _counting(study: Study) -> str:
     """Explain how engine starts and runs are counted."""
     if study.tune is not None:
-        return "About: a tuning measures what could still win"
+        return "Estimated: a tuning measures only settings that could still win"
     per_launch = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     starts = "one per arm and repeat" if per_launch == 1 else f"one per arm and {per_launch} repeats"
     if study.order == "fewest_launches":
@@ -94,7 +94,7 @@ def _show_submit(study: Study | None, receipt: Receipt, submit: Submit, *, is_su
     """
     with st.container(horizontal=True, vertical_alignment="bottom", width="content", gap="small"):
         highest = MAX_PRIORITY if visitor.allowed_any(Change.ORDER) else 0
-        help_text = "Higher runs first; of equals, those who submitted take turns"
+        help_text = "Higher priorities run first; with equal priority, submitters alternate"
         entered = st.number_input(
             "Priority", -MAX_PRIORITY, highest, 0, step=1, width=110, help=help_text, key="submit-priority"
         )

@@ -94,7 +94,7 @@ def datasets() -> list[DatasetState]:
 
 
 def missing(study: Study) -> list[Problem]:
-    """Return what keeps the study from being submitted, as far as it is known without asking an engine."""
+    """Return the problems that prevent submission, as far as they are known without starting an engine."""
     return list(_missing(study.digest(), visitor.actor().role, study))
 
 

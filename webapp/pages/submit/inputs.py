@@ -37,7 +37,7 @@ ELSEWHERE = "problem-elsewhere"
 
 @dataclass(frozen=True)
 class ShownProblem:
-    """A problem as it stands in a list, and beside the element of the form that it is about."""
+    """A problem as shown in the list, and next to the form element that it concerns."""
 
     anchor: str  # the id of that element
     where: str  # like `Arm 2, draft model`
@@ -64,7 +64,7 @@ def shown_problem(problem: Problem) -> ShownProblem:
 
 
 def _label(model: type[BaseModel], path: str) -> str:
-    """`speculation.model` is the draft model; `flags.x` becomes `flags, x`."""
+    """Return a field's label: `speculation.model` is the draft model; `flags.x` becomes `flags, x`."""
     try:
         info, rest = field_of(model, path)
     except KeyError:  # in a text, where any key may stand
@@ -133,7 +133,7 @@ def _shown_number(value: Any) -> Any:
 
 
 def row_container(**options: Any) -> DeltaGenerator:
-    """Put the fields of a row side by side. Columns would cost the browser eight more elements a row."""
+    """Put the fields of a row side by side. Columns would add eight elements a row to the page."""
     return st.container(horizontal=True, gap="xsmall", vertical_alignment="center", **options)
 
 
@@ -170,7 +170,7 @@ class Fields:
 
     model: type[BaseModel]
     initial: Row
-    problems: Sequence[ShownProblem] = ()  # of the study's own fields; those of a row stand below it
+    problems: Sequence[ShownProblem] = ()  # of the study's own fields; a row's problems are shown below it
     table: str = ""
     number: int = 0
 
@@ -199,11 +199,9 @@ class Fields:
         in_row: bool = False,
         **options: Any,
     ) -> Any:
-        """Draw the input that the field's type asks for, with its problems below, and return what is entered.
-
-        `offered`: values to choose from and what they are called; a text may be another. `first`: the value to begin
-        with if there is none. `optional`: it may be empty though it has a default. `in_row`: the label stands above the
-        column.
+        """Draw the input for the field's type, with its problems below, and return its value. `offered`: values to
+        choose from, with their labels; a text field accepts others, too. `first`: the value to begin with if there is
+        none. `optional`: it may be empty though it has a default. `in_row`: the label stands above the column.
         """
         info, _ = field_of(self.model, path)
         types = (info.annotation, *get_args(info.annotation))

@@ -68,7 +68,7 @@ def check_form() -> tuple[Study | None, list[ShownProblem]]:
 
 
 def problems_here(study: Study) -> list[Problem]:
-    """Return what this host lacks for the valid study, and why the queue refused the same study, if it did."""
+    """Return what this host lacks for the valid study, and any reason why the queue refused it."""
     digest, refused = st.session_state.get(_REFUSAL, (None, []))
     return list(dict.fromkeys([*form_options.missing(study), *(refused if digest == study.digest() else [])]))
 
@@ -86,7 +86,7 @@ def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem
     }
     rows = {table: tuple(getattr(values, table)[index] for index in kept) for table, kept in valid.items()}
     if rows["arms"] and not any(arm.get("baseline") for arm in rows["arms"]):
-        rows["arms"] = ({**rows["arms"][0], "baseline": True}, *rows["arms"][1:])  # the one that was may be left out
+        rows["arms"] = ({**rows["arms"][0], "baseline": True}, *rows["arms"][1:])  # the baseline may be left out
     fields = {path: None if inputs.anchor(path) in wrong else value for path, value in values.fields.items()}
     try:
         study = to_study(FormValues(fields | {"name": fields["name"] or "unnamed"}, **rows))

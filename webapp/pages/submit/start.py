@@ -1,7 +1,7 @@
 """The study that the form starts from: a preset, its version for the reference pair, or a study submitted before.
 
 A link may name it: `?preset=friday-night`, with `&reference=true` for the small version; `?from_job=` with a job's id,
-with `&decide=` and a metric for a study that decides inconclusive verdicts by it, or `&tune=` and one of its workloads
+with `&decide=` and a metric for a study that decides its inconclusive verdicts, or `&tune=` and one of its workloads
 for its tuning; or `?study=` with the beginning of a study's digest. `?job=` is the study in the bar, as on every page.
 
 Loading another study over unsaved edits can be undone.
@@ -39,8 +39,8 @@ _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "
 
 @dataclass(frozen=True)
 class Start:
-    """A preset's name, or a job's id if `kind` is `FROM_JOB`. `decides`: the metric of inconclusive verdicts. `tunes`:
-    the workload that its drafts are tuned for.
+    """A preset's name, or a job's id if `kind` is `FROM_JOB`. `decides`: the metric of the inconclusive verdicts.
+    `tunes`: the workload to tune the drafts for.
     """
 
     kind: str

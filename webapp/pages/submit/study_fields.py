@@ -29,7 +29,7 @@ from webapp.shared.text import count, literal
 #: In pixels: two fields side by side whose labels take one line.
 _MIN_FIELDS_WIDTH = 400
 FIRST = ("name", "target", "repeats", BUDGET)
-#: What most studies leave at its defaults, four fields side by side.
+#: Fields that most studies leave at their defaults, four side by side.
 MORE = (
     ("order", "repeats_per_launch", "fresh_starts", "endpoint"),
     ("alone", "spread", "hardware"),

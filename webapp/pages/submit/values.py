@@ -167,7 +167,7 @@ def _variable(number: int, line: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a field that holds a table is written and read as a text."""
+    """The text format of a field that holds a table."""
 
     name: str
     write: Callable[[Mapping[str, Any]], str]
@@ -276,7 +276,7 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def _that_count(row: Row) -> Row:
-    """Drop the method `none`, sessions that are not replayed, and seconds without a wait."""
+    """Drop the method `none`, sessions that are not replayed, and the seconds of think times that need none."""
     without = {"speculation.method"} if row.get("speculation.method") == NO_SPECULATION else set()
     without |= set() if row.get("sessions.think") in TIMED else {"sessions.think_s"}
     without |= set() if row.get("sessions.answers") else {path for path in row if path.startswith("sessions.")}

@@ -1,4 +1,4 @@
-"""What the Tune page reads: the report of a study that is a tuning, and its command line."""
+"""The data of the Tune page: the report of a tuning, and its command line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TRIED_COLUMNS = columns("concurrency", "arm", "k", "runs", "expected", "fate", p
 
 @published_query()
 def tuned(connection: duckdb.DuckDBPyConnection, job_id: str) -> Report | None:
-    """The report, or None before the first results. Raises ValueError for a study that is not a tuning."""
+    """Return the tuning's report, or None before the first results. Raises ValueError for any other study."""
     return tuning_report(connection, job_id, queue.job(published_data.engine(), job_id).study)
 
 
 def measured(rows: tuple[Measured, ...]) -> pd.DataFrame:
-    """One row per load and arm."""
+    """Return a table with one row per load and arm."""
     return pd.DataFrame(
         [(cell.load, cell.verdict, cell.arm, cell.k, cell.ratio, cell.low, cell.high, cell.basis) for cell in rows],
         columns=list(RESULT_COLUMNS),
@@ -31,7 +31,7 @@ def measured(rows: tuple[Measured, ...]) -> pd.DataFrame:
 
 
 def tried(report: Report) -> pd.DataFrame:
-    """Every setting at every load, with what became of it."""
+    """Return a table of every setting at every load, with its outcome."""
     return pd.DataFrame(
         [(each.load, each.arm, each.k, each.runs, each.expected, each.fate) for each in report.tried],
         columns=list(TRIED_COLUMNS),
@@ -39,7 +39,7 @@ def tried(report: Report) -> pd.DataFrame:
 
 
 def speedups(report: Report) -> pd.DataFrame:
-    """Every setting at every load with what is expected of it and what was measured; no speculation has k = 0."""
+    """Return expected and measured speed-ups of every setting at every load; no speculation has k = 0."""
     unknown = Measured("", 0, 0, None, None, None, "", "")
     names = ("load", "arm", "draft", "k", "expected", "at_least", "at_most")
     found = [

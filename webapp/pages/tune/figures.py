@@ -16,16 +16,15 @@ from webapp.shared.published_data import cached_figures
 
 @cached_figures
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """The speed-up of every setting at every load; no figure before the first results.
-
-    Raises KeyError for parameters that name no study, ValueError for a study that is not a tuning.
+    """Draw the speed-up of every setting at every load; no figure before the first results. Raises KeyError for
+    parameters that name no study, ValueError for a study that is not a tuning.
     """
     report = data.tuned(url_params.job_id_of(parameters[url_params.JOB.key][0]))
     return [] if report is None else [speedups(report, mode)]
 
 
 def speedups(report: Report, mode: Mode) -> Figure:
-    """One panel a load, whose title is its answer."""
+    """Draw one panel per load; its title names the chosen setting."""
     rows = data.speedups(report)
     drafts = [draft for draft in dict.fromkeys(rows["draft"]) if draft]
     styles, domain = arm_styles(drafts, None, mode), tuned.domain(rows)
@@ -40,6 +39,6 @@ def speedups(report: Report, mode: Mode) -> Figure:
 
 
 def _title(best: Measured) -> str:
-    """`4 at once: draft k=3, 1.48×`."""
+    """Return a panel's title: `4 at once: draft k=3, 1.48×`."""
     at = f"{best.load} at once"
     return f"{at}: no speculation" if best.k == 0 else f"{at}: {best.arm}, {times(best.ratio)}"

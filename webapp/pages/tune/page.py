@@ -1,4 +1,4 @@
-"""Tune: the setting for each load, what to deploy, how it was measured, and why the rest was left out."""
+"""Tune: the setting for each load, what to deploy, how it was measured, and why others were dropped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from webapp.shared.verdicts.answers import FROM_JOB, TUNE
 
 #: Links on the page of a study that is not a tuning.
 _MOST_TUNINGS = 6
-#: Why a race ended, as its report says it; empty while it goes on.
+#: Reasons of a report for a race's end; empty while it goes on.
 _ENDED = {
     "": "it is still measuring",
     "decided": "no other setting can be faster by more than 2 %",
@@ -56,11 +56,11 @@ def show_page() -> None:
 
 
 def report_or_stop(job_id: str, job: Job | None) -> Report:
-    """The report; ends the page with what to do where there is none."""
+    """Return the report; without one, say what to do and end the page."""
     if job is None or job.study.tune is None:
         st.info(
-            "This study is not a tuning: its arms and their numbers of drafted tokens were fixed. A tuning finds the "
-            f"best ones for each of its loads, and the schedule to deploy; so does `drafthouse tune {job_id}`.",
+            "This study used fixed settings. A tuning finds the best draft and number of drafted tokens for each load, "
+            f"and the schedule to deploy: start one here, or with `drafthouse tune {job_id}`.",
             icon=":material/tune:",
         )
         with st.container(horizontal=True):
@@ -78,7 +78,7 @@ def report_or_stop(job_id: str, job: Job | None) -> Report:
 
 
 def link_tunings(job: Job) -> None:
-    """A link to Submit for each workload, as a schedule is tuned for one; or why this study cannot be tuned."""
+    """Show a link to Submit for each workload, as a schedule is tuned for one; or say why the study cannot be tuned."""
     if not visitor.allowed_any(Change.SUBMIT):
         return
     for workload in job.study.workloads[:_MOST_TUNINGS]:
@@ -112,7 +112,7 @@ def show_summary(report: Report) -> None:
 
 
 def ranges_sentence(report: Report) -> str:
-    """`k = 3 up to 8 requests at once, 1 up to 32, then 0`."""
+    """Describe the ranges: `k = 3 up to 8 requests at once, 1 up to 32, then 0`."""
     if len(report.ranges) == 1:
         return "the same at every load"
     *before, (_, _, last) = report.ranges

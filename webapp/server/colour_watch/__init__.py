@@ -1,4 +1,4 @@
-"""Draws the page's charts anew when its colours change from light to dark or back, by a script of our own.
+"""Redraws the page's charts when its colours change between light and dark, by a script of our own.
 
 Streamlit recolours all that is its own at once, but runs the page's script only at the next interaction.
 """
@@ -16,7 +16,7 @@ _SCRIPT = Path(__file__).parent / "colour_watch.js"
 
 
 def show(drawn: Mode) -> None:
-    """Begins a run of the page when its colours are no longer those that its charts are drawn in."""
+    """Add the script, which reruns the page when its colours no longer match its charts."""
     if not exists():  # a test of the page's script alone
         return
     own_scripts.component(_SCRIPT)(key="colour-watch", data={"drawn": drawn}, height=1)

@@ -1,1 +1,1 @@
-"""What pages show of verdicts: the answer, cards of arms, tables of verdicts and capacities."""
+"""Verdicts on pages: the answer, cards of arms, tables of verdicts and capacities."""

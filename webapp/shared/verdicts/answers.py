@@ -1,5 +1,5 @@
-"""A study's answer at the head of a page: what to deploy, how sure that is, and a link to the study that would decide
-the rest.
+"""A study's answer at the head of a page: what to deploy, with what confidence, and a link to the study that would
+decide the rest.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from webapp.shared import published_data
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import JOB, page_file
 
-#: Parameters of a link to the Submit page: a job; the metric whose inconclusive verdicts such a study decides;
+#: Parameters of links to Submit: a job; the metric whose inconclusive verdicts a study like the job's decides;
 #: the workload that the job's drafts are tuned for.
 FROM_JOB, DECIDE, TUNE = "from_job", "decide", "tune"
 THROUGHPUT = "output_tok_per_s"
-#: What a study that only searches for capacities is answered by.
+#: Answer to a study that only searches for capacities.
 _CAPACITY = "capacity"
 _ICONS = {
     "enable": ":green[:material/check_circle:]",
@@ -37,7 +37,7 @@ _ICONS = {
 
 @dataclass(frozen=True)
 class _Asked:
-    """An answer with the metric that it was asked for: a link's, which may be a short name."""
+    """An answer with its requested metric, from a link, which may be a short name."""
 
     metric: str
     answer: Answer
@@ -53,7 +53,7 @@ def show(job_id: str, metric: str = THROUGHPUT) -> None:
 
 
 def show_compact(job_id: str, title: str) -> None:
-    """Show the answer below a title in Markdown, without the reading that several answers have in common."""
+    """Show the answer below a title in Markdown, without the reading that several answers share."""
     asked = _asked(job_id, THROUGHPUT)
     if asked is not None:
         with st.container(border=True, height="stretch", gap="xsmall"):
@@ -62,14 +62,14 @@ def show_compact(job_id: str, title: str) -> None:
 
 
 def text_of(job_id: str, metric: str = THROUGHPUT) -> Sentences | None:
-    """The answer in sentences; None while the study has no valid run of its baseline."""
+    """Return the answer in sentences; None while the study has no valid run of its baseline."""
     asked = _asked(job_id, metric)
     return None if asked is None else sentences(asked.answer)
 
 
 def next_study_of(study: Study, job_id: str, metric: str = THROUGHPUT) -> Study | None:
-    """A study that would decide what the answer for a job of this study leaves inconclusive; None if nothing is, or if
-    its arms, workloads or loads are not those of the study.
+    """Return a study that would decide what the answer for a job of this study leaves inconclusive; None if nothing is,
+    or if its arms, workloads or loads are not in the study.
     """
     asked = _asked(job_id, metric)
     return None if asked is None else next_study(study, asked.answer)
@@ -92,7 +92,7 @@ def _show(job_id: str, asked: _Asked, heading: str = "####") -> None:
 
 
 def _link_next_study(job_id: str, asked: _Asked) -> None:
-    """A link to the Submit page with the deciding study; none for a study that was not submitted here.
+    """Show a link to the Submit page with the deciding study; none for a study that was not submitted here.
 
     A tuning searches for the best setting and has its own report.
     """
@@ -121,7 +121,7 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
 
 
 def _icon(answer: Answer) -> str:
-    """Of what can be done now: to enable something somewhere, or else to leave all off, or to measure."""
+    """Return the icon of the next step: enable something somewhere, or leave all off, or measure."""
     actions = {choice.action for choice in answer.choices}
     if "enable" in actions:
         return _ICONS["enable"]
@@ -129,7 +129,7 @@ def _icon(answer: Answer) -> str:
 
 
 def _asked(job_id: str, metric: str) -> _Asked | None:
-    """The answer, of a study that only searches by its capacities."""
+    """Return the answer; for a study that only searches, by its capacities."""
     for name in (metric, _CAPACITY):
         answer = _answer(job_id, name)
         if answer is not None:

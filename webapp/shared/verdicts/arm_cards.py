@@ -30,7 +30,7 @@ def controls_last(comparison: StudyComparison, arms: Sequence[str]) -> list[str]
 
 
 def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
-    """`1.42×`, and below it `▲ faster over all cells [1.31, 1.54]. 3 cells: ▲ 2, ? 1`."""
+    """Return the card: `1.42×`, and below it `▲ faster over all cells [1.31, 1.54]. 3 cells: ▲ 2, ? 1`."""
     ratio = mean.ratio
     value = "–" if ratio is None else times(ratio.value, ratio.low, ratio.high)
     if (control := controls(comparison).get(arm)) is not None:
@@ -42,13 +42,13 @@ def card(comparison: StudyComparison, arm: str, mean: Judged) -> Card:
 
 
 def of_category(comparison: StudyComparison, category: str | None) -> StudyComparison:
-    """The comparison of one category's cells alone; their verdicts stay corrected for all cells. None is all."""
+    """Return the comparison of one category's cells (None: all); verdicts stay corrected for all cells."""
     pairs = tuple(pair for pair in comparison.pairs if category is None or pair.candidate.category == category)
     return replace(comparison, pairs=pairs)
 
 
 def _tally(pairs: Sequence[Pair]) -> str:
-    """`3 cells: ▲ 2, ? 1`."""
+    """Count the verdicts: `3 cells: ▲ 2, ? 1`."""
     words = [pair.verdict.word for pair in pairs]
     counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"

@@ -1,4 +1,4 @@
-"""What each arm of a study carries within the SLO, for the pages that compare arms and their costs."""
+"""The capacity of each arm of a study within the SLO, for pages that compare arms and their costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_CARDS = 6
 
 
 def has_ordinary_runs(job_id: str) -> bool:
-    """Whether the study has runs that are not trials of a search."""
+    """Return whether the study has runs that are not trials of a search."""
     return bool(published_data.results(job_id)["search"].isna().any())
 
 
@@ -87,12 +87,12 @@ def _interval(carried: CarriedLoad) -> str:
 
 
 def _load(carried: CarriedLoad, load: float | None) -> str:
-    """Requests at once are counted; rates are measured."""
+    """Format a load: a count of requests at once, or a measured rate."""
     return f"{load:,.0f}" if load is not None and carried.arm.unit == UNITS["concurrency"] else number(load)
 
 
 def table(loads: Sequence[CarriedLoad]) -> pd.DataFrame:
-    """One row for each arm and search; without a price no column of costs."""
+    """Return a table with a row per arm and search; without a price it has no column of costs."""
     rows = pd.DataFrame([_row(carried) for carried in loads])
     return rows if rows["cost"].notna().any() else rows.drop(columns="cost")
 

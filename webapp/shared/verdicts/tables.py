@@ -21,14 +21,14 @@ SIGNS = {
     "control": "≡ control",
 }
 _HELP = {
-    False: "Of all calls in a table at most 5 % are false; no difference: within 2 %",
-    True: "With 95 % confidence no call in the table is false; no difference: within 2 %",
+    False: "At most 5 % of a table's verdicts are expected to be wrong; no difference: within 2 %",
+    True: "With 95 % confidence no verdict of the table is wrong; no difference: within 2 %",
 }
 _FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 
 
 def verdicts(comparison: StudyComparison, agreed: Sequence[Agreement] | None, category: str | None) -> pd.DataFrame:
-    """One row per candidate and cell, of `category` if given. `agreed`: the agreement of each pair, if computed."""
+    """Return a row per candidate and cell (of `category`). `agreed`: the agreement of each pair, if computed."""
     outputs = [{}] * len(comparison.pairs) if agreed is None else [_outputs(agreement) for agreement in agreed]
     rows = [
         _row(pair, wrote)
@@ -40,7 +40,7 @@ def verdicts(comparison: StudyComparison, agreed: Sequence[Agreement] | None, ca
 
 
 def _outputs(agreed: Agreement) -> dict[str, object]:
-    """Shares in percent; None where they are unknown."""
+    """Return shares in percent; None where they are unknown."""
     same, degenerate = agreed.same_share, agreed.candidate_degenerate_share
     return {
         "same": None if same is None else 100 * same.value,
@@ -50,7 +50,9 @@ def _outputs(agreed: Agreement) -> dict[str, object]:
 
 
 def _first_difference(agreed: Agreement) -> str:
-    """The median token, from 1, at which differing outputs begin to differ; empty if none differs or it is unknown."""
+    """Return the median token, from 1, at which differing outputs begin to differ; empty if none differs or it is
+    unknown.
+    """
     exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
     token = exact if exact is not None else estimated
     return "" if token is None else f"{'' if exact is not None else 'about '}token {token + 1:.0f}"
@@ -76,9 +78,9 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
 
 
 def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
-    """`table` of `verdicts`; `strict`: their reading.
+    """Return the configuration of `table`, a table of `verdicts`; `strict`: their reading.
 
-    What would push others out of a page of 1280 pixels is hidden: it is in the files and behind the table's menu.
+    Columns that do not fit a page of 1280 pixels are hidden: they are in the files and the table's menu.
     """
     hidden = ("concurrency", "basis", *(("differs",) if "alone" in table else ()))
     shown = columns(

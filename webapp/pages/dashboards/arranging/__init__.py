@@ -20,7 +20,7 @@ _KEY = "dashboards-arranging"
 
 @dataclass(frozen=True)
 class Arranged:
-    """What was done to a card: another width, or else a position in front of another card, or at the end for None."""
+    """A change to a card: another width, or a new position before another card (None: at the end)."""
 
     pin_id: str
     before: str | None
@@ -28,7 +28,7 @@ class Arranged:
 
 
 def show(titles: Mapping[str, str], arrange: Callable[[Arranged], None]) -> None:
-    """After the cards; `titles`: of each pin, in their order."""
+    """Add the script; call it after the cards. `titles`: one per pin, in their order."""
     if not exists():  # a test of the page's script alone
         return
 
