@@ -43,6 +43,8 @@ def test_the_surface_is_told_in_a_sentence() -> None:
         "up to 512 tokens of context it pays up to 6.6 [5.3, 8.0] requests at once; "
         "up to 4,096 it pays everywhere measured"
     )
+    rising = sentence(surface([cell(1, 512, 0.8), cell(16, 512, 1.6)]))
+    assert rising.startswith("up to 512 tokens of context it pays from 2.4 [")
     assert (
         sentence(surface([cell(1, 512, 1.01), cell(4, 512, 1.02)])) == "up to 512 tokens of context it is inconclusive"
     )

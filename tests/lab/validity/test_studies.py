@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -413,6 +413,12 @@ def test_of_two_like_slots_the_slower_is_named() -> None:
     assert only.startswith("On slot 1 the throughput was 23.2 % lower")
     (apart,) = sentences(on_slots(1.3, 1.0, driver_version="580.1"))
     assert apart.startswith("The slots that measured this study differ (driver)")
+
+
+@pytest.mark.parametrize(("lengths", "is_named"), [((2.0, 2.0, 2.0, 3.0), True), ((2.0, 2.0, 3.0, 2.0), False)])
+def test_a_draft_that_remembers_by_the_last_cell_is_named(lengths: Sequence[float], is_named: bool) -> None:  # noqa: FBT001
+    named = {found.check for found in judge_study(remembering(*lengths)).findings}
+    assert ("draft_remembers" in named) == is_named
 
 
 def test_the_first_cell_of_a_start_is_believed_though_the_draft_remembers() -> None:
