@@ -21,6 +21,7 @@ from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
 from webapp.pages import DEFAULT, PAGES
 from webapp.server import session_turns, workarounds
+from webapp.server.compressed import static_routes
 from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes
 
@@ -64,6 +65,7 @@ def routes() -> list[Route | Mount]:
         Mount(PREFIX, api()),
         *warehouse_routes(gate()),
         client_route(),
+        *static_routes(),
         Route("/", _root),
         *pages,
     ]

@@ -1,0 +1,45 @@
+"""Scripts and style sheets reach the browser compressed, byte for byte the same."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from webapp.server.compressed import static_routes
+
+_STATIC = Path(st.__file__).parent / "static/static"
+_LARGEST = max((_STATIC / "js").iterdir(), key=lambda file: file.stat().st_size)
+
+
+@pytest.fixture
+def client() -> TestClient:
+    return TestClient(Starlette(routes=static_routes()))
+
+
+@pytest.mark.parametrize("file", [_LARGEST, next((_STATIC / "css").iterdir())], ids=["script", "style sheet"])
+def test_a_browser_gets_a_fraction_of_the_bytes(client: TestClient, file: Path) -> None:
+    address = f"/static/{file.parent.name}/{file.name}"
+    with client.stream("GET", address, headers={"Accept-Encoding": "br;q=1.0, gzip;q=0.8"}) as answer:
+        sent = b"".join(answer.iter_raw())
+    assert answer.headers["content-encoding"] == "gzip"
+    assert "immutable" in answer.headers["cache-control"]
+    assert gzip.decompress(sent) == file.read_bytes()
+    assert len(sent) < 0.5 * file.stat().st_size
+
+
+@pytest.mark.parametrize("accepted", ["", "identity", "gzip;q=0", "gzip; q=0.0, br"])
+def test_a_client_without_gzip_gets_the_file_as_it_is(client: TestClient, accepted: str) -> None:
+    answer = client.get(f"/static/js/{_LARGEST.name}", headers={"Accept-Encoding": accepted})
+    assert "content-encoding" not in answer.headers
+    assert answer.content == _LARGEST.read_bytes()
+    assert answer.headers["content-type"].startswith("text/javascript")
+
+
+@pytest.mark.parametrize("name", ["none.js", "..%2Findex.html", "%2e%2e%2findex.html"])
+def test_no_other_file_is_served(client: TestClient, name: str) -> None:
+    assert client.get(f"/static/js/{name}").status_code == 404
