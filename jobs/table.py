@@ -73,6 +73,18 @@ class Job:
     reuse_from_attempt: int = 0  # runs of earlier attempts do not count
     submitted_by: str | None = None  # its owner; None: unknown
 
+    @property
+    def has_failed_runs(self) -> bool:
+        """Return whether the job is done although some of its runs failed."""
+        return self.state == "done" and self.progress is not None and self.progress.runs_failed > 0
+
+    @property
+    def outcome(self) -> str:
+        """Return the state, with the runs that failed: `done, 5 of 12 runs failed`."""
+        if not self.has_failed_runs or self.progress is None:
+            return self.state
+        return f"{self.state}, {self.progress.runs_failed} of {self.progress.runs_done} runs failed"
+
 
 @dataclass(frozen=True)
 class Event:

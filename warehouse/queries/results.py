@@ -36,7 +36,7 @@ _COUNTS = """row_number() OVER (PARTITION BY job_id, cell_key ORDER BY status = 
 
 def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """job_id, study_name, target, hardware, submitted_at, origin, is_in_queue, runs_completed, runs_invalid (of these),
-    runs_failed; newest first.
+    runs_failed, is_comparison (an arm and its baseline have valid runs); newest first.
 
     Of several attempts at a cell one counts. If the app database does not know the job (an import, or a bundle from
     another home), it is not in the queue, and submitted_at is its first run's start.
@@ -53,7 +53,11 @@ def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
             bool_or(j.job_id IS NOT NULL) AS is_in_queue,
             count(*) FILTER (r.status = 'completed') AS runs_completed,
             count(*) FILTER (r.status = 'completed' AND r.is_valid = false) AS runs_invalid,
-            count(*) FILTER (r.status = 'failed') AS runs_failed
+            count(*) FILTER (r.status = 'failed') AS runs_failed,
+            coalesce(
+                bool_or(r.is_baseline) FILTER (r.status = 'completed' AND r.is_valid IS NOT false)
+                AND bool_or(NOT r.is_baseline) FILTER (r.status = 'completed' AND r.is_valid IS NOT false), false
+            ) AS is_comparison
         FROM counted AS r LEFT JOIN jobs AS j USING (job_id)
         GROUP BY r.job_id ORDER BY submitted_at DESC, r.job_id DESC
         """,  # noqa: S608 - no text of a user is in it

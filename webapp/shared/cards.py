@@ -8,19 +8,22 @@ from typing import Literal
 
 import streamlit as st
 
-from jobs.table import Job, State
+from jobs.table import Job
 from webapp.shared.text import literal
 
 #: A longer value is set in smaller type.
 _MAX_LARGE_LETTERS = 12
 Colour = Literal["gray", "blue", "green", "red", "orange"]
-#: State -> label, colour and icon, in tables and on badges.
-BADGES: dict[State, tuple[str, Colour, str]] = {
-    "queued": ("queued", "gray", ":material/schedule:"),
-    "running": ("running", "blue", ":material/progress_activity:"),
-    "done": ("done", "green", ":material/check_circle:"),
-    "failed": ("failed", "red", ":material/error:"),
-    "cancelled": ("cancelled", "orange", ":material/cancel:"),
+#: A job that is done although some of its runs failed, in tables.
+_SOME_FAILED = "some failed"
+#: State -> colour and icon, in tables and on badges.
+BADGES: dict[str, tuple[Colour, str]] = {
+    "queued": ("gray", ":material/schedule:"),
+    "running": ("blue", ":material/progress_activity:"),
+    "done": ("green", ":material/check_circle:"),
+    _SOME_FAILED: ("orange", ":material/warning:"),
+    "failed": ("red", ":material/error:"),
+    "cancelled": ("orange", ":material/cancel:"),
 }
 
 
@@ -46,7 +49,12 @@ def show_cards(cards: Sequence[Card]) -> None:
                 st.caption(literal(card.detail))
 
 
+def state_word(job: Job) -> str:
+    """Return the job's state as tables have it, a key of `BADGES`."""
+    return _SOME_FAILED if job.has_failed_runs else job.state
+
+
 def show_badge(job: Job) -> None:
-    label, colour, icon = BADGES[job.state]
+    colour, icon = BADGES[state_word(job)]
     stopping = job.cancel_requested and job.state == "running"
-    st.badge("stopping" if stopping else label, icon=icon, color="orange" if stopping else colour)
+    st.badge("stopping" if stopping else job.outcome, icon=icon, color="orange" if stopping else colour)

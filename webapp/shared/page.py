@@ -25,7 +25,7 @@ class Section(StrEnum):
 class Page:
     """A page. Its address is the name of its `package`, whose `page.py` is imported when the page is opened.
 
-    `order`: within its section. `is_of_study`: it shows one study, the newest with valid runs if none is chosen.
+    `order`: within its section. `is_of_study`: it shows one study, the newest with a comparison if none is chosen.
     `has_figures`: the package's `figures.py` draws them from the parameters of a link, so they can be pinned.
     """
 

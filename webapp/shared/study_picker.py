@@ -1,6 +1,6 @@
 """The study that pages show: the bar to choose it, empty states, caveats, and following a study while it runs.
 
-The choice is the parameter `job` of the URL. Pages of one study show the newest with valid runs if none is chosen.
+The choice is the parameter `job` of the URL. Pages of one study show the newest with a comparison if none is chosen.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Bar:
 
 
 def show_bar(*, is_of_study: bool) -> Bar:
-    """Show the bar. `is_of_study`: the page shows one study, by default the newest with valid runs."""
+    """Show the bar. `is_of_study`: the page shows one study, by default the newest with a comparison."""
     studies, jobs = _studies(), _jobs()
     default = default_study(studies)
     options = labels(studies, jobs)
@@ -73,7 +73,7 @@ def show_bar(*, is_of_study: bool) -> Bar:
             key=JOB.key,
             on_change=_changed,
             label_visibility="collapsed",
-            placeholder="None chosen" if default is None else f"Latest study with valid runs: {default}",
+            placeholder="None chosen" if default is None else f"Latest study: {default}",
             width=480,
         )
         if chosen is not None:
@@ -90,14 +90,21 @@ def show_bar(*, is_of_study: bool) -> Bar:
 
 
 def default_study(studies: pd.DataFrame) -> str | None:
-    """Return the label of the newest study with valid runs, or else of the newest study; None without a study.
+    """Return the label of the newest study that compares an arm with its baseline; None without a study.
 
-    Imported ones only if none was measured here: whoever imports results chooses their name and their date.
+    Without such a study it is the newest with valid runs, or else the newest. Imported ones only if none was measured
+    here: whoever imports results chooses their name and their date.
     """
     if studies.empty:
         return None
     measured = studies[studies["origin"] == "measured"]
     studies = studies if measured.empty else measured
+    comparing = studies[studies["is_comparison"]]
+    return _newest(studies if comparing.empty else comparing)
+
+
+def _newest(studies: pd.DataFrame) -> str:
+    """Return the label of the newest study with valid runs, or else of the newest."""
     valid = studies[studies["runs_completed"] > studies["runs_invalid"]]
     first = (studies if valid.empty else valid).iloc[0]
     return url_params.job_label(first["study_name"], first["job_id"])
@@ -163,7 +170,8 @@ def _only_filtered_study() -> str | None:
 
 def _newest_of_name(name: str | None, studies: pd.DataFrame) -> str | None:
     """Resolve a name as the command line does: the newest study with valid runs, or else the newest one."""
-    return None if studies.empty else default_study(studies[studies["study_name"] == name])
+    named = studies[studies["study_name"] == name] if len(studies) else studies
+    return None if named.empty else _newest(named)
 
 
 def _older_job(wanted: str | None) -> str | None:
@@ -280,7 +288,7 @@ def _show_without_results(job_id: str, default: str | None) -> None:
         st.page_link(page_file("jobs"), label="Its job", icon=":material/list_alt:", query_params=query)
         if default is not None:
             query = {JOB.key: default}
-            label = f"The newest study with valid runs: {literal(default)}"
+            label = f"Latest study: {literal(default)}"
             st.page_link(page_file("results"), label=label, icon=":material/monitoring:", query_params=query)
     _watch(published_data.publication())
     st.stop()

@@ -11,6 +11,7 @@ from cli.arguments import AsJson, AsReference, StudyName, Wait
 from cli.lab import the_lab
 from cli.named_study import named_study
 from cli.output import print_error, print_json, print_text
+from cli.progress import runs_ended
 from lab.study.parsing import measured_until_decided
 
 
@@ -39,6 +40,13 @@ def submit(
         print_text(f"{job_id} is queued; results: {follow.results_url(here.public_url, job_id)}")
     if wait:
         ended = follow.follow(here, job_id)
-        if ended.error is not None:
-            print_error(f"{job_id}: {ended.error}")
-        raise SystemExit(0 if ended.state == "done" and follow.all_there(here, ended) else 1)
+        if ended.state != "done" or ended.error is not None:
+            print_error(f"{job_id} {ended.outcome}{f': {ended.error}' if ended.error else ''}")
+            raise SystemExit(1)
+        if not follow.all_there(here, ended):
+            print_error(
+                f"{job_id} is done, and not all of its runs are in the warehouse: `drafthouse doctor` shows the ingester"
+            )
+            raise SystemExit(1)
+        if not as_json:
+            print_text(f"{job_id} is done: {runs_ended(ended)} runs")

@@ -131,6 +131,7 @@ def test_jobs_with_results_are_counted_newest_first(con: duckdb.DuckDBPyConnecti
     listed = queries.jobs_with_results(con)
     assert listed["job_id"].tolist() == ["job-1", "job-0"]
     assert listed[["runs_completed", "runs_invalid", "runs_failed"]].to_numpy().tolist() == [[4, 0, 1], [1, 0, 0]]
+    assert listed["is_comparison"].tolist() == [True, False]
     assert listed[["origin", "is_in_queue"]].to_numpy().tolist() == [["measured", False]] * 2
     assert listed["submitted_at"].iloc[1].isoformat() == "2026-11-20T00:00:00+00:00"
 

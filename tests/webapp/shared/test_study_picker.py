@@ -10,19 +10,19 @@ from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words
 
 
-def test_the_newest_valid_study_is_shown_and_a_newer_failure_named(open_page: OpenPage, settings: Settings) -> None:
+def test_the_newest_comparison_is_shown_and_a_newer_failure_named(open_page: OpenPage, settings: Settings) -> None:
     good = measure_study(settings, study(name="demo"))
-    invalid = measure_study(settings, study(name="demo", repeats=2), failing="no draft")
+    without_baseline = measure_study(settings, study(name="demo", repeats=2), failing="no draft")
     everything_failed = measure_study(settings, study(name="all failed", arms=[{"name": "x"}]), failing="x")
     app = open_page("cost")
-    assert app.selectbox(key="job").value == f"demo · {invalid}"
+    assert app.selectbox(key="job").value == f"demo · {good}"
     assert "A newer study, all failed, failed: 2 of 2 runs failed" in _links(app)
     failed = failed_job(settings, study(name="*demo*"), "EngineError: no such model\nTraceback")
     assert r"A newer study, \*demo\*, failed: EngineError\: no such model" in _links(open_page("home"))
-    assert "A newer study" not in _links(open_page("cost", job=good))
+    assert "A newer study" not in _links(open_page("cost", job=without_baseline))
     app = open_page("compare", job=failed)
     assert "This study has no results: it failed (EngineError: no such model)" in words(app)
-    assert open_page("compare", job="demo").selectbox(key="job").value == f"demo · {invalid}"
+    assert open_page("compare", job="demo").selectbox(key="job").value == f"demo · {without_baseline}"
     assert open_page("home").selectbox(key="job").value is None
     assert everything_failed in " ".join(open_page("home").selectbox(key="job").options)
 

@@ -15,6 +15,7 @@ from lab.metrics.number_format import number
 from warehouse.queries.comparing import headlines as queries
 from warehouse.queries.comparing.headlines import Headline
 from webapp.shared import published_data
+from webapp.shared.cards import BADGES, state_word
 from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.text import RunCounts, duration, literal, moment
 from webapp.shared.verdicts.tables import SIGNS
@@ -37,7 +38,7 @@ HEADLINE_COLUMNS = columns(
     arms=Column("Arms", "%d", "Candidates from which the surest was chosen"),
     hardware={},
 )
-_COLOURS = {"done": "green", "failed": "red", "cancelled": "orange", "imported": "gray", NOT_QUEUED: "gray"}
+_COLOURS = {state: colour for state, (colour, _) in BADGES.items()} | {"imported": "gray", NOT_QUEUED: "gray"}
 ENDED_COLUMNS = columns(
     state=Column("State", width=95, states=_COLOURS),
     study={"width": 160},
@@ -96,7 +97,7 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
 def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, object]:
     took = (job.finished_at - job.started_at).total_seconds() if job.finished_at and job.started_at else None
     return {
-        "state": [job.state],
+        "state": [state_word(job)],
         "study": job.name,
         "target": job.study.target,
         "runs": _runs_words(results),

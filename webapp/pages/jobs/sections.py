@@ -18,7 +18,7 @@ from lab.metrics.number_format import number
 from lab.roles import Change
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
-from webapp.shared.cards import BADGES, show_badge
+from webapp.shared.cards import BADGES, show_badge, state_word
 from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, duration, literal
@@ -29,7 +29,7 @@ _REFRESH_EVERY = "1s"
 _MAX_ROWS = 8
 _HISTORY = columns(
     "job_id",
-    state=Column("State", width=95, states={state: colour for state, (_, colour, _) in BADGES.items()}),
+    state=Column("State", width=95, states={state: colour for state, (colour, _) in BADGES.items()}),
     name=Column("Study", width=160),
     submitted=Column("Submitted (UTC)", MINUTE, width=130),
     duration={"width": 85},
@@ -200,7 +200,7 @@ def _turn_to(before: str | None) -> None:
 def history(jobs: Sequence[Job]) -> pd.DataFrame:
     rows = [
         {
-            "state": [job.state],
+            "state": [state_word(job)],
             "name": job.name,
             "submitted": job.submitted_at,
             "duration": "–"
