@@ -44,9 +44,7 @@ def submit(
             print_error(f"{job_id} {ended.outcome}{f': {ended.error}' if ended.error else ''}")
             raise SystemExit(1)
         if not follow.all_there(here, ended):
-            print_error(
-                f"{job_id} is done, and not all of its runs are in the warehouse: `drafthouse doctor` shows the ingester"
-            )
+            print_error(f"{job_id} is done, but not all of its runs are in the warehouse: `drafthouse doctor` says why")
             raise SystemExit(1)
         if not as_json:
             print_text(f"{job_id} is done: {runs_ended(ended)} runs")
