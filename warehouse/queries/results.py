@@ -64,6 +64,18 @@ def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     )
 
 
+def arms(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """arm, method, num_speculative_tokens of the last run of each name of an arm."""
+    return frame(
+        con,
+        """
+        SELECT arm, arg_max(method, started_at) AS method,
+            arg_max(num_speculative_tokens, started_at) AS num_speculative_tokens
+        FROM runs GROUP BY arm ORDER BY arm
+        """,
+    )
+
+
 def results(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
     """All columns of the view `results`, one row per run of the job, in the order of measuring; and is_counted: of
     several attempts at a cell one counts.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import altair as alt
@@ -11,7 +11,7 @@ import pandas as pd
 from lab.metrics.definition import Metric
 from webapp.charts import results
 from webapp.charts.axes import Setting, facets, load_axis, ratio_domain, without_wide
-from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
+from webapp.charts.theme import ArmStyle, Drafting, Mode, arm_styles, styles_drawn
 
 #: A title (empty where the figure's own suffices) and a chart.
 Panel = tuple[str, alt.Chart | alt.LayerChart]
@@ -97,13 +97,12 @@ def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure
     )
 
 
-def arms_of(frame: pd.DataFrame, order: Sequence[str]) -> list[str]:
+def arms_of(frame: pd.DataFrame, order: Iterable[str]) -> list[str]:
     """Return the arms in the order given, then the others of the frame."""
     return list(dict.fromkeys([*order, *frame["arm"]]))
 
 
-def styles_of(frame: pd.DataFrame, mode: Mode, order: Sequence[str] = ()) -> tuple[ArmStyle, ...]:
-    """Return the styles of a study's arms, in its own order if known, baseline grey; the same in all of its figures."""
-    arms = arms_of(frame, order)
-    baselines = frame.loc[frame["is_baseline"], "arm"]
-    return arm_styles(arms, None if baselines.empty else str(baselines.iloc[0]), mode)
+def styles_of(frame: pd.DataFrame, mode: Mode, drafting: Mapping[str, Drafting] | None = None) -> tuple[ArmStyle, ...]:
+    """Return the styles of a study's arms, in its own order if `drafting` has it; the same in all of its figures."""
+    arms, baselines = arms_of(frame, drafting or ()), frame.loc[frame["is_baseline"], "arm"]
+    return arm_styles(arms, None if baselines.empty else str(baselines.iloc[0]), mode, drafting)

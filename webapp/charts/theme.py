@@ -1,17 +1,21 @@
 """One theme for every chart, light and dark, on the page and in exported files.
 
-Colours are Okabe and Ito's, safe for colour-blind readers, a little brighter on dark ground. Grey is the
-baseline's, and an arm has the same colour and mark on every chart of a study.
+Colours are Okabe and Ito's, safe for colour-blind readers, a little brighter on dark ground. Grey is for arms without
+speculation. A method of speculation has the same colour on every chart of every study, darker the more tokens it
+drafts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import colorsys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import altair as alt
 import pandas as pd
+
+from lab.study import Study
 
 Mode = Literal["light", "dark"]
 AnyChart = TypeVar(
@@ -77,16 +81,65 @@ class ArmStyle:
     note: str = ""
 
 
-def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[ArmStyle, ...]:
-    """Return the style of each arm, in the order given. Colours and marks repeat with different periods."""
-    ink, styles, index = INKS[mode], [], 0
-    for arm in arms:
-        if arm == baseline:
-            styles.append(ArmStyle(arm, ink.baseline, *SHAPES[0]))
+#: How an arm drafts: the method, "none" without speculation, and the drafted tokens k, None if they vary.
+Drafting = tuple[str, int | None]
+WITHOUT = "none"
+#: The place of each common method among the colours of arms; others take those that a chart has left.
+_COLOUR_OF_METHOD = {"draft_model": 0, "eagle3": 1, "ngram": 2, "mtp": 3, "suffix": 4, "eagle": 5, "medusa": 6}
+#: A method's own colour stands for the most common k; each token more or less changes its lightness by a step.
+_USUAL_K, _STEP, _MOST_STEPS = 3, 0.045, 3
+
+
+def arm_styles(
+    arms: Iterable[str], baseline: str | None, mode: Mode, drafting: Mapping[str, Drafting] | None = None
+) -> tuple[ArmStyle, ...]:
+    """Return the style of each arm, in the order given.
+
+    The colour follows from `drafting` where it is known. Arms that draft alike (heads of several authors), and those of
+    which nothing is known, take colours that no other arm of the chart has, as long as there are any.
+    """
+    ink, known, names = INKS[mode], drafting or {}, list(arms)
+    places = {arm: _COLOUR_OF_METHOD.get(known[arm][0]) for arm in names if arm in known and arm != baseline}
+    free = [place for place in range(len(ink.arms)) if place not in places.values()] or list(range(len(ink.arms)))
+    drawn: set[Drafting] = set()
+    styles: list[ArmStyle] = []
+    taken = plain = 0
+    for arm in names:
+        how = known.get(arm)
+        if arm == baseline or (how is not None and how[0] == WITHOUT):
+            styles.append(ArmStyle(arm, ink.baseline, *SHAPES[plain % len(SHAPES)]))
+            plain += 1
             continue
-        styles.append(ArmStyle(arm, ink.arms[index % len(ink.arms)], *SHAPES[(index + 1) % len(SHAPES)]))
-        index += 1
+        place, colour = places.get(arm), None
+        if how is not None and place is not None and how not in drawn:
+            colour = _shade(ink.arms[place], how[1], mode)
+        else:
+            place = free[taken % len(free)]
+            taken += 1
+        drawn |= set() if how is None else {how}
+        mark = place + 1 + sum(style.shape == SHAPES[(place + 1) % len(SHAPES)][0] for style in styles)
+        styles.append(ArmStyle(arm, colour or ink.arms[place], *SHAPES[mark % len(SHAPES)]))
     return tuple(styles)
+
+
+def drafting_in(study: Study) -> dict[str, Drafting]:
+    """Return how each arm of the study drafts, in its order."""
+    drafts = {arm.name: arm.speculation for arm in study.arms}
+    return {name: (how.method, how.num_speculative_tokens) if how else (WITHOUT, None) for name, how in drafts.items()}
+
+
+def drafting_of(arms: Iterable[str], methods: Iterable[str], drafted_tokens: Iterable[float]) -> dict[str, Drafting]:
+    """Return how each arm drafts, by columns of runs with an arm, a method and a k each, NaN where it has none."""
+    rows = zip(arms, methods, drafted_tokens, strict=True)
+    return {arm: (method, None if pd.isna(k) else int(k)) for arm, method, k in rows if not pd.isna(arm)}
+
+
+def _shade(colour: str, k: int | None, mode: Mode) -> str:
+    """Return the colour, darker on light ground and lighter on dark ground for more drafted tokens than usual."""
+    steps = max(-_MOST_STEPS, min(_MOST_STEPS, (k or _USUAL_K) - _USUAL_K)) * (1 if mode == "dark" else -1)
+    hue, lightness, saturation = colorsys.rgb_to_hls(*(int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)))
+    parts = colorsys.hls_to_rgb(hue, lightness + steps * _STEP, saturation)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
 def styles_drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:

@@ -36,7 +36,7 @@ from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
-from webapp.charts.theme import Mode
+from webapp.charts.theme import Drafting, Mode, drafting_in, drafting_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -225,6 +225,7 @@ findings = published_query()(queries.findings)
 run = published_query()(queries.run)
 run_findings = published_query()(queries.run_findings)
 telemetry = published_query()(queries.telemetry)
+_drafting = published_query()(queries.arms)
 requests_of = published_query(_MAX_REQUEST_TABLES)(queries.requests_of)
 request_texts = published_query()(queries.request_texts)
 whole_requests = with_warehouse(queries.whole_requests)
@@ -240,12 +241,19 @@ def verdicts_forecast(study: Study) -> Prospects | None:
     return _verdicts_forecast(study.digest(), study)
 
 
-def arms(job_id: str) -> list[str]:
-    """Return the arms in the study's own order, or in the order of measuring if the study is not in this host's queue.
-    The order is the same at any point in time, so an arm's colour is stable.
+@cached_by_publication()
+def drafting() -> dict[str, Drafting]:
+    """Return how each arm of the warehouse drafts; of arms of one name, the last that was measured."""
+    runs = _drafting()
+    return drafting_of(runs["arm"], runs["method"], runs["num_speculative_tokens"])
+
+
+def arms(job_id: str) -> dict[str, Drafting]:
+    """Return how each arm drafts, in the study's own order, or in the order of measuring if the study is not in this
+    host's queue. The order is the same at any point in time, so an arm's colour is stable.
     """
     with as_of(None):
-        return list(_arms(job_id))
+        return dict(_arms(job_id))
 
 
 @cached_by_publication()
@@ -283,11 +291,12 @@ def output_count(job_id: str) -> int:
 
 
 @cached_by_publication()
-def _arms(job_id: str) -> tuple[str, ...]:
+def _arms(job_id: str) -> dict[str, Drafting]:
     try:
-        return tuple(arm.name for arm in queue.job(engine(), job_id).study.arms)
+        return drafting_in(queue.job(engine(), job_id).study)
     except UserError:
-        return tuple(dict.fromkeys(results(job_id)["arm"].dropna()))
+        runs = results(job_id)
+        return drafting_of(runs["arm"], runs["method"], runs["num_speculative_tokens"])
 
 
 @cached_by_publication()

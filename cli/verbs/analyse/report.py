@@ -15,6 +15,7 @@ from cli.results import results_of
 from cli.verbs.analyse.compare import Baseline, Metric, Strict, refuse_empty_baseline
 from lab.errors import UserError
 from warehouse.queries.comparing.comparisons import compare_study
+from webapp.charts.theme import Drafting, drafting_in
 from webapp.pages.compare import report as compare_report
 
 To = Annotated[
@@ -60,12 +61,12 @@ def report(
     print_literally(f"{to}" if drawn is None else f"{to} and {picture}")
 
 
-def _arms(here: Lab, job_id: str) -> list[str]:
-    """Return the arms in the study's order, for the colours of the pages; empty for a job not in the queue."""
+def _arms(here: Lab, job_id: str) -> dict[str, Drafting]:
+    """Return how the arms draft, in the study's order, for the pages' colours; empty for a job not in the queue."""
     try:
-        return [arm.name for arm in here.job(job_id).study.arms]
+        return drafting_in(here.job(job_id).study)
     except UserError:
-        return []
+        return {}
 
 
 def _write(file: Path, content: bytes) -> None:

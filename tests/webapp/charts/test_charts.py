@@ -143,6 +143,25 @@ def test_a_legend_lists_only_what_is_drawn() -> None:
     assert [style.arm for style in drawn] == ["draft k=3", "n-gram"]
 
 
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_a_method_keeps_its_colour_beside_other_arms(mode: theme.Mode) -> None:
+    how = {
+        "plain": ("none", None),
+        "draft": ("draft_model", 3),
+        "head": ("eagle3", 3),
+        "again": ("none", None),
+        "other head": ("eagle3", 3),
+        "long head": ("eagle3", 8),
+        "unknown": ("someone's", 2),
+    }
+    every = {style.arm: style for style in theme.arm_styles(how, "plain", mode, how)}
+    alone = {style.arm: style for style in theme.arm_styles(["head"], None, mode, how)}
+    assert every["head"].colour == alone["head"].colour == theme.INKS[mode].arms[1]
+    assert every["plain"].colour == every["again"].colour == theme.INKS[mode].baseline
+    assert len({style.colour for style in every.values()}) == len(how) - 1
+    assert len({(style.colour, style.shape) for style in every.values()}) == len(how)
+
+
 def test_ten_arms_are_told_apart_by_colour_and_mark_together() -> None:
     drawn = theme.arm_styles([f"arm {place}" for place in range(10)], "arm 0", "light")
     assert len({(style.colour, style.shape) for style in drawn}) == 10

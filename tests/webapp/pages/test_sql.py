@@ -64,11 +64,15 @@ def test_arms_have_the_colours_that_they_have_on_other_pages(measured_home: Meas
     for names in (["draft", "no draft"], ["draft", "of another study"]):
         figure = figures.chart(pd.DataFrame({"arm": names, "runs": [1, 2]}), how, "Runs", "light")
         scales.append(figure.panels[0][1].to_dict()["encoding"]["color"]["scale"])
-    baseline, theme = INKS["light"].baseline, list(INKS["light"].arms)
-    assert published_data.arms(measured_home.three_arms) == ["no draft", "draft", "n-gram"]
+    baseline, (blue, orange, *_) = INKS["light"].baseline, INKS["light"].arms
+    assert published_data.arms(measured_home.three_arms) == {
+        "no draft": ("none", None),
+        "draft": ("draft_model", 3),
+        "n-gram": ("ngram", 2),
+    }
     assert scales == [
-        {"domain": ["no draft", "draft"], "range": [baseline, theme[0]]},
-        {"domain": ["draft", "of another study"], "range": theme[:2]},
+        {"domain": ["draft", "no draft"], "range": [blue, baseline]},
+        {"domain": ["draft", "of another study"], "range": [blue, orange]},
     ]
 
 

@@ -6,8 +6,8 @@ and dashed lines of the same colour.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import altair as alt
@@ -17,12 +17,10 @@ from lab.metrics import catalogue
 from lab.metrics.catalogue import METRICS
 from lab.metrics.definition import Metric
 from webapp.charts.results import MEASURES
-from webapp.charts.theme import ArmStyle, Mode, arm_styles
+from webapp.charts.theme import WITHOUT, ArmStyle, Drafting, Mode, arm_styles, drafting_of
 
 Kind = Literal["number", "time", "ordinal"]
 MEASURED = "measured"
-#: Runs without speculation are grey where methods and draft models are told apart.
-_WITHOUT = "none"
 _ORIGINS = (MEASURED, "imported", "published")
 _HOLLOW = {"circle": "○", "square": "□", "triangle-up": "△", "diamond": "◇", "triangle-down": "▽", "cross": "✛"}
 
@@ -108,10 +106,13 @@ def natural(value: str) -> tuple[int, float, str]:
 
 @dataclass(frozen=True)
 class Order:
-    """The arms of the newest study in its own order; its baseline is grey on every page."""
+    """The arms of the newest study in its own order; its baseline is grey on every page. `drafting`: how arms of this
+    name draft, those of other studies too.
+    """
 
     arms: tuple[str, ...] = ()
     baseline: str | None = None
+    drafting: Mapping[str, Drafting] = field(default_factory=dict)
 
 
 def with_series(rows: pd.DataFrame, colour: Axis) -> pd.DataFrame:
@@ -124,7 +125,7 @@ def with_series(rows: pd.DataFrame, colour: Axis) -> pd.DataFrame:
 
 def styles(rows: pd.DataFrame, colour: Axis, order: Order, mode: Mode) -> tuple[ArmStyle, ...]:
     """Return the styles of the series in `rows`; arms in the order given, other values by number and alphabet."""
-    first, baseline = (order.arms, order.baseline) if colour.column == "arm" else ((), _WITHOUT)
+    first, baseline = (order.arms, order.baseline) if colour.column == "arm" else ((), WITHOUT)
     names = rows[[colour.column, "origin", "series"]].drop_duplicates().set_index([colour.column, "origin"])["series"]
     values = list(dict.fromkeys([*first, *sorted(rows[colour.column].unique(), key=natural)]))
     return tuple(
@@ -134,10 +135,21 @@ def styles(rows: pd.DataFrame, colour: Axis, order: Order, mode: Mode) -> tuple[
             letter=style.letter if origin == MEASURED else _HOLLOW[style.shape],
             hollow=origin != MEASURED,
         )
-        for style in arm_styles(values, baseline, mode)
+        for style in arm_styles(values, baseline, mode, _drafting(rows, colour, order))
         for origin in _ORIGINS
         if (style.arm, origin) in names.index
     )
+
+
+def _drafting(rows: pd.DataFrame, colour: Axis, order: Order) -> Mapping[str, Drafting]:
+    """Return how the series of arms draft, or the methods themselves; nothing for other dimensions."""
+    if colour.column == "method":
+        return {method: (method, None) for method in rows["method"].unique()}
+    if colour.column != "arm" or "method" not in rows:
+        return order.drafting if colour.column == "arm" else {}
+    published = rows.drop_duplicates("arm", keep="last")
+    k = pd.to_numeric(published["k"], errors="coerce")
+    return {**drafting_of(published["arm"], published["method"], k), **order.drafting}
 
 
 def dash_scale(styles: Sequence[ArmStyle]) -> alt.Scale:

@@ -80,8 +80,8 @@ def _styles(selection: Selection, mode: Mode) -> tuple[ArmStyle, ...]:
     """Return the arms' styles, with the same colours as on other pages, whichever arm is the baseline here."""
     arms = [arm for pair in selection.comparison.pairs for arm in (pair.baseline, pair.candidate)]
     declared = next((arm.arm for arm in arms if arm.is_baseline), None)
-    order = [*published_data.arms(selection.job_id), *baselines(selection.job_id)]
-    return arm_styles(list(dict.fromkeys(order)), declared, mode)
+    drafting = published_data.arms(selection.job_id)
+    return arm_styles(dict.fromkeys([*drafting, *baselines(selection.job_id)]), declared, mode, drafting)
 
 
 @_declared("heat", "baseline", "metric", "reading", "heat_rows")

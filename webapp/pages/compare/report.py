@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -20,7 +20,7 @@ from warehouse.queries.comparing.answers import provenance, study_answer
 from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.ratio_tables import arm_tables
 from warehouse.queries.comparing.tunings import answered
-from webapp.charts.theme import arm_styles
+from webapp.charts.theme import Drafting, arm_styles
 from webapp.pages.compare import figures
 from webapp.pages.compare.selection import HEAT_ROWS, READINGS, Selection, candidates
 from webapp.pages.compare.tables import step_label
@@ -34,12 +34,13 @@ _NAME = "report"
 
 @dataclass(frozen=True)
 class Made:
-    """When and from what a report is made. `arms`: in the study's order; `page`: the page's own address.
+    """When and from what a report is made.
 
-    `repeat_s` is the forecast of one more repeat of the study, None if unknown.
+    `arms`: how each drafts, in the study's order; `page`: the page's own address; `repeat_s`: the forecast of one more
+    repeat of the study, None if unknown.
     """
 
-    arms: Sequence[str]
+    arms: Mapping[str, Drafting]
     page: str
     as_of: datetime | None
     repeat_s: float | None
@@ -100,7 +101,7 @@ def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
     """Return a PNG of the ratios by concurrency, or else of the map of ratios; None without a ratio."""
     arms = candidates(comparison, [*made.arms, *sorted(candidates(comparison, ()))])
     baseline = comparison.baseline
-    styles = arm_styles(list(dict.fromkeys([*made.arms, *arms, baseline])), baseline, "light")
+    styles = arm_styles(dict.fromkeys([*made.arms, *arms, baseline]), baseline, "light", made.arms)
     figure = figures.crossing(comparison, arms, styles, "light")
     if figure is None and comparison.pairs:
         figure = figures.heat(comparison, arms, HEAT_ROWS[0], arm_tables(con, comparison), "light")

@@ -57,7 +57,7 @@ class Selection:
     @cached_property
     def candidates(self) -> tuple[str, ...]:
         """The chosen candidates in the study's order."""
-        every = candidates(self.comparison, published_data.arms(self.job_id))
+        every = candidates(self.comparison, list(published_data.arms(self.job_id)))
         return tuple(arm for arm in every if arm in self.chosen) or every
 
     @property

@@ -80,4 +80,5 @@ def order(job_id: str) -> Order:
     arms_of_job = _arms(job_id)
     baselines = arms_of_job.loc[arms_of_job["is_baseline"] == True, "arm"]  # noqa: E712 - null is unknown
     arms = dict.fromkeys([*published_data.arms(job_id), *arms_of_job["arm"]])
-    return Order(tuple(arms), None if baselines.empty else str(baselines.iloc[0]))
+    drafting = {**published_data.drafting(), **published_data.arms(job_id)}
+    return Order(tuple(arms), None if baselines.empty else str(baselines.iloc[0]), drafting)

@@ -8,11 +8,11 @@ import pandas as pd
 
 from lab.errors import QueryError
 from warehouse.app_db import saved_views
-from webapp.charts import custom, panels
+from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.charts.custom_columns import drawable, interval_of, with_floats
 from webapp.charts.panels import Figure
-from webapp.charts.theme import ArmStyle, Mode
+from webapp.charts.theme import ArmStyle, Mode, arm_styles
 from webapp.pages.sql import data as sql_data
 from webapp.pages.sql import state
 from webapp.pages.sql.state import EXAMPLES
@@ -76,17 +76,12 @@ def _note(frame: pd.DataFrame, spec: ChartSpec) -> str:
 
 
 def _arm_styles(frame: pd.DataFrame, spec: ChartSpec, mode: Mode) -> tuple[ArmStyle, ...]:
-    """Return the arms' styles from other pages, if the colours are exactly arms of the newest study; otherwise none."""
-    studies = published_data.studies_with_results()
-    if spec.colour != _ARM or studies.empty:
+    """Return the arms' styles from other pages, if all colours are names of arms in the warehouse; otherwise none."""
+    if spec.colour != _ARM:
         return ()
-    job_id, names = str(studies["job_id"].iloc[0]), set(frame[_ARM])
-    runs = published_data.results(job_id)
-    styles_of_job = panels.styles_of(
-        runs.assign(is_baseline=runs["is_baseline"].eq(True)), mode, published_data.arms(job_id)
-    )
-    styles = tuple(style for style in styles_of_job if style.arm in names)
-    return styles if len(styles) == len(names) else ()
+    names = dict.fromkeys(frame[_ARM])
+    drafting = published_data.drafting()
+    return arm_styles(names, None, mode, drafting) if names.keys() <= drafting.keys() else ()
 
 
 def title_of(sql: str, view_id: str) -> str:

@@ -8,9 +8,9 @@ from lab.metrics.number_format import times
 from lab.tuning.report import Measured, Report
 from webapp.charts import tuned
 from webapp.charts.panels import Figure
-from webapp.charts.theme import Mode, arm_styles
+from webapp.charts.theme import Drafting, Mode, arm_styles
 from webapp.pages.tune import data
-from webapp.shared import url_params
+from webapp.shared import published_data, url_params
 from webapp.shared.published_data import cached_figures
 
 
@@ -19,15 +19,17 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     """Draw the speed-up of every setting at every load; no figure before the first results. Raises KeyError for
     parameters that name no study, ValueError for a study that is not a tuning.
     """
-    report = data.tuned(url_params.job_id_of(parameters[url_params.JOB.key][0]))
-    return [] if report is None else [speedups(report, mode)]
+    job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
+    report = data.tuned(job_id)
+    return [] if report is None else [speedups(report, published_data.arms(job_id), mode)]
 
 
-def speedups(report: Report, mode: Mode) -> Figure:
-    """Draw one panel per load; its title names the chosen setting."""
+def speedups(report: Report, arms: Mapping[str, Drafting], mode: Mode) -> Figure:
+    """Draw one panel per load; its title names the chosen setting. `arms`: how those of the study draft."""
     rows = data.speedups(report)
     drafts = [draft for draft in dict.fromkeys(rows["draft"]) if draft]
-    styles, domain = arm_styles(drafts, None, mode), tuned.domain(rows)
+    drafting = {draft: (how[0], None) for draft in drafts for arm, how in arms.items() if arm.startswith(draft)}
+    styles, domain = arm_styles(drafts, None, mode, drafting), tuned.domain(rows)
     panels = tuple(
         (_title(best), tuned.panel(rows[rows["load"] == best.load], domain, styles, mode)) for best in report.best
     )
