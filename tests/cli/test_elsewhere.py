@@ -329,7 +329,7 @@ def test_who_waits_for_a_job_elsewhere_waits_for_its_lab_too(tmp_path: Path) -> 
         with http.server.HTTPServer(("127.0.0.1", port), _Away) as away:
             threading.Thread(target=away.serve_forever, daemon=True).start()
             watched = one.submit(Elsewhere(f"http://127.0.0.1:{port}", None).watched, job_id)
-            assert _Away.was_asked.wait(60)
+            assert _Away.was_asked.wait(600)
             away.shutdown()
         with served(environment(settings), port):
             assert watched.result(120).job_id == job_id

@@ -30,7 +30,7 @@ from tests.workers.engine_runtime.stand_ins import worked
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
 
 #: A shared machine may stand still for a minute.
-PATIENCE_MS = 100_000
+PATIENCE_MS = 600_000
 expect.set_options(timeout=PATIENCE_MS)
 
 #: As of another version, over the environment of this one.

@@ -114,7 +114,7 @@ def reading(file: Path) -> Iterator[Reader]:
     reader.start()
     yield reader
     reader.stop.set()
-    reader.join(10)
+    reader.join(600)
 
 
 def submit_in_browser(page: Page, home: Home) -> str:

@@ -164,5 +164,5 @@ def test_a_host_without_page_runs_the_workers_of_all_its_slots(tmp_path: Path) -
         started = psutil.Process(host.pid).children(recursive=True)
     finally:
         host.terminate()
-        status = host.wait(60)
+        status = host.wait(600)
     assert (status, [process for process in started if process.is_running()]) == (0, [])

@@ -215,7 +215,7 @@ def _upgrade(old: Settings, migrations: Path, home: Path, kill_after_s: float | 
         if kill_after_s is not None:
             time.sleep(kill_after_s)  # the moment of death, nothing waits for it
             upgrading.kill()
-        status = upgrading.wait(120)
+        status = upgrading.wait(600)
     assert status in (0, -signal.SIGKILL), (home / "log").read_text()
     return time.monotonic() - began_s if status == 0 else None
 

@@ -123,7 +123,7 @@ def open_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> OpenPage:
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
     def open_(page: str, **query: str) -> AppTest:
-        app = AppTest.from_file(str(MAIN), default_timeout=180)
+        app = AppTest.from_file(str(MAIN), default_timeout=600)
         for key, value in query.items():
             app.query_params[key] = value
         if page != DEFAULT_PAGE:

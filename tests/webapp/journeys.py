@@ -143,7 +143,7 @@ def ingesting(settings: Settings) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(120)
+        process.wait(600)
 
 
 def _lists_imported(walk: Walk) -> bool:

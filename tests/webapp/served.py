@@ -29,7 +29,7 @@ def served(environment: Mapping[str, str], port: int | None = None, end: int = s
         yield f"http://127.0.0.1:{port}"
     finally:
         process.send_signal(end)
-        process.wait(120)
+        process.wait(600)
 
 
 def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -64,7 +64,7 @@ async def _measured(base_url: str, study: Study, run: PlannedRun) -> Outcome:
     if run.trial is None:
         raise ValueError("only trials are measured here")
     target = Endpoint(base_url, "model")
-    ask = RequestParams(params().sampling, TOKENS, ignore_eos=True, timeout_s=60.0)
+    ask = RequestParams(params().sampling, TOKENS, ignore_eos=True, timeout_s=600.0)
     async with Connections() as connections:
         done = await drive(
             connections,

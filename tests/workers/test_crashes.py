@@ -55,7 +55,7 @@ def assert_every_run_once(home: Home, count: int) -> None:
 
 def test_a_worker_over_its_memory_limit_ends(woken_home: Home) -> None:
     with celery_worker(woken_home, DRAFTHOUSE_WORKER_MEMORY_MIB="64") as worker:
-        assert worker.wait(120) == EXIT_STATUS
+        assert worker.wait(600) == EXIT_STATUS
     assert "and its limit is 64: it ends" in worker_log(woken_home)
 
 

@@ -114,7 +114,7 @@ def test_a_thread_that_fails_takes_its_process_down_and_leaves_a_traceback(
         folder=REPOSITORY,
         output=log,
     )
-    assert failing.wait(120) == EXIT_STATUS, log.read_text()
+    assert failing.wait(600) == EXIT_STATUS, log.read_text()
     printed = log.read_text()
     assert f"the thread '{thread.format(job=job.job_id)}' failed, so this process ends" in printed
     assert "Traceback" in printed

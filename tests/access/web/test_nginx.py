@@ -125,7 +125,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
             yield Proxy(lab, folder, tls, plain, trust)
         finally:
             nginx.terminate()
-            nginx.wait(60)
+            nginx.wait(600)
 
 
 def certificate(folder: Path) -> ssl.SSLContext:

@@ -145,7 +145,7 @@ def test_registrations_of_several_processes_do_not_disturb_each_other(settings: 
         )
         for n in range(3)
     ]
-    assert [process.wait(120) for process in added] == [0, 0, 0], (tmp_path / "printed").read_text()
+    assert [process.wait(600) for process in added] == [0, 0, 0], (tmp_path / "printed").read_text()
     for name in ("mine-0", "mine-1"):
         assert len(load_prompts(settings, Workload(dataset=name), 200, seed=0)) == 200
 

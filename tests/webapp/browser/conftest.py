@@ -24,7 +24,7 @@ from tests.webapp.served import served
 from warehouse.app_db.engine import app_engine
 
 #: A shared machine may stand still for a minute.
-PATIENCE_MS = 100_000
+PATIENCE_MS = 600_000
 expect.set_options(timeout=PATIENCE_MS)
 
 

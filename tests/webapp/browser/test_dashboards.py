@@ -13,7 +13,7 @@ from tests.chromium import without_profile
 from tests.lab.studies import study
 from tests.webapp import screenshots
 from tests.webapp.browser.clicks import HOSTILE, choose, heading, open_listed, settled
-from tests.webapp.browser.conftest import Server
+from tests.webapp.browser.conftest import PATIENCE_MS, Server
 from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
@@ -123,7 +123,7 @@ def pin(page: Page, figure: str, dashboard: str, caption: str) -> None:
 def opens_on_its_own(browser: BrowserContext, file: Path, charts: int) -> None:
     """Without a network it draws everything, asks for nothing but itself, and nothing in it is markup."""
     context = without_profile(browser).new_context(offline=True, color_scheme="dark")
-    context.set_default_timeout(100_000)
+    context.set_default_timeout(PATIENCE_MS)
     shown, requests, errors = context.new_page(), list[str](), list[str]()
 
     def note_request(request: Request) -> None:

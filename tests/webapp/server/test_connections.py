@@ -42,7 +42,7 @@ def port() -> Iterator[int]:
         thread.join(0.01)
     yield chosen
     server.should_exit = True
-    thread.join(60)
+    thread.join(600)
     assert not Connection._silent
 
 

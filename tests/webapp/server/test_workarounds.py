@@ -72,7 +72,7 @@ def test_scripts_run_side_by_side_without_the_lock() -> None:
     with script_lock.page_turn():
         other = threading.Thread(target=script)
         other.start()
-        assert beside.wait(60)
+        assert beside.wait(600)
         other.join()
 
 
@@ -88,7 +88,7 @@ def test_scripts_wait_for_each_other_with_the_lock(monkeypatch: pytest.MonkeyPat
         other = threading.Thread(target=script)
         other.start()
         assert not beside.wait(0.2)
-    assert beside.wait(60)
+    assert beside.wait(600)
     other.join()
 
 

@@ -21,7 +21,7 @@ def leave_results() -> None:
 
 
 def test_a_link_in_the_list_keeps_what_its_own_study_has() -> None:
-    (shown,) = AppTest.from_function(leave_results).run().json
+    (shown,) = AppTest.from_function(leave_results, default_timeout=600).run().json
     assert json.loads(shown.value) == {
         "mine · 2026": {"job": ["mine · 2026"], "category": ["code"]},
         "other · 2027": {"job": ["other · 2027"]},
