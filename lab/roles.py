@@ -84,6 +84,14 @@ RULES: dict[Change, Rule] = {
 }
 
 
+def sentence(role: Role) -> str:
+    """Say what a role may do beyond those before it, like `submit a study, cancel a job, of their own`."""
+    added = ", ".join(rule.words for rule in RULES.values() if rule.own is role)
+    if any(rule.others is role and rule.own is not role for rule in RULES.values()):
+        return f"{added}; and change what belongs to others"
+    return f"{added}, of their own"
+
+
 def may(actor: Actor, change: Change, owner: str | None = None, *, is_new: bool = False) -> bool:
     """Return whether the actor may make this change to what `owner` owns (None: nobody), or to something new."""
     rule = RULES[change]

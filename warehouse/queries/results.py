@@ -200,11 +200,13 @@ def run_findings(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
 
 
 def requests_of(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """All columns of `request_records` of one run that are numbers or short texts, in the order of sending.
+    """All columns of `request_records` of one run that are numbers or short texts, in the order of sending; and
+    prompt_begins, the first characters of the prompt.
 
     Chunks, token ids and the texts of prompts and outputs are nine tenths of the bytes: `whole_requests` has them.
     """
-    return _requests(con, run_id, (*_LONG, "output_token_ids"))
+    begins = f"regexp_replace(left(prompt, {_BEGINS}), '\\s+', ' ', 'g') AS prompt_begins"
+    return _requests(con, run_id, (*_LONG, "output_token_ids"), begins)
 
 
 def whole_requests(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
@@ -224,10 +226,14 @@ def request_texts(con: duckdb.DuckDBPyConnection, run_id: str, index: int) -> pd
 _LONG = ("prompt", "output_text", "chunk_s", "chunk_tokens", "rounds_drafted", "rounds_accepted", "rounds_count")
 
 
-def _requests(con: duckdb.DuckDBPyConnection, run_id: str, without: Sequence[str]) -> pd.DataFrame:
+#: Characters of a prompt by which a person knows it again.
+_BEGINS = 100
+
+
+def _requests(con: duckdb.DuckDBPyConnection, run_id: str, without: Sequence[str], *more: str) -> pd.DataFrame:
     """list_contains takes half the time of an equals sign: DuckDB evaluates it once per distinct run of a block."""
     sql = f"""
-        SELECT * EXCLUDE (run_started_at, {", ".join(without)}) FROM {records_of(con, [run_id])}
-        WHERE list_contains([?], run_id) ORDER BY "index"
+        SELECT {", ".join((f"* EXCLUDE (run_started_at, {', '.join(without)})", *more))}
+        FROM {records_of(con, [run_id])} WHERE list_contains([?], run_id) ORDER BY "index"
     """  # noqa: S608 - no text of a user is in it
     return frame(con, sql, [run_id])

@@ -37,7 +37,7 @@ def test_an_uploaded_file_becomes_a_labelled_run_once(open_page: OpenPage, setti
     assert "result.json: line 1: the file ends too early" in words(app)
     assert not settings.bundles.exists() or list(settings.bundles.iterdir()) == []
     app = uploaded(open_page("external_results"), FILE.read_bytes(), hardware=" H200 ", study="theirs")
-    assert "Imported 1 run. The Results page shows imported-" in words(app)
+    assert "Imported 1 run. Results, in a few seconds: [" in words(app)
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
     again = page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "H200", "study": "theirs"})

@@ -8,7 +8,7 @@ import streamlit as st
 
 from access.web import visitor
 from access.web.gate import gate
-from lab.roles import Change
+from lab.roles import Change, Role, sentence
 from webapp.pages.account import links, password, tokens, users
 from webapp.shared import url_params, url_widgets
 from webapp.shared.dialogs import LINKS_TAB
@@ -23,6 +23,10 @@ def show_page() -> None:
         article = "an" if actor.role.value.startswith("a") else "a"
         st.caption(f"{literal(actor.name)}, {article} {actor.role.value} of this lab")
         url_widgets.show_tabs(url_params.ACCOUNT_TAB, _parts())
+        with st.expander("What each role may do", icon=":material/badge:"):
+            st.caption("Each role may also do what those above it may. Everybody who may sign in reads everything.")
+            for role in Role:
+                st.markdown(f"**{role.value}**: {literal(sentence(role))}")
 
 
 def _parts() -> dict[str, Callable[[], None]]:

@@ -91,7 +91,9 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
         noun = "group of requests" if view.of_requests else "run"
         nouns = "groups of requests" if view.of_requests else "runs"
         lacking = dict.fromkeys(within(axis.label) for axis in (y, x) if runs[axis.column].isna().any())
-        notes.append(f"{count(lost, noun, nouns)} without {' or '.join(lacking)} cannot be drawn.")
+        notes.append(
+            f"{count(lost, noun, nouns)} without {' or '.join(lacking)} cannot be drawn.{_without_price(runs)}"
+        )
     if len(set(_currencies(rows))) > 1:
         rows = rows.iloc[:0]
         notes.append("Prices in several currencies are not compared: choose hardware that is priced in one.")
@@ -105,6 +107,14 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
     figure = _figure(view, rows, (x, y), order, mode, band=band)
     means = _mixed(rows, view) if view.mark in ("Line", "Bar") else []
     return Shown(figure, runs, None, (*notes, *left_out, *means))
+
+
+def _without_price(runs: pd.DataFrame) -> str:
+    """Say which hardware has no price; empty if no cost is drawn, or each run has a price."""
+    unknown = runs.loc[runs["currency"].isna(), "hardware"].dropna().unique() if "currency" in runs else []
+    if not len(unknown):
+        return ""
+    return f" No price is known of {' and '.join(sorted(map(str, unknown)))}: give one on the page Cost."
 
 
 def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame:

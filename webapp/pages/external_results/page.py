@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -99,7 +100,9 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
     if not new:
         again = f" To change their labels, remove {jobs} below and import the files again." if labels else ""
         return True, f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before.{again}"
-    return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds."
+    named = [(literal(labels.get("study", job)), urlencode({"job": job})) for job in imported.jobs]
+    links = ", ".join(f"[{name}](results?{query})" for name, query in named)
+    return True, f"Imported {count(new, 'run')}{rest}. Results, in a few seconds: {links}"
 
 
 def choose_labels() -> dict[str, str]:

@@ -34,6 +34,7 @@ _LOG_HEIGHT = 460
 _SHOWN = columns(
     "category",
     index=Column("Request", "%d", "In the order of sending, from 0"),
+    prompt_begins=Column("Prompt begins", width="medium"),
     sent_s=Column("Sent (s)", "%.2f", "Since the window began"),
     ttft_ms=Column("TTFT (ms)", "%.1f"),
     tpot_ms=Column("TPOT (ms)", "%.2f"),
@@ -44,7 +45,7 @@ _SHOWN = columns(
     spec_accepted_tokens=Column("Accepted tokens", "%d", "Drafted tokens that the target accepted"),
     finish_reason=Column("Finish reason"),
     error={},
-    prompt_id=Column("Prompt"),
+    prompt_id=Column("Prompt id", help="The digest of the prompt: the same in every run that sent it"),
 )
 #: Column of `runs` -> title.
 _STARTED = {
