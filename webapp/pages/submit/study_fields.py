@@ -214,7 +214,7 @@ def edit_loads(problems: Sequence[ShownProblem]) -> tuple[Row, ...]:
         st.markdown("**Loads** :gray[– the access patterns]")
         rows = tuple(inputs.edit_rows("loads", _LOAD_COLUMNS, _load, problems).values())
         with st.container(horizontal=True, gap="small"):
-            inputs.show_add_button("loads", "Add a load", row_of(Load, Load(max_concurrency=1, num_prompts=16)))
+            inputs.show_add_button("loads", "Add a load", _next_load(rows))
             st.menu_button(
                 "Add a pattern",
                 PATTERN_NAMES,
@@ -227,6 +227,19 @@ def edit_loads(problems: Sequence[ShownProblem]) -> tuple[Row, ...]:
             )
         inputs.show_problems(problems, inputs.anchor("loads"))
     return rows
+
+
+def _next_load(rows: Sequence[Row]) -> Row:
+    """Return a load that continues the series: with twice the rate of the last one, or else twice its concurrency."""
+    first = row_of(Load, Load(max_concurrency=1, num_prompts=16))
+    last = rows[-1] if rows else {}
+    concurrency, prompts, rate = (last.get(name) for name in ("max_concurrency", "num_prompts", "request_rate_rps"))
+    if not concurrency or not prompts or last.get("find"):
+        return first
+    if rate:
+        return {**first, **last, "label": None, "request_rate_rps": 2 * rate}
+    more = {"max_concurrency": 2 * concurrency, "num_prompts": max(prompts, 2 * concurrency)}
+    return {**first, **last, "label": None, **more}
 
 
 def _add_pattern() -> None:

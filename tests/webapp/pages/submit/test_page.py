@@ -206,7 +206,7 @@ def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: Op
     ran(app.menu_button(key="add-pattern").click("concurrency_sweep").run())
     shown = shown_study(app)
     assert [arm.baseline for arm in shown.arms] == [False, False, True, False]
-    assert [load.max_concurrency for load in shown.loads] == [1, 2, 8, 1, 32, 1, 5, 25, 50, 100, 200]
+    assert [load.max_concurrency for load in shown.loads] == [1, 2, 8, 16, 32, 1, 5, 25, 50, 100, 200]
     pattern = shown.loads[4]
     assert (pattern.label, pattern.request_rate_rps, pattern.burstiness) == ("burstiness_low", 2.0, 4.0)
 
