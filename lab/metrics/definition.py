@@ -68,6 +68,11 @@ class Metric:
         return f"{self.formula} [{self.unit}{direction}]"
 
     @property
+    def is_whole(self) -> bool:
+        """Return whether its values are whole numbers: counts that are no means, and bytes."""
+        return (self.unit in _COUNTS or self.unit == "bytes") and "_mean" not in self.name
+
+    @property
     def higher_is_better(self) -> bool:
         return self.better == "higher"
 

@@ -39,10 +39,7 @@ RUN_STARTED_AT = column(
 
 
 def _metric_column(metric: Metric) -> Column:
-    """Declare the column of a metric: counts are BIGINT unless they are means, other numbers DOUBLE."""
-    counted = metric.unit in ("requests", "tokens", "rounds", "bytes") and "_mean" not in metric.name
-    kind = "bigint?" if counted else "double?"
-    kind = "doubles?" if metric.has_several else kind
+    kind = "doubles?" if metric.has_several else "bigint?" if metric.is_whole else "double?"
     return column(metric.name, kind, metric.comment)
 
 
