@@ -72,7 +72,7 @@ def claim(
     *,
     has_gpus: bool = True,
     starts_engines: bool = True,
-    but: Collection[str] = (),
+    except_jobs: Collection[str] = (),
     engines: EnginesHere | None = None,
 ) -> Job | None:
     """Take the first queued job (`jobs.turns`) that may run on `hardware` with these engines, or return None.
@@ -80,7 +80,7 @@ def claim(
     No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
     this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
     `set_aside`, whose jobs are skipped. A worker that does not `starts_engines` gets only studies of servers that run
-    already. It gets none of the jobs `but`.
+    already. It gets none of `except_jobs`.
 
     A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: as long
     as it is first and others run there, nobody of the host starts anything, nor while it runs.
@@ -90,7 +90,7 @@ def claim(
         beside, shared = _running_beside(connection, worker), _shared_beside(connection, worker)
         if any(_is_alone(row["study_json"], has_gpus=has_gpus) for row in beside):
             return None
-        for job_id in _queued(connection, hardware, passed_over | set(but), engines):
+        for job_id in _queued(connection, hardware, passed_over | set(except_jobs), engines):
             if (row := _locked(connection, job_id)) is None:
                 continue  # another worker has just taken it
             try:

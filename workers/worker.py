@@ -148,7 +148,7 @@ class Worker:
                 self._set_aside,
                 has_gpus=bool(nvidia_gpus()),
                 starts_engines=self._waits_for is None,
-                but=passed_over,
+                except_jobs=passed_over,
                 engines=self._engines,
             )
             if job is not None:

@@ -34,7 +34,7 @@ _LEVEL = 1 - CONFIDENCE
 #: The two readings of a table (`strict` of `verdicts`), to choose from and in a sentence.
 READINGS = {False: "≤ 5 % of calls false", True: "no false call in the table"}
 READING_WORDS = {
-    False: "of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)",
+    False: "on average at most 5 % of the calls in a table are false (Benjamini-Hochberg)",
     True: "with 95 % confidence no call in the table is false (Holm)",
 }
 #: More repeats than this are never suggested: such a comparison needs more prompts instead.

@@ -157,7 +157,7 @@ def test_a_table_fails_for_ci_as_the_comparison_does(studied: Home) -> None:
 
 
 def test_a_verdict_names_its_reading_and_a_gate_is_strict(studied: Home) -> None:
-    usual = "verdicts: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)"
+    usual = "verdicts: on average at most 5 % of the calls in a table are false (Benjamini-Hochberg)"
     strict = "verdicts: with 95 % confidence no call in the table is false (Holm)"
     for arguments, line in (((), usual), (("--table", "--strict"), strict), (("--fail-if-slower", "5%"), strict)):
         assert line in studied.ask("compare", "small", *arguments).stdout.splitlines()
