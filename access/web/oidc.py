@@ -57,7 +57,7 @@ class Attempt(BaseModel):
         try:
             return cls.model_validate_json(base64.urlsafe_b64decode(text))
         except ValueError:
-            raise AccessError(f"{_FAILED}: it took too long, or was begun in another browser. Try again") from None
+            raise AccessError(f"{_FAILED}: it took too long, or was started in another browser. Try again") from None
 
 
 class Provider:
@@ -181,7 +181,7 @@ def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
     claim = settings.web_oidc_name_claim
     name = claims.get(claim)
     if not isinstance(name, str) or not name:
-        raise AccessError(f"{_FAILED}: the provider does not say your {claim}")
+        raise AccessError(f"{_FAILED}: the provider does not report your {claim}")
     if claim == "email" and claims.get("email_verified") is not True:
         raise AccessError(f"{_FAILED}: the provider has not verified that {name} is your address")
     return name.lower() if claim == "email" else name
