@@ -95,7 +95,7 @@ def test_acceptance_is_compared_between_arms_that_speculate(studied: Home) -> No
     refused = studied.ask("compare", "small", "--metric", "acceptance")
     assert refused.returncode == 2
     assert (
-        "'plain' has no acceptance_length: choose a --baseline that has it, of 'drafted well', 'drafted'"
+        "'plain' has no acceptance_length: choose a --baseline that has it, one of 'drafted well', 'drafted'"
         in refused.stderr
     )
     for pair in pairs(studied, "acceptance", "--baseline", "drafted")["drafted well"]:
