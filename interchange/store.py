@@ -111,7 +111,7 @@ def _refuse_own_jobs(settings: Settings, jobs: set[str]) -> None:
         stored = set(connection.scalars(sa.select(app_schema.jobs.c.job_id)))
     if own := sorted(jobs & stored):
         raise ForeignFileError(
-            f"{own[0]} is a job of this lab, and an import adds nothing to it: import the folder without --as-measured"
+            f"{own[0]} is a job of this lab, and an import cannot add to it: import the folder without --as-measured"
         )
 
 
@@ -150,8 +150,8 @@ def import_read(
 
 
 def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
-    """Return a function that raises ForeignFileError or UserError if an import of so many bytes has no room,
-    on the disk or in the user's daily allowance.
+    """Return a function that raises ForeignFileError or UserError if an import of that many bytes does not fit on the
+    disk or into the user's daily allowance.
     """
     earlier = 0
     if actor.via != "command":
@@ -162,9 +162,9 @@ def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
         refuse_full_disk(settings.bundles, settings.least_free_mib + size_bytes // MIB, "the import")
         if actor.via != "command" and earlier + size_bytes > settings.import_mib_per_day * MIB:
             raise ForeignFileError(
-                f"you have imported {earlier // MIB:,} MiB within 24 hours, and with these {size_bytes / MIB:,.0f} MiB "
-                f"it is more than {settings.import_mib_per_day:,} (DRAFTHOUSE_IMPORT_MIB_PER_DAY): import the rest "
-                "tomorrow"
+                f"you have imported {earlier // MIB:,} MiB within 24 hours, and these {size_bytes / MIB:,.0f} MiB "
+                f"would exceed the limit of {settings.import_mib_per_day:,} (DRAFTHOUSE_IMPORT_MIB_PER_DAY): import "
+                "the rest tomorrow"
             )
 
     return refuse_too_much
