@@ -40,7 +40,7 @@ def handed_out(engine: sa.Engine, job: Job) -> list[Block]:
         rows = connection.execute(query).mappings().all()
     return [
         Block(row["content"], bool(row["is_done"]) and row["attempt"] == job.attempt)
-        for row in {row["block"]: row for row in rows}.values()  # the last attempt's of each
+        for row in {row["block"]: row for row in rows}.values()  # of each block, its last attempt
     ]
 
 

@@ -79,11 +79,11 @@ def claim(
 
     No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
     this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
-    `set_aside`, whose jobs are skipped. A worker that does not `starts_engines` gets only studies of servers that run
-    already. It gets none of `except_jobs`.
+    `set_aside`, whose jobs are skipped. A worker without `starts_engines` gets only studies of running servers. It gets
+    none of `except_jobs`.
 
-    A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: as long
-    as it is first and others run there, nobody of the host starts anything, nor while it runs.
+    A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: from when
+    it is first in the queue until it ends, no other worker of the host starts anything.
     """
     passed_over = set() if set_aside is None else set_aside
     with engine.begin() as connection:

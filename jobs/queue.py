@@ -102,7 +102,7 @@ def _refuse_one_more(connection: sa.Connection, actor: Actor) -> None:
     own = (jobs_table.c.state == "queued", jobs_table.c.submitted_by == actor.name)
     waiting = connection.scalar(sa.select(sa.func.count()).select_from(jobs_table).where(*own)) or 0
     if waiting >= MOST_WAITING and not roles.may(actor, Change.ORDER):
-        raise AccessError(f"{waiting} jobs of yours wait already: let some of them run, or cancel some")
+        raise AccessError(f"you already have {waiting} waiting jobs: let some of them run, or cancel some")
 
 
 def _refuse_too_much(connection: sa.Connection, length: int, actor: Actor) -> None:

@@ -1,4 +1,4 @@
-"""The prompts that are sent, those of the warm-up included."""
+"""The prompts that are sent, including those of the warm-up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Conversations as sessions: from messages, or from requests that each repeat what was said before, to turns.
+"""Converts conversations into the turns of sessions: from messages, or from requests that each repeat the earlier ones.
 
-A turn of a row holds what is new in its request, with the recorded answer to it. Every format with conversations
-gives rows with `turns`; a format whose records are single requests names the session of each, and `joined` puts them
+A turn of a row holds what is new in its request, with the recorded answer to it. Every format with conversations gives
+rows with `turns`; a format whose records are single requests names the session of each, and `joined` puts them
 together.
 """
 

@@ -17,7 +17,7 @@ _HUB_TIMEOUT_S = 3.0
 _REMEMBER_S = 60.0
 _MOST_ANSWERS = 500
 _answers: dict[str, tuple[float, bool]] = {}
-#: For this long a silent hub gets no more requests, so that nobody waits for each name.
+#: A silent hub gets no more requests for this long, so that nobody waits for every name.
 _LEAVE_ALONE_S = 300.0
 _silent_until_s = 0.0
 
