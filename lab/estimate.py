@@ -154,7 +154,8 @@ class History:
     def run_s(self, run: PlannedRun, length: SessionLength | None = None) -> float | None:
         """Return the seconds of warm-up and window; None if its arm was never measured at its concurrency.
 
-        The pace of sessions that were replayed in the same way has their waits in it; else those of `length` are added.
+        The pace of sessions that were replayed in the same way includes their waits; else the waits of `length` are
+        added.
         """
         load, workload = run.load, run.workload
         sessions = None if workload.sessions is None else workload.sessions.name

@@ -108,7 +108,7 @@ class RunData:
 
     @cached_property
     def rounds(self) -> tuple[Floats, Floats] | None:
-        """Count, by number of tokens, the rounds that drafted so many and those that had at least so many accepted.
+        """Count, by number of tokens, the rounds that drafted that many and those that had at least that many accepted.
 
         None if the histogram of one request is unknown.
         """

@@ -2,7 +2,7 @@
 
 The interval of the difference of two paired shares is that of Bonett and Price 2012: Wald's with one added to each kind
 of discordant pair, which holds its level from a few prompts on. Scores between 0 and 1 (means over repeats) count by
-their size, which widens it at most.
+their size, which can only widen the interval.
 """
 
 from __future__ import annotations

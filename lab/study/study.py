@@ -13,8 +13,8 @@ from lab.study.model_base import MOST_PRICE, FlagValue, Frozen, Input, Name
 from lab.study.tune import Tune, tuning_problems
 from lab.study.workload import Workload
 
-#: The value of `repeats` that is no number, and after how many repeats such a study gives up (engine starts per arm,
-#: if several repeats share one). What it was promised hangs on this number: see `lab.comparison.looks`.
+#: The value of `repeats` that is no number, and after how many repeats such a study gives up (engine starts per arm, if
+#: several repeats share one). Its promised error rate depends on this number: see `lab.comparison.looks`.
 UNTIL_DECIDED, MOST_LOOKS = "until decided", 12
 
 #: The most arms, workloads or loads of a study, and the most runs, which is about two weeks of short ones: a plan is
