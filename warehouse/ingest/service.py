@@ -258,7 +258,7 @@ def _record_rejections(ingester: Ingester) -> None:
 
 
 def _replicate(ingester: Ingester) -> None:
-    """Replicate the app tables if they changed. Ingestion goes on while the app database is away or cannot be read."""
+    """Replicate the app tables if they changed. Ingestion goes on while the app database cannot be reached or read."""
     try:
         tables = ingester.app_tables.changed()
     except DATABASE_ERRORS as error:

@@ -234,7 +234,9 @@ def runs(
     free = [name for name in numbers if free_percentiles.is_free(name)]
     by = tuple(dict.fromkeys((*by, *filters.of_requests)))
     if by and free:
-        raise QueryError("any percentile is of whole runs: by turn or context choose p50, p90, p95 or p99")
+        raise QueryError(
+            "other percentiles are known for whole runs only: by turn or context choose p50, p90, p95 or p99"
+        )
     if lost := [name for name in numbers if name not in NUMBERS and name not in free]:
         raise QueryError(f"not a number of a run: {', '.join(lost)}")
     costs = [name for name in numbers if name in COSTS]

@@ -86,8 +86,8 @@ REQUEST_COLUMNS: tuple[Column, ...] = (
     _CONTEXT,
     _SCORE,
 )
-#: As `recent_requests` stores them. DuckDB packs whole microseconds into a third of the bytes; a DOUBLE it leaves as it
-#: is in blocks of 64 KiB, and those of chunks would be most of a warehouse.
+#: As `recent_requests` stores them. DuckDB packs whole microseconds into a third of the bytes; it leaves a DOUBLE
+#: uncompressed in blocks of 64 KiB, and those of chunks would be most of a warehouse.
 STORED_REQUEST_COLUMNS = tuple(
     replace(of_request, kind="millionths?") if of_request.name == IN_MICROSECONDS else of_request
     for of_request in REQUEST_COLUMNS
