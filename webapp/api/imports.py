@@ -102,5 +102,5 @@ def _sent(form: FormData, field: str) -> list[UploadFile]:
 def _label(text: object) -> tuple[str, str]:
     key, _, value = str(text).partition("=")
     if not (key.strip() and value.strip()):
-        raise ForeignFileError(f"the label {printable(str(text))!r} is not one: write KEY=VALUE")
+        raise ForeignFileError(f"{printable(str(text))!r} is not a label: write KEY=VALUE")
     return key.strip(), value.strip()

@@ -26,7 +26,7 @@ from lab.errors import BusyError
 from lab.roles import Change
 from webapp.api.calls import Call, authorised_call
 
-#: Of JSON, unless the route takes more.
+#: The most bytes of a JSON body, unless the route takes more.
 MOST_JSON_BYTES = 200_000
 #: A study of the greatest size has a few thousand; a million takes seconds of the page to read.
 MOST_VALUES = 20_000
@@ -117,7 +117,7 @@ async def _read(request: Request) -> None:
         async with asyncio.timeout(_BODY_S):
             sent = await request.body()
     except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {_BODY_S:g} s") from None
+        raise HTTPException(408, f"the body did not arrive within {_BODY_S:g} s") from None
     if sum(map(_TEXT.sub(b"", sent).count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise HTTPException(413, f"the body has more than {MOST_VALUES:,} values")
 

@@ -47,7 +47,7 @@ class Watching:
     def stream(self, call: Call, job_id: str) -> StreamingResponse:
         """Stream the job at each change until it ends or the visitor loses access. Raises BusyError."""
         if self._streams.count(call.actor.name) >= MOST_STREAMS:
-            raise BusyError(f"you watch jobs by {MOST_STREAMS} streams at once already: end one of them first")
+            raise BusyError(f"you already watch jobs in {MOST_STREAMS} streams: end one of them first")
         return _Stream(self, call, job_id)
 
     async def send(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:

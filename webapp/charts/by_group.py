@@ -29,11 +29,11 @@ from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: Height of each context's row, and of the axis below.
 _ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
-#: Of each context of a surface, whose cells have three lines.
+#: The same for each context of a surface, whose cells have three lines.
 _SURFACE_ROW_HEIGHT = 60
-#: Of a crossing, from the middle of its row.
+#: The distance of a crossing from the middle of its row.
 _CROSSING_OFFSET = 23
-#: Of a crossing: whether its interval is known on a side, and on both.
+#: Whether the interval of a crossing is known on one side, and on both.
 _IS_BOUNDED, _IS_SURE = (f"isValid(datum.low) {sign} isValid(datum.high)" for sign in ("||", "&&"))
 _LENGTH = BY_NAME["acceptance_length"].label
 
@@ -138,7 +138,7 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
 def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     """Draw acceptance lengths: columns arm, category, length, figure, interval, k, prompts, rounds (`tables.matrix`).
 
-    The colour goes from 1, where drafting is in vain, to the greatest length that the drafts allow.
+    The colour goes from 1, where drafting gains nothing, to the greatest length that the drafts allow.
     """
     most = float(frame["k"].max()) + 1
     bare: dict[str, Any] = {"grid": False, "domain": False, "ticks": False}

@@ -40,7 +40,7 @@ _CONCURRENCY = "Concurrency (requests in flight)"
 _APART = 1.035
 #: The axis is logarithmic if the slowest request takes this many times as long as the fastest.
 _WIDE = 20.0
-#: Of a figure beside its mark: its share of the panel's height.
+#: The height of a figure beside its mark, as a share of the panel's.
 _LINE_HEIGHT = 0.075
 _SHARES = {
     "acceptance": "Rounds accepted up to this position (%)",

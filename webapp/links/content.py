@@ -130,7 +130,7 @@ def _verdict(run: pd.Series) -> str:
         return f"This run failed: {run['error']}" if isinstance(run["error"], str) else "This run failed."
     if pd.isna(run["is_valid"]):
         return "This run was not checked."
-    return "This run is valid." if run["is_valid"] else "This run is invalid: its numbers are not to be relied on."
+    return "This run is valid." if run["is_valid"] else "This run is invalid: do not rely on its numbers."
 
 
 def _numbers(run: pd.Series) -> Figure:

@@ -232,7 +232,7 @@ def _steps(selection: Selection, styles: Sequence[ArmStyle], _mode: Mode) -> Fig
             ("", by_group.steps_panel(part, str(title), axis, styles_drawn(part, drawn)))
             for title, part in rows.groupby("title", sort=False)
         )
-        note = f"{selection.workload}, {selection.load}; all repeats together; bars: from the least run to the greatest"
+        note = f"{selection.workload}, {selection.load}; all repeats together; bars: from the lowest run to the highest"
         return Figure("steps", f"By {axis[0].lower()}{axis[1:]}", note, drawn, panels, rows, _NARROW)
     return None
 

@@ -268,7 +268,7 @@ SURFACE = columns(
     high={"format": "%.2f", "width": None},
     word=Column("Verdict"),
     length=of_metric(_LENGTH),
-    needed=Column("Breaks even at length [95 %]", help="The price of a round in plain steps: length / gain"),
+    needed=Column("Breaks even at length [95 %]", help="Cost of a round in steps without speculation: length / gain"),
 )
 
 

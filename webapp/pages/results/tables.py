@@ -113,7 +113,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     pairs = [pair for pair in comparison.pairs if not pair.comparison.control]
     found = [claim.judge(claimed, pair) for pair in pairs]
     if not pairs:
-        return f"{claimed:g}× was claimed; nothing is measured to set it against."
+        return f"{claimed:g}× was claimed; no measurement can be compared with it."
     kindest = max(found, key=claim.ORDER.index)
     gains = [(0.0 if pair.gain is None else pair.gain.value, pair) for pair in pairs]
     of_kindest = [gain for gain, finding in zip(gains, found, strict=True) if finding == kindest]

@@ -88,7 +88,7 @@ def _within_values(result: SqlResult) -> SqlResult:
     most = max(1, _MAX_VALUES // max(1, len(result.columns)))
     if result.table.num_rows <= most:
         return result
-    left_out = f"only the first {most:,} rows are shown: more would be over {_MAX_VALUES:,} values"
+    left_out = f"only the first {most:,} rows are shown: more would exceed {_MAX_VALUES:,} values"
     return SqlResult(result.table.slice(0, most), left_out)
 
 
