@@ -146,7 +146,7 @@ class BundleWriter:
             except CannotStore as why:
                 if time.monotonic() > give_up_s:
                     raise
-                if not is_logged:  # once: every half second it would fill the log
+                if not is_logged:  # once only: every half second would fill the log
                     logger.warning("trying again for %g s: %s", self._settings.lease_s, why)
                     is_logged = True
                 time.sleep(_WRITE_AGAIN_AFTER_S)
