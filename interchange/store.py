@@ -29,8 +29,8 @@ from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 
 @dataclass(frozen=True)
 class Import:
-    """The outcome of an import: the jobs of its runs, the runs without their requests, the new runs, and what of
-    a folder was not imported: by kind the files that are no results, and a sentence for each result that is damaged.
+    """The outcome of an import: the jobs of its runs, the runs without their requests, the new runs, and what of a
+    folder was not imported: by kind the files that are not results, and a sentence for each result that is damaged.
 
     `taken_in` are the ids of runs that another Drafthouse exported.
     """

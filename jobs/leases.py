@@ -205,7 +205,7 @@ def finish(
 def release(engine: sa.Engine, job_id: str, worker: str, why: str = "stopped") -> None:
     """Requeue the job because this worker is stopping, or because of `why`; completed runs stay valid.
 
-    A job that is to be cancelled is cancelled. Raises LeaseLost.
+    A job that the user has asked to cancel is cancelled. Raises LeaseLost.
     """
     with engine.begin() as connection:
         _update_own(connection, job_id, worker, {"state": "queued"} | _unowned())

@@ -271,7 +271,7 @@ def cancel(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
 
 
 def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = False) -> None:
-    """Queue an ended job again. Completed runs are reused unless `everything` is to be measured again.
+    """Queue an ended job again. Completed runs are reused unless `everything` is measured again.
 
     Raises UserError if the job has not ended, or has no missing or failed run, and AccessError if the actor may not
     retry it. Workers find the job within seconds by polling.

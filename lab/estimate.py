@@ -57,7 +57,7 @@ def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0, length: Sess
     answer_s = run.workload.output_tokens * token_s
     waves = math.ceil(load.num_prompts / load.max_concurrency)
     read_s = load.num_prompts * length.turns * prompt_s
-    # when the last request is due; unknown here of a trace without a rate
+    # when the last request is due; unknown here for a trace without a rate
     due_s = load.ramp_s or (load.num_prompts / load.request_rate_rps if load.request_rate_rps else 0.0)
     took_s = max(waves * (length.turns * answer_s + length.waits_s) + read_s, due_s)
     return took_s if load.duration_s is None else min(took_s, load.duration_s + answer_s)

@@ -51,7 +51,7 @@ class _ArmEngine:
     """The engine of one arm of the current launch. `starts` counts starts since `measure` was called."""
 
     arm: Arm
-    number: int  # among the arms of the launch, as its log has it
+    number: int  # the number of the arm within the launch, as in the name of its log
     command: Command | None = None
     process: Process | None = None
     running: RunningEngine | None = None

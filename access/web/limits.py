@@ -49,7 +49,7 @@ class Pace:
         self._free_at: dict[str, float] = {}  # when a visitor's requests so far are worked off at the rate
 
     def wait_s(self, visitor: str, counts: float = 1.0) -> float | None:
-        """Return how long this request must wait; None if it is refused, at no cost to the visitor. It `counts` as so
+        """Return how long this request must wait; None if it is refused, at no cost to the visitor. It `counts` as this
         many.
         """
         now = self._clock()
@@ -110,7 +110,7 @@ class HeldBytes:
 
     @contextmanager
     def holding(self, visitor: str, count: int) -> Iterator[None]:
-        """Count so many bytes as this visitor's during the block. Raises BusyError if there is no room."""
+        """Count this number of bytes as this visitor's during the block. Raises BusyError if there is no room."""
         self.hold(visitor, count)
         try:
             yield
@@ -118,7 +118,7 @@ class HeldBytes:
             self.let_go(visitor, count)
 
     def hold(self, visitor: str, count: int) -> None:
-        """Count so many bytes until `let_go`. Raises BusyError if there is no room."""
+        """Count this number of bytes until `let_go`. Raises BusyError if there is no room."""
         elsewhere = self._elsewhere()
         with self._lock:
             own = self._held[visitor] + elsewhere[visitor]

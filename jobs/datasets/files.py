@@ -54,7 +54,7 @@ class Stock(Frozen):
     sessions: int  # rows of several turns
     most_turns: int
     has_recorded_answers: bool  # some of these sessions record the answers before their later turns
-    #: By category ("" without one): how many conversations have so many turns.
+    #: By category ("" without one): the number of conversations by their number of turns.
     turns: dict[str, dict[int, int]]
     wait_s: float  # the mean wait before a later turn
     has_expected: bool  # some rows have an expected answer

@@ -70,8 +70,8 @@ def check_model(models_dir: Path, name: str) -> None:
 def check_hub_model(name: str) -> None:
     """Raise UserError if the hub reports that the model is missing, and this host's cache has none of its files.
 
-    An offline or slow hub is no problem here, nor is a model whose files the hub may refuse: then the
-    engine reports it when it starts.
+    An offline or slow hub is not a problem here, nor is a model whose files the hub may refuse: then the engine reports
+    it when it starts.
     """
     asked_s, missing = _answers.get(name, (-_REMEMBER_S, False))
     if time.monotonic() - asked_s >= _REMEMBER_S:

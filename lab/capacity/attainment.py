@@ -56,7 +56,7 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is known of a capacity: its cumulated probability at a grid of log loads."""
+    """The probability distribution of a capacity, cumulated at a grid of log loads."""
 
     log_loads: Array
     cumulated: Array

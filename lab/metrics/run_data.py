@@ -83,7 +83,7 @@ class RunData:
     def within_slo(self) -> Mask | None:
         """Return which completed requests are within the SLO; None if that is unknown.
 
-        In a search for a capacity, the wait in the client counts: the server is to carry the load.
+        In a search for a capacity, the wait in the client counts, because the server must carry the load.
         """
         return slo.requests_within(self.completed, self.run.slo, from_intended=self.run.trial is not None)
 

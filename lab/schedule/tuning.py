@@ -18,7 +18,7 @@ from lab.tuning.standing import Standing, standings
 
 #: The most runs of a race, as a share of those of a full grid of one run each: half of a grid of three repeats.
 _OF_A_GRID = 1.5
-#: At the end: no speculation, the best single setting, what is to be deployed.
+#: At the end: no speculation, the best single setting, and what will be deployed.
 _FINAL_ARMS = 3
 
 

@@ -32,7 +32,7 @@ from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch
 #: below it takes more time. It rises with the blocks, and with the noise of runs above this, because else noisy studies
 #: take longer where quiet ones call as many; of fewer cells than these, whose noise is less certain, it is lower.
 _LEAST_WORTH, _QUIET, _MANY_CELLS = 0.0018, 0.02, 12
-#: A cell without an effect is given up after about so many more blocks.
+#: A cell without an effect is given up after about this many more blocks.
 _GIVEN_UP_AFTER = 2
 #: A step whose duration is unknown counts as almost no time.
 _NO_TIME_S = 1e-9

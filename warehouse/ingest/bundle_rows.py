@@ -53,7 +53,7 @@ UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 
 
 def batches(folders: Iterable[Path]) -> Iterator[list[Path]]:
-    """Divide bundles into those that are to be ingested together."""
+    """Divide bundles into batches that are ingested together."""
     batch: list[Path] = []
     room_bytes = _MOST_BYTES_TOGETHER
     for folder in folders:

@@ -86,7 +86,7 @@ class Ingester:
     waiting: dict[str, Path] = field(default_factory=dict)  # bundles that were found and not tried yet, by path
     seen: SeenRuns = field(default_factory=SeenRuns)
     only_grown: bool = True  # no row of a run was removed since the last publication
-    refused: str = ""  # why the app tables are not read, as it was logged
+    refused: str = ""  # why the app tables cannot be read, as last logged
     removed_ns: int = -1  # when results were removed last, as far as this ingester has looked
 
     @property

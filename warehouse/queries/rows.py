@@ -35,7 +35,7 @@ def records_of(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> str:
     return f"(SELECT * FROM request_records WHERE {begun})"  # noqa: S608 - no text of a user is in it
 
 
-#: When the first and the last of some runs began; no row if that is unknown of one.
+#: When the first and the last of some runs began; no row if one of them is unknown.
 _BEGUN = """
     SELECT min(started_at)::TEXT, max(started_at)::TEXT FROM runs
     WHERE list_contains(?, run_id) HAVING bool_and(started_at IS NOT NULL)

@@ -174,7 +174,7 @@ def _in_child(harness: int, writing: int, token: bytes, answer: str, expected: s
         _limit(harness)
         with contextlib.suppress(
             SyntaxError, ValueError, RecursionError, MemoryError
-        ):  # a text that is no program is not a right answer
+        ):  # a text that is not a program is not a right answer
             programs = _compiled(answer, expected)
         confine()
     except BaseException:  # noqa: BLE001 - whatever it is, nothing was run

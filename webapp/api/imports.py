@@ -28,7 +28,7 @@ _SCHEMA = {
     "type": "object",
     "properties": {
         "file": _FILES | {"description": "Result files."},
-        "found": _FILES | {"description": "Files of a folder, of which those that are no results are skipped."},
+        "found": _FILES | {"description": "Files of a folder; those that are not results are skipped."},
         "exported": _FILES | {"description": "The files of a folder that `drafthouse export` wrote, by their paths."},
         "tool": {"type": "string", "description": "Accept only this format."},
         "label": {"type": "array", "items": {"type": "string"}, "description": "KEY=VALUE, added to every run."},
@@ -84,7 +84,7 @@ def _by_path(exported: list[UploadFile]) -> dict[PurePosixPath, UploadFile]:
             raise ForeignFileError(f"{shown} is not a path inside an exported folder")
         if len(path.parts) > _DEEPEST or any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
             raise ForeignFileError(
-                f"{shown}: a name has {_LONGEST_NAME} bytes at most, and lies {_DEEPEST} folders deep at most"
+                f"{shown}: a name may have {_LONGEST_NAME} bytes at most, in at most {_DEEPEST} folders"
             )
         if path in found:
             raise ForeignFileError(f"{shown} was sent twice")

@@ -38,7 +38,7 @@ _TURNS, _TURNS_EACH = 12, 4
 READING_FILES = CapacityLimiter(4)
 #: Responses count against their visitor until they are sent, unless they are small.
 _SMALL_BYTES = 64 * 1024
-#: A text of JSON, also one without an end: commas and brackets in it are no values.
+#: A text of JSON, even one without an end; commas and brackets in it do not separate values.
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 

@@ -96,7 +96,7 @@ class Again(BaseModel):
 
 
 class Deployment(BaseModel):
-    """Words of an engine's command line; null for a job that is no tuning, and for engines other than vLLM."""
+    """Words of an engine's command line; null for a job that is not a tuning, and for engines other than vLLM."""
 
     command_line: str | None
 

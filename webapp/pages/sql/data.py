@@ -74,7 +74,7 @@ def _let_reader_stop() -> None:
 
 
 def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlResult, float]:
-    """Return the result and its seconds.
+    """Return the result and the seconds that it took.
 
     Raises QueryError as `run_sql` does, and if other queries take all slots of the sandbox for too long.
     """
