@@ -1,7 +1,7 @@
 """The blocks of a job that a host's workers share: which worker holds which block, and until when.
 
 A block is the repeats of all arms that belong together, so that what is compared was measured on one slot. The job's
-own worker and any other of its host claim blocks one by one; the bundles say which of a block's runs are left.
+own worker and other workers of its host claim blocks one by one; the bundles say which of a block's runs are left.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class LaunchRunner:
             self._start(engines, runs)
 
     def _ensure_up(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> RunningEngine | None:
-        """Start the engine if it is not up and may be started again. Return it, or None if it is not up."""
+        """Start the engine if it is not up and may be started again. Return the engine, or None if it is not up."""
         if engine.running is not None and (died := engine.running.why_dead()) is not None:
             engine.why_gone = died
             engine.stop(_STOP_GRACE_S)

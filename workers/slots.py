@@ -35,7 +35,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::\d+)?")
 
 
 def slots_here(settings: Settings) -> list[Slot]:
-    """Return the slots of this host. Raises SettingsError if it cannot be divided as the settings say.
+    """Return the slots of this host. Raises SettingsError if the host cannot be divided as the settings require.
 
     Without the setting `gpus`, slots share the GPUs that CUDA_VISIBLE_DEVICES names, if it is set.
     """

@@ -5,8 +5,8 @@ block, from the second on, the verdicts are looked at: by the functions that the
 (`lab.comparison.looks`). What is decided stops; so does an arm that another one beats everywhere. What is left goes to
 the cells that have the best chance of a verdict for their time.
 
-Where several slots share the study, a free slot gets the next block by what is known then. A cell is in it
-only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
+Where several slots share the study, the next block for a free slot is chosen by what is known at that moment. A cell is
+in it only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class UntilDecided:
 
 
 class SharedUntilDecided:
-    """The same for several slots: a block holds what is worth its time when a slot becomes free."""
+    """The same for several slots: a block holds what is worth measuring when a slot becomes free."""
 
     def __init__(self, study: Study) -> None:
         self._blocks = _Blocks(study)

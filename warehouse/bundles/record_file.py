@@ -75,11 +75,12 @@ def read_parts(path: Path) -> Iterator[pa.Table]:
 
 
 def refuse_bomb(path: Path, most_bytes: int) -> int:
-    """Return the size of the rows in memory. Raises BundleError if it is more than `most_bytes`, or not readable.
+    """Return the size of the rows in memory. Raises BundleError if the table is larger than `most_bytes`, or not
+    readable.
 
-    The sizes that a file states are believed until the first page is read; `table_sizes` does not depend on them.
-    Some kilobytes can hold a long text a million times. So texts are read as dictionaries, some rows at a time, and
-    what they would take is computed from the lengths of the dictionaries' entries.
+    The sizes that a file states are believed until the first page is read; `table_sizes` does not depend on them. Some
+    kilobytes can hold a long text a million times. So texts are read as dictionaries, some rows at a time, and what
+    they would take is computed from the lengths of the dictionaries' entries.
     """
     try:
         with pq.ParquetFile(path) as file:

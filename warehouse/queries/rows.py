@@ -25,8 +25,8 @@ def parallel(groups: Mapping[_Key, Sequence[str]]) -> list[object]:
 
 
 def records_of(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> str:
-    """Return what to read the requests of these runs from, in SQL: `request_records`, without the other runs' if it is
-    known when these began. The rows are still to be chosen by their run_id.
+    """Return what to read the requests of these runs from, in SQL: `request_records`, limited to the time of these runs
+    if it is known when they began. The rows are still to be chosen by their run_id.
     """
     first, last = con.execute(_BEGUN, [list(run_ids)]).fetchone() or (None, None)
     if first is None:

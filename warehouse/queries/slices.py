@@ -50,7 +50,7 @@ DIMENSIONS: dict[str, str] = {
 #: `request_groups`.
 REQUEST_DIMENSIONS: dict[str, str] = {"turn": "turn", "context": "context_tokens"}
 _GRAINS = {("turn",): "turn", ("context",): "context", ("context", "turn"): "turn and context"}
-#: The same of a request, as SQL over `request_records`; in steps as `lab.metrics.groups` has them.
+#: The same dimensions of a request, as SQL over `request_records`, in the steps of `lab.metrics.groups`.
 _OF_REQUEST: dict[str, str] = {
     "turn": "CASE WHEN turn <= 8 THEN turn ELSE pow(2, ceil(log2(turn)) - 1) + 1 END::INTEGER::VARCHAR",
     "context": "context_tokens::VARCHAR",

@@ -46,7 +46,7 @@ _CHILD = (
     "from warehouse.own_output import own_output; output = own_output(); "
     "from warehouse.sandbox import child; sys.exit(child.main(output))"
 )
-#: The same at the lowest priority, imports included.
+#: The same at the lowest priority, including the imports.
 _YIELDING_CHILD = _CHILD.replace("from", "from host import priority; priority.lower_own_session(); from", 1)
 
 

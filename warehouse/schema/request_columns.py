@@ -1,7 +1,7 @@
 """The columns of `request_records` and `telemetry`, and of a run's latencies by prompt.
 
-Those of requests and telemetry are generated from RequestRecord and TelemetrySample; the ingester puts `run_id` before
-them. Of a request everything but its index can be null, because the files of other tools record less.
+The columns of requests and telemetry are generated from RequestRecord and TelemetrySample; the ingester puts `run_id`
+before them. Every column of a request but its index can be null, because the files of other tools record less.
 
 The latencies of a run's prompts lie in one row, for comparisons: single requests would be millions of rows. Runs are
 paired by prompt, so a prompt that was sent several times has the mean of its latencies. The list of prompts is stored

@@ -1,4 +1,4 @@
-"""Explains from its log why an engine did not start or ended: the cause first, with a link to advice. Also decides
+"""Explains from its log why an engine did not start or ended: the cause first, with a link to advice. It also decides
 whether the other arms of a study would fail in the same way.
 """
 

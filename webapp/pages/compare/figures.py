@@ -130,7 +130,7 @@ def crossing(
 ) -> Figure | None:
     """Draw a panel per workload that was measured at several concurrencies, with one load at each.
 
-    Of more than MAX_WORKLOADS only `workload` is drawn.
+    If there are more than MAX_WORKLOADS, only `workload` is drawn.
     """
     rows = tables.gains([pair for pair in comparison.pairs if pair.candidate.arm in candidates])
     lines = rows.groupby("workload")["concurrency"]
