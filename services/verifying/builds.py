@@ -26,7 +26,7 @@ _ASK = (
     "import json, os; output = os.dup(1); os.dup2(2, 1); import torch; "
     "os.write(output, json.dumps([torch.version.cuda, torch.cuda.get_arch_list()]).encode())"
 )
-#: Importing torch takes seconds, on a cold disk many.
+#: Importing torch takes seconds, or many on a cold disk.
 _ANSWERS_WITHIN_S = 120.0
 _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 Capability = tuple[int, int]

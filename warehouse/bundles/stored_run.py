@@ -35,7 +35,7 @@ def run_from_json(version: int, content: bytes) -> RunRecord:
 
 @functools.cache
 def stored_form(record: type[BaseModel], version: int) -> type[_Stored]:
-    """Return the model of what bundles of this version hold of a record."""
+    """Return the model of a record as bundles of this version store it."""
     fields: dict[str, Any] = {
         name: (_stored_type(info.annotation, version), ...)
         for name, info in record.model_fields.items()

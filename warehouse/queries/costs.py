@@ -46,7 +46,7 @@ _RUNS = """
 
 
 Verdict = Literal["cheaper", "dearer", "no difference", "inconclusive", "control"]
-#: The verdict of arms that pay the same price for an hour.
+#: The verdict on a saving by the verdict on the throughput, for arms that pay the same price for an hour.
 _OF_THROUGHPUT: dict[Word, Verdict] = {
     "faster": "cheaper",
     "slower": "dearer",

@@ -102,7 +102,7 @@ def heat_panel(
 
 
 def heat_reach(frame: pd.DataFrame) -> float:
-    """Return the range of colours (in log2) of all panels on either side of 1×."""
+    """Return the range of colours (in log2) on either side of 1×, for all panels."""
     ratios = frame.loc[frame["ratio"].gt(0), "ratio"]
     return max([_LEAST_REACH, *(abs(math.log2(ratio)) for ratio in ratios)])
 

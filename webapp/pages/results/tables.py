@@ -124,7 +124,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
 
 
 def break_even_card(comparison: StudyComparison) -> Card:
-    """Return the card of the break-even of the best pair's arm on its workload."""
+    """Return the break-even card: where the best pair's arm stops paying on its workload."""
     label = "Break-even"
     best = best_pair(comparison)
     if best is None:
