@@ -125,8 +125,8 @@ def _show(job: Job, report: Report, words: str | None, url: str) -> None:
         )
     for measured in report.cost_of_nothing:
         print_text(
-            f"Set up to draft but drafting nothing, {measured.load} requests at once: {ratio(measured)} of the speed "
-            "without speculation"
+            f"With a draft loaded that drafts nothing, {measured.load} requests at once: {ratio(measured)} of the "
+            f"speed without speculation"
         )
 
 

@@ -184,7 +184,7 @@ def _token_ids(lists: Any) -> list[array[int] | None]:
 
 
 def known_metric(metric: str) -> str:
-    """Return the metric. Raises QueryError for one that is not in `results.COMPARABLE`."""
+    """Return the metric. Raises QueryError for a metric that is not in `results.COMPARABLE`."""
     if metric not in COMPARABLE:
         raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join(COMPARABLE)}")
     return metric
