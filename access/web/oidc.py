@@ -225,7 +225,7 @@ def client_secret(settings: Settings) -> str:
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
-    """Read the beginning of a response, within one timeout: the connection's own timeout applies to each piece alone."""
+    """Read the beginning of a response, within one timeout: that of the connection applies to each piece alone."""
     until_s, body = time.monotonic() + _TIMEOUT_S, bytearray()
     while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES - len(body))):
         body += piece
