@@ -215,7 +215,9 @@ def _within(value: float, half: float, limit: float) -> Interval:
 
 
 def paid_for_looks(p_values: Array, cells: Sequence[Comparison], like: Sequence[int]) -> Array:
-    """Return the p values, those of cells that were looked at after every block paid for. `like`: see `like_claims`."""
+    """Return the p values, with the looks paid for in cells that were looked at after every block. `like`: see
+    `like_claims`.
+    """
     looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
     paid_p_values = p_values.copy()
     if looked.any():
