@@ -141,8 +141,8 @@ def import_read(
         new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.pieces for file in read.files})
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
-    places = imported_jobs(settings.bundles)
-    jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # runs that were stored already keep their jobs
+    job_of = imported_jobs(settings.bundles)
+    jobs = dict.fromkeys(job_of[run.run_id] for run in read.runs)  # runs that were stored already keep their jobs
     new_ids = tuple(record.run.run_id for record in new)
     _record(settings, actor, ", ".join(jobs), new_runs=len(new_ids), bytes=size_bytes)
     runs = tuple(replace(run, requests=None) for run in read.runs)

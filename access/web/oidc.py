@@ -172,7 +172,9 @@ class _SameOrigin(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: urllib.request.Request, *answer: Any) -> urllib.request.Request | None:
         to, asked = urlsplit(str(answer[-1])), urlsplit(req.full_url)
         if (to.scheme, to.netloc) != (asked.scheme, asked.netloc):
-            raise AccessError(f"{_FAILED}: the provider redirects from {asked.netloc} to {to.netloc}: see its addresses")
+            raise AccessError(
+                f"{_FAILED}: the provider redirects from {asked.netloc} to {to.netloc}: see its addresses"
+            )
         return super().redirect_request(req, *answer)
 
 

@@ -40,7 +40,7 @@ _LENGTH = BY_NAME["acceptance_length"].label
 
 def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
     """Draw values by turn or context: columns arm, step (in order), value, low, high, words, requests."""
-    order = list(dict.fromkeys(frame.sort_values("place")["step"]))
+    order = list(dict.fromkeys(frame.sort_values("order")["step"]))
     scale, level = alt.Scale(type="point", padding=0.4), alt.Axis(labelAngle=0, labelOverlap="greedy")
     x = alt.X("step:O", sort=order, title=axis, scale=scale, axis=level)
     base = alt.Chart(frame).encode(x=x, color=colour(styles))
@@ -59,7 +59,7 @@ def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[Arm
 def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mode: Mode) -> alt.LayerChart:
     """Draw one candidate's gains over concurrency and context, with the concurrency where each context breaks even.
 
-    `cells`: concurrency, row (the context), place, gain, interval, written, length, needed, word, requests, arm.
+    `cells`: concurrency, row (the context), order, gain, interval, written, length, needed, word, requests, arm.
     `crossings`: row, at, low, high. `reach`: of the colours of all panels, in log2.
     """
     log2 = [max(-reach, min(reach, math.log2(gain))) for gain in cells["gain"]]
@@ -68,7 +68,7 @@ def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mo
         needs=[f"needs {needed}" if needed else "" for needed in cells["needed_value"]],
         is_dark=[is_dark(mode, value / reach) for value in log2],
     )
-    order = list(dict.fromkeys(cells.sort_values("place", ascending=False)["row"]))
+    order = list(dict.fromkeys(cells.sort_values("order", ascending=False)["row"]))
     domain = [shown["left"].min(), shown["right"].max()]
     scale = alt.Scale(type="log", base=2, domain=domain, nice=False)
     measured = sorted(cells["concurrency"].unique().tolist())

@@ -228,7 +228,7 @@ def test_the_clients_secret_does_not_follow_a_redirect_to_another_server(setting
         asked = oidc.Provider(settings)
         asked._read_s = time.monotonic()
         asked._description = {"token_endpoint": f"http://127.0.0.1:{provider.server_port}/token"}
-        with pytest.raises(AccessError, match=f"leads from 127.0.0.1:{provider.server_port} to 127.0.0.1"):
+        with pytest.raises(AccessError, match=f"redirects from 127.0.0.1:{provider.server_port} to 127.0.0.1"):
             asked._exchanged({"code": "x"})
         provider.shutdown()
         elsewhere.shutdown()
