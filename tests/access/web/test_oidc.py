@@ -139,8 +139,8 @@ def test_an_answer_to_another_browsers_question_is_refused(lab: Lab) -> None:
     _, other = back_from_provider(lab, "alice")
     for cookie, words in (
         (other, "the answer belongs to another attempt"),
-        ("x=y", "begun in another browser"),
-        (f"{other.partition('=')[0]}=bm9uc2Vuc2U=", "begun in another browser"),
+        ("x=y", "started in another browser"),
+        (f"{other.partition('=')[0]}=bm9uc2Vuc2U=", "started in another browser"),
     ):
         status, _, body = lab.ask(path, headers={"Cookie": cookie})
         assert (status, words in body) == (403, True)

@@ -154,7 +154,7 @@ def test_a_visitor_has_so_many_streams_and_all_streams_look_once(
         for _ in streams:
             assert await events.get() == b"event: job\ndata: {}\n\n"
         assert looks == ["job"]
-        with pytest.raises(BusyError, match=f"by {MOST_STREAMS} streams at once"):
+        with pytest.raises(BusyError, match=f"in {MOST_STREAMS} streams"):
             watched.stream(call, "job")
         watched.stream(Call(Actor("another", Role.VIEWER), call.gate, call.again), "job")
         for task in tasks:
@@ -175,14 +175,14 @@ def test_an_answer_is_its_visitors_until_it_is_sent(settings: Settings, monkeypa
             assert client.post("/api/v1/sql", json=sql).status_code == 200
         sql = {"sql": "select repeat('x', 200) from range(9000)"}
         refused = client.post("/api/v1/sql", json=sql)
-        assert (refused.status_code, "would be over 1" in refused.json()["detail"]) == (429, True)
+        assert (refused.status_code, "would exceed 1" in refused.json()["detail"]) == (429, True)
 
 
 def test_an_export_is_refused_by_names_that_cannot_be_files(client: TestClient) -> None:
     for names, why in (
         (("x", "x/y"), "x was sent both as a file and as a folder"),
         (("x", "x"), "x was sent twice"),
-        (("n" * 300,), "a name has 255 bytes at most"),
+        (("n" * 300,), "a name may have 255 bytes at most"),
         (("/".join("abcdefghij"),), "at most 8 folders"),
     ):
         refused = client.post("imports", files=[("exported", (name, b"x")) for name in names])
