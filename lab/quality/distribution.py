@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 LEAST = 50
 #: The level of the test, and how many random divisions it takes.
 LEVEL, DIVISIONS = 0.05, 2000
-#: The share of completions that another distribution would have replaced, for the power that is stated.
+#: The share of completions that another distribution would have replaced, by which the stated power is computed.
 REPLACED = 0.1
 Counts = NDArray[np.int64]
 
