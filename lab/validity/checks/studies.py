@@ -17,7 +17,7 @@ from lab.validity.words import listed, percent
 #: Figures that two runs never share by chance; compared to six digits.
 FIGURES = ("output_tok_per_s", "ttft_mean_ms", "e2e_mean_ms")
 #: By how much the tokens accepted per round must rise from the first to the last cell of an engine start, and how far a
-#: cell may fall below the one before it. Real drafts that remember rose by half; those that do not remember differ by 5 %.
+#: cell may fall below the one before it. Real drafts that remember rose by half; others differ by 5 %.
 RISE, FALL = 0.2, 0.05
 #: With fewer accepted tokens per round than this, a rise does not matter.
 LEAST_ACCEPTED = 0.2
