@@ -38,7 +38,7 @@ Form = Literal["pandas", "arrow", "rows"]
 Progress = Callable[[int, int], None]
 _FINISHED = ("done", "failed", "cancelled")
 _TIMEOUT_S = 120.0
-#: For this long requests to a lab that is away are repeated; its proxy reports that by these statuses.
+#: Requests to an unreachable lab are repeated for this long; its proxy reports that by these statuses.
 PATIENCE_S, PASSING = 600.0, (0, 429, 502, 503, 504)
 _PIECE_BYTES = 1 << 20
 _MOST_ROWS = 1_000_000
@@ -127,8 +127,8 @@ class Lab:
     def watch(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the job whenever it changes, until it has ended.
 
-        A broken connection is made again, and a lab that has answered once may be away for ten minutes: its server
-        may be restarted meanwhile. A study's name means the job that was its newest at the beginning.
+        A broken connection is made again, and a lab that has answered once may be unreachable for ten minutes, as while
+        its server restarts. A study's name means the job that was its newest at the beginning.
         """
         last, seen_s = None, time.monotonic()
         while True:
@@ -218,7 +218,7 @@ class Lab:
             self._fetch(snapshot, part, progress)
             if _sha256(part) != snapshot.digest:
                 part.unlink()
-                raise LabError("what was fetched is not what the lab has: try again")
+                raise LabError("the downloaded file differs from the lab's: try again")
             when = snapshot.published_at.timestamp()
             os.utime(part, (when, when))
             part.replace(to)
@@ -286,7 +286,7 @@ class Lab:
             file.flush()
             os.fsync(file.fileno())
         if has != newest.bytes:
-            raise LabError(f"the connection to {self.url} ended early: ask again, and it goes on from there")
+            raise LabError(f"the connection to {self.url} ended early: try again to continue from there")
 
 
 class _OnlyHere(urllib.request.HTTPRedirectHandler):
@@ -295,7 +295,7 @@ class _OnlyHere(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, *answer: Any) -> Any:
         newurl = str(answer[-1])
         if _origin(newurl) != _origin(req.full_url):
-            raise LabError(f"{_origin(req.full_url)} leads to {_origin(newurl)}, which is not the lab")
+            raise LabError(f"{_origin(req.full_url)} redirects to {_origin(newurl)}, which is not the lab")
         request = super().redirect_request(req, *answer)
         if request is not None:
             request.method = req.get_method()

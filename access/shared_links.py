@@ -64,9 +64,9 @@ def make_link(
     """
     roles.require(actor, Change.SHARE, is_new=True)
     if not most:
-        raise AccessError("this lab shares nothing without a login: see DRAFTHOUSE_WEB_SHARE_DAYS")
+        raise AccessError("shared links are turned off in this lab: see DRAFTHOUSE_WEB_SHARE_DAYS")
     if not timedelta(0) < lasts <= most:
-        raise AccessError(f"a shared link works between a moment and {most.days} days: not {lasts.days} days")
+        raise AccessError(f"a shared link may last more than 0 and at most {most.days} days: not {lasts.days} days")
     now, secret = datetime.now(UTC), passwords.new_secret()
     link = SharedLink(secrets.token_hex(4), actor.name, kind, subject, title[:MOST_TITLE], now, now + lasts, None, None)
     own = (shared_links.c.owner == actor.name, shared_links.c.revoked_at.is_(None), shared_links.c.ends_at > now)

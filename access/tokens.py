@@ -54,7 +54,7 @@ def add_token(
     """
     roles.require(actor, Change.TOKENS, name)
     if not timedelta(0) < lasts <= LASTS_AT_MOST:
-        raise AccessError(f"a token lasts between a moment and {LASTS_AT_MOST.days} days: not {lasts.days} days")
+        raise AccessError(f"a token may last more than 0 and at most {LASTS_AT_MOST.days} days: not {lasts.days} days")
     if not label.strip() or len(label) > MOST_LABEL or not label.isprintable():
         raise AccessError(f"say what the token is for, in one line of at most {MOST_LABEL} characters")
     secret, now = PREFIX + passwords.new_secret(), datetime.now(UTC)

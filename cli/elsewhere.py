@@ -295,7 +295,7 @@ def _extract_folder(archive: tarfile.TarFile, folder: str, to: Path) -> None:
         parts = PurePosixPath(member.name).parts
         source = archive.extractfile(member) if member.isfile() else None
         if parts[:1] != (folder,) or ".." in parts or not (member.isdir() or (source and parts[1:])):
-            raise UserError(f"the lab's archive of run {folder} has {member.name!r}, which is no file of a run")
+            raise UserError(f"the lab's archive of run {folder} has {member.name!r}, which does not belong to a run")
         if source:
             path = to.joinpath(*parts)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ Lab: TypeAlias = "Here | Elsewhere"
 def the_lab(*, ready: bool = True) -> Lab:
     """Return the lab at `--server` or DRAFTHOUSE_SERVER, else that of this machine.
 
-    `ready` creates this machine's home and its databases on first use. Raises UserError if it cannot be written.
+    `ready` creates this machine's home and its databases on first use. Raises UserError if the home cannot be written.
     """
     settings = load_settings()
     if settings.server:
@@ -37,7 +37,9 @@ def ready_database() -> sa.Engine:
 
 
 def ready_settings() -> Settings:
-    """Load the settings. On first use, create the home and its databases. Raises UserError if it cannot be written."""
+    """Load the settings. On first use, create the home and its databases. Raises UserError if the home cannot be
+    written.
+    """
     settings = load_settings()
     ensure_migrated(settings)
     return settings

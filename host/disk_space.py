@@ -14,6 +14,6 @@ def refuse_full_disk(folder: Path, least_mib: int, what: str) -> None:
     free_mib = shutil.disk_usage(there).free / 2**20
     if free_mib < least_mib:
         raise UserError(
-            f"{what} needs more room: {free_mib:,.0f} MiB are free at {folder.absolute()}, and {least_mib:,} MiB are "
-            "the least (DRAFTHOUSE_LEAST_FREE_MIB): free some space, then try again"
+            f"{what} needs more disk space: {free_mib:,.0f} MiB are free at {folder.absolute()}, and at least "
+            f"{least_mib:,} MiB must be (DRAFTHOUSE_LEAST_FREE_MIB): free some space, then try again"
         )

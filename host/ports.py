@@ -22,7 +22,7 @@ def free_port() -> int:
     for _ in range(_ATTEMPTS):
         if port_is_free(port := secrets.choice(_PORTS)) and _reserve(port):
             return port
-    raise OSError(f"of the ports {_PORTS.start} to {_PORTS.stop - 1}, {_ATTEMPTS} were tried and all are taken")
+    raise OSError(f"of the ports {_PORTS.start} to {_PORTS.stop - 1}, {_ATTEMPTS} were tried, and all are in use")
 
 
 def port_is_free(port: int) -> bool:

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-#: The limit of a process without one of its own: this share of the machine's memory, and at least so much.
+#: The memory limit of a process that has none: this share of the machine's memory, but at least this much.
 _SHARE, _LEAST_BYTES = 0.5, 2 * 2**30
 #: The kernel ends the process with the highest score first when memory runs out; engines have 0.
 _OOM_SCORE = 500
@@ -70,7 +70,7 @@ class _WithoutPandas:
     def find_spec(name: str, path: object = None, target: object = None) -> None:
         del path, target
         if name == "pandas":
-            raise ModuleNotFoundError("this process does without pandas", name=name)
+            raise ModuleNotFoundError("this process must not import pandas", name=name)
 
 
 def _watch(most_bytes: int, page_bytes: int) -> None:

@@ -104,7 +104,9 @@ def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[Ran
 
     Only work that takes LEAST_RECORDED_S or longer; equal work is summed.
     """
-    going_on = under_way(home, "job", "ingest", "question", "command")  # first: what ends now is then among the ended
+    going_on = under_way(
+        home, "job", "ingest", "question", "command"
+    )  # first, so that work that ends meanwhile is among the ended
     long = [work for work in going_on if time.monotonic() - work.began_s >= LEAST_RECORDED_S]
     every = {work.name: work for work in (*long, *_ended(_folder(home)))}
     seconds: dict[tuple[str, str], float] = defaultdict(float)

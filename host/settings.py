@@ -169,7 +169,7 @@ class Settings(BaseSettings):
     )
     engine_user: str | None = Field(
         default=None,
-        description="system user that engines run as, for a worker of root; default: the worker's own",
+        description="system user that engines run as, for a worker that runs as root; default: the worker's own",
     )
     least_free_mib: int = Field(
         default=512, ge=0, description="no run, import or dataset begins where less than this is free on the disk"
@@ -331,7 +331,7 @@ def secret(home: Path, name: str, base_url: str) -> str:
     else:
         value, bound, where = table, None, f"key and base_url of [{name}] in {file.absolute()}"
     if not isinstance(bound, str) or not bound:
-        raise SettingsError(f"the secret {name!r} is for no server yet: set {where} to the address that may get it")
+        raise SettingsError(f"the secret {name!r} has no server yet: set {where} to the address that may receive it")
     if _origin(bound) != _origin(base_url):
         raise SettingsError(f"the secret {name!r} is for another server than {_origin(base_url)}: see {where}")
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value or " " in value:

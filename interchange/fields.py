@@ -28,7 +28,6 @@ OTHER_PERCENTILE = "no column for this percentile"
 #: Requests per second; None for "inf", Infinity and null alike: all requests were sent at once.
 _Rate = Annotated[Number | None, BeforeValidator(lambda value: None if value in ("inf", float("inf")) else value)]
 _Rates = Annotated[Numbers, AfterValidator(lambda values: tuple(all_known(values)) or None)]
-_COUNTED = ("requests", "tokens", "rounds")
 #: How each metric and column is read unless its figure has a type of its own.
 _TYPES: dict[str | None, Any] = {
     None: Number,
@@ -38,7 +37,7 @@ _TYPES: dict[str | None, Any] = {
     **dict.fromkeys(("temperature", "burstiness"), Number),
     "ignore_eos": Flag,
     "request_rate_rps": _Rate,
-    **{metric.name: Count if metric.unit in _COUNTED else Number for metric in METRICS},
+    **{metric.name: Count if metric.is_whole else Number for metric in METRICS},
     "acceptance_per_position": _Rates,
 }
 

@@ -103,8 +103,8 @@ class ForeignFile:
 def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
     """Read the named files, and every regular file in the named folders; links in folders are not followed.
 
-    Of a found file that does not begin like JSON only the beginning is read, to identify it. Raises
-    ForeignFileError for named files that are missing or too large, and for too many files.
+    If a found file does not begin like JSON, only its beginning is read, to identify it. Raises ForeignFileError for
+    named files that are missing or too large, and for too many files.
     """
     files: list[ForeignFile] = []
     left = LARGEST_IMPORT_BYTES

@@ -147,7 +147,7 @@ def _in_pieces(file: ForeignFile) -> Document | None:
 
 
 class _Text:
-    """The text of a file, of which only the unread part is in memory, as far as it is needed."""
+    """The text of a file; only the part that is needed next is in memory."""
 
     def __init__(self, file: ForeignFile) -> None:
         self._pieces = codecs.iterdecode(file.pieces(), "utf-8-sig")

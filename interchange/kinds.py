@@ -24,7 +24,7 @@ _BINARY = ("a binary file", "import the JSON file that the tool writes")
 _OF_THE_TOOL = "import the JSON file that the tool writes beside it"
 _JSON = re.compile(r'\{\s*(["}]|$)|\[\s*([\[{"\]]|-?\d[\d.eE+-]*\s*([,\]]|$)|true\b|false\b|null\b|$)')
 _SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(#.*)?$")
-#: Characters of a column's name in CSV; longer is prose with commas.
+#: The longest name of a column in CSV, in characters; anything longer is prose with commas.
 _LONGEST_COLUMN = 60
 _YAML = re.compile(r"(---\s*$|%YAML|(- )?[\w.\"'/-]+:(\s|$))")
 

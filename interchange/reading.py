@@ -26,8 +26,8 @@ _MOST_NAMES, _MOST_REFUSED = 20, 200
 
 @dataclass(frozen=True)
 class ReadRuns:
-    """The result of an import: each run once, the files with runs, and what was not read from a folder: the files
-    that are not results, by kind, and a sentence for each result that cannot be read.
+    """The result of an import: each run once; the files with runs; and, of a folder, the files that are not results, by
+    kind, and a sentence for each result that cannot be read.
     """
 
     runs: tuple[ImportedRun, ...]

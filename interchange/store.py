@@ -29,8 +29,8 @@ from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 
 @dataclass(frozen=True)
 class Import:
-    """The outcome of an import: the jobs of its runs, the runs without their requests, the new runs, and what of
-    a folder was not imported: by kind the files that are no results, and a sentence for each result that is damaged.
+    """The outcome of an import: the jobs of its runs, the runs without their requests, the new runs, and what of a
+    folder was not imported: by kind the files that are not results, and a sentence for each result that is damaged.
 
     `taken_in` are the ids of runs that another Drafthouse exported.
     """
@@ -111,7 +111,7 @@ def _refuse_own_jobs(settings: Settings, jobs: set[str]) -> None:
         stored = set(connection.scalars(sa.select(app_schema.jobs.c.job_id)))
     if own := sorted(jobs & stored):
         raise ForeignFileError(
-            f"{own[0]} is a job of this lab, and an import adds nothing to it: import the folder without --as-measured"
+            f"{own[0]} is a job of this lab, and an import cannot add to it: import the folder without --as-measured"
         )
 
 
@@ -141,8 +141,8 @@ def import_read(
         new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.pieces for file in read.files})
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
-    places = imported_jobs(settings.bundles)
-    jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # runs that were stored already keep their jobs
+    job_of = imported_jobs(settings.bundles)
+    jobs = dict.fromkeys(job_of[run.run_id] for run in read.runs)  # runs that were stored already keep their jobs
     new_ids = tuple(record.run.run_id for record in new)
     _record(settings, actor, ", ".join(jobs), new_runs=len(new_ids), bytes=size_bytes)
     runs = tuple(replace(run, requests=None) for run in read.runs)
@@ -150,8 +150,8 @@ def import_read(
 
 
 def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
-    """Return a function that raises ForeignFileError or UserError if an import of so many bytes has no room,
-    on the disk or in the user's daily allowance.
+    """Return a function that raises ForeignFileError or UserError if an import of that many bytes does not fit on the
+    disk or into the user's daily allowance.
     """
     earlier = 0
     if actor.via != "command":
@@ -162,9 +162,9 @@ def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
         refuse_full_disk(settings.bundles, settings.least_free_mib + size_bytes // MIB, "the import")
         if actor.via != "command" and earlier + size_bytes > settings.import_mib_per_day * MIB:
             raise ForeignFileError(
-                f"you have imported {earlier // MIB:,} MiB within 24 hours, and with these {size_bytes / MIB:,.0f} MiB "
-                f"it is more than {settings.import_mib_per_day:,} (DRAFTHOUSE_IMPORT_MIB_PER_DAY): import the rest "
-                "tomorrow"
+                f"you have imported {earlier // MIB:,} MiB within 24 hours, and these {size_bytes / MIB:,.0f} MiB "
+                f"would exceed the limit of {settings.import_mib_per_day:,} (DRAFTHOUSE_IMPORT_MIB_PER_DAY): import "
+                "the rest tomorrow"
             )
 
     return refuse_too_much

@@ -1,7 +1,7 @@
 """The blocks of a job that a host's workers share: which worker holds which block, and until when.
 
 A block is the repeats of all arms that belong together, so that what is compared was measured on one slot. The job's
-own worker and any other of its host claim blocks one by one; the bundles say which of a block's runs are left.
+own worker and other workers of its host claim blocks one by one; the bundles say which of a block's runs are left.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def handed_out(engine: sa.Engine, job: Job) -> list[Block]:
         rows = connection.execute(query).mappings().all()
     return [
         Block(row["content"], bool(row["is_done"]) and row["attempt"] == job.attempt)
-        for row in {row["block"]: row for row in rows}.values()  # the last attempt's of each
+        for row in {row["block"]: row for row in rows}.values()  # of each block, its last attempt
     ]
 
 

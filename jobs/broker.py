@@ -15,7 +15,7 @@ _CONNECT_TIMEOUT_S = 1.0
 
 
 def broker_url(settings: Settings) -> str:
-    """Return the address of the Valkey (or Redis) that wakes workers. Raises UserError if it is not known."""
+    """Return the address of the Valkey (or Redis) that wakes workers. Raises UserError if the address is unknown."""
     if (url := settings.own_broker_url) is not None:
         return url
     try:

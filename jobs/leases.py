@@ -72,25 +72,25 @@ def claim(
     *,
     has_gpus: bool = True,
     starts_engines: bool = True,
-    but: Collection[str] = (),
+    except_jobs: Collection[str] = (),
     engines: EnginesHere | None = None,
 ) -> Job | None:
     """Take the first queued job (`jobs.turns`) that may run on `hardware` with these engines, or return None.
 
     No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
     this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
-    `set_aside`, whose jobs are skipped. A worker that does not `starts_engines` gets only studies of servers that run
-    already. It gets none of the jobs `but`.
+    `set_aside`, whose jobs are skipped. A worker without `starts_engines` gets only studies of running servers. It gets
+    none of `except_jobs`.
 
-    A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: as long
-    as it is first and others run there, nobody of the host starts anything, nor while it runs.
+    A study that is measured alone (`alone`, by default on a host without GPUs) waits until its host is quiet: from when
+    it is first in the queue until it ends, no other worker of the host starts anything.
     """
     passed_over = set() if set_aside is None else set_aside
     with engine.begin() as connection:
         beside, shared = _running_beside(connection, worker), _shared_beside(connection, worker)
         if any(_is_alone(row["study_json"], has_gpus=has_gpus) for row in beside):
             return None
-        for job_id in _queued(connection, hardware, passed_over | set(but), engines):
+        for job_id in _queued(connection, hardware, passed_over | set(except_jobs), engines):
             if (row := _locked(connection, job_id)) is None:
                 continue  # another worker has just taken it
             try:
@@ -205,7 +205,7 @@ def finish(
 def release(engine: sa.Engine, job_id: str, worker: str, why: str = "stopped") -> None:
     """Requeue the job because this worker is stopping, or because of `why`; completed runs stay valid.
 
-    A job that is to be cancelled is cancelled. Raises LeaseLost.
+    A job that the user has asked to cancel is cancelled. Raises LeaseLost.
     """
     with engine.begin() as connection:
         _update_own(connection, job_id, worker, {"state": "queued"} | _unowned())

@@ -40,9 +40,9 @@ _ALLOWED = Path(__file__).with_name("allowed.toml")
 _ANY = "any"
 #: Suffixes of variables that name a path; a * in the common list does not cover these.
 _OF_PATHS = ("_DIR", "_FILE", "_FOLDER", "_PATH", "_ROOT")
-#: The text that a commonly allowed setting may have: a word; or numbers, as in a tree of drafted tokens.
+#: The values of commonly allowed settings: a word, or numbers as in a tree of drafted tokens.
 _WORD = re.compile(r"[A-Za-z0-9_.:+][A-Za-z0-9_.:+,|-]*|[0-9(\[][0-9()\[\], .-]*")
-#: The text that a commonly allowed variable may have, which no program takes for a flag.
+#: The values of commonly allowed variables, none of which a program takes for a flag.
 _VALUE_OF_VARIABLE = re.compile(r"[A-Za-z0-9_.:+,|;=^()\[\] -]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"[A-Za-z0-9_-]+")
@@ -376,8 +376,8 @@ def _host_problems(rules: Rules, field: str, base_url: str) -> Iterator[Problem]
 def _is_host(host: str, pattern: str) -> bool:
     """Return whether a pattern of policy.toml matches the host.
 
-    `*` is any host, `*.lab.example` any name with this ending, 10.0.0.0/24 a network. Elsewhere * matches text
-    without dots, and in a pattern of an address for a number.
+    `*` is any host, `*.lab.example` any name with this ending, 10.0.0.0/24 a network. Elsewhere * matches text without
+    dots, or a number in the pattern of an address.
     """
     if pattern == "*":
         return True

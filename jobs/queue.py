@@ -102,7 +102,7 @@ def _refuse_one_more(connection: sa.Connection, actor: Actor) -> None:
     own = (jobs_table.c.state == "queued", jobs_table.c.submitted_by == actor.name)
     waiting = connection.scalar(sa.select(sa.func.count()).select_from(jobs_table).where(*own)) or 0
     if waiting >= MOST_WAITING and not roles.may(actor, Change.ORDER):
-        raise AccessError(f"{waiting} jobs of yours wait already: let some of them run, or cancel some")
+        raise AccessError(f"you already have {waiting} waiting jobs: let some of them run, or cancel some")
 
 
 def _refuse_too_much(connection: sa.Connection, length: int, actor: Actor) -> None:
@@ -271,7 +271,7 @@ def cancel(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
 
 
 def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = False) -> None:
-    """Queue an ended job again. Completed runs are reused unless `everything` is to be measured again.
+    """Queue an ended job again. Completed runs are reused unless `everything` is measured again.
 
     Raises UserError if the job has not ended, or has no missing or failed run, and AccessError if the actor may not
     retry it. Workers find the job within seconds by polling.

@@ -18,7 +18,7 @@ from warehouse.app_db.schema import workers as workers_table
 
 #: How often each worker records its presence.
 PRESENCE_EVERY_S = 10.0
-#: A worker that has been silent for this long is away; its row stays for a while.
+#: A worker that has been silent for this long counts as absent; its row stays for a while.
 AWAY_AFTER_S = 3 * PRESENCE_EVERY_S
 _FORGOTTEN_AFTER = timedelta(days=30)
 _ENGINES = TypeAdapter(list[Capabilities])

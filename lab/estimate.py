@@ -57,7 +57,7 @@ def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0, length: Sess
     answer_s = run.workload.output_tokens * token_s
     waves = math.ceil(load.num_prompts / load.max_concurrency)
     read_s = load.num_prompts * length.turns * prompt_s
-    # when the last request is due; unknown here of a trace without a rate
+    # when the last request is due; unknown here for a trace without a rate
     due_s = load.ramp_s or (load.num_prompts / load.request_rate_rps if load.request_rate_rps else 0.0)
     took_s = max(waves * (length.turns * answer_s + length.waits_s) + read_s, due_s)
     return took_s if load.duration_s is None else min(took_s, load.duration_s + answer_s)
@@ -154,7 +154,8 @@ class History:
     def run_s(self, run: PlannedRun, length: SessionLength | None = None) -> float | None:
         """Return the seconds of warm-up and window; None if its arm was never measured at its concurrency.
 
-        The pace of sessions that were replayed in the same way has their waits in it; else those of `length` are added.
+        The pace of sessions that were replayed in the same way includes their waits; else the waits of `length` are
+        added.
         """
         load, workload = run.load, run.workload
         sessions = None if workload.sessions is None else workload.sessions.name

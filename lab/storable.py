@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: So many characters of a sentence of others (an error, a version) are stored; a page could be made of megabytes.
+#: The most characters that are stored of a foreign text, such as an error or a version, which could have megabytes.
 MOST_CHARS = 2_000
 _CUT = " [...]"
 

@@ -62,7 +62,7 @@ def slots_up(workers: Sequence[WorkerInfo]) -> int:
     here = [worker for worker in workers if worker.host == platform.node() and worker.slot and not worker.is_away()]
     if len(here) < 2:
         raise UserError(
-            "neighbours are measured on a host that is divided into slots and up: set slots to 2 or more, and run "
+            "measuring neighbours needs a host that is up and divided into slots: set slots to 2 or more, and run "
             "`drafthouse up`"
         )
     return len(here)

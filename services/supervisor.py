@@ -78,7 +78,9 @@ def running(settings: Settings) -> Iterator[Services]:
 
 @contextlib.contextmanager
 def running_workers(settings: Settings) -> Iterator[Services]:
-    """Run a worker for each slot of this host inside the block. Raises SettingsError if it cannot be divided so."""
+    """Run a worker for each slot of this host inside the block. Raises SettingsError if the host cannot be divided into
+    its slots.
+    """
     services = Services(_workers(settings))
     try:
         services.start()
@@ -130,7 +132,7 @@ def _processes(settings: Settings) -> tuple[Process, ...]:
 
 
 def _workers(settings: Settings) -> tuple[Process, ...]:
-    """Return a worker process for each slot. Raises SettingsError if the host cannot be divided so."""
+    """Return a worker process for each slot. Raises SettingsError if the host cannot be divided into its slots."""
     if settings.slots == 1:
         return (Process("worker", worker_command(), settings.logs_dir / "worker.log", lambda: True),)
     names = {slot.number: f"worker-{slot.number}" for slot in slots_here(settings)}

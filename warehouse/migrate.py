@@ -47,7 +47,7 @@ def migrate(settings: Settings) -> None:
 
 
 def make_home(settings: Settings) -> None:
-    """Create the folder of all state, closed to others on this host. Raises UserError if it cannot be written."""
+    """Create the folder of all state, closed to others on this host. Raises UserError if the home cannot be written."""
     try:
         for folder in (settings.home, settings.bundles, settings.logs_dir):
             folder.mkdir(parents=True, exist_ok=True)

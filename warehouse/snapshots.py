@@ -1,11 +1,11 @@
 """Snapshots of the published warehouse for readers elsewhere: each is a file that is never written to.
 
-A snapshot is made on the first request, as another name of the published file, which costs no copy. Its name is
-the SHA-256 of its content. While it has that name it cannot become the next master (`warehouse.ingest.publication`):
-the ingester copies instead. So a lab without such requests copies nothing.
+A snapshot is made on the first request, as another name of the published file, which costs no copy. Its name is the
+SHA-256 of its content. While it has that name it cannot become the next master (`warehouse.ingest.publication`): the
+ingester copies instead. So a lab without such requests copies nothing.
 
-The last snapshots stay, and any that was requested within ten minutes. If that took too much disk, or making one
-too much processor time, readers get the newest existing one.
+The last snapshots stay, and any that was requested within ten minutes. If a new one would take too much disk or
+processor time, readers get the newest existing one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from lab.errors import MIGRATE_COMMAND, UnknownNameError, UserError
 FOLDER, SUFFIX = "snapshots", ".duckdb"
 #: A snapshot that was requested this recently is in use: a reader requests its ranges as its queries need them.
 IN_USE_S = 600.0
-#: So much may be used whatever the size of the warehouse: a small one changes with every run.
+#: This much space may be used whatever the size of the warehouse: a small one changes with every run.
 ALWAYS_BYTES = 1 << 30
-#: A new one is made at most after so many times the time that the last one took: at most a twentieth of a processor.
+#: The pause before a new one, as a multiple of the time that the last one took: at most a twentieth of a processor is
+#: used.
 REST = 20
 _NAME = re.compile(r"[0-9a-f]{64}")
 _State = tuple[int, int, int]
@@ -84,7 +85,7 @@ class Snapshots:
         status = _status(file) if is_known else None
         if status is None:
             raise UnknownNameError(
-                f"there is no snapshot {digest[:64]!r} any more: /warehouse/latest leads to the newest"
+                f"there is no snapshot {digest[:64]!r} any more: /warehouse/latest redirects to the newest"
             )
         return Snapshot(digest, file, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 

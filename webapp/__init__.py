@@ -1,1 +1,1 @@
-"""Shows and submits: the pages, and nothing that measures or computes a metric."""
+"""The pages, which show results and submit studies; nothing here measures or computes a metric."""

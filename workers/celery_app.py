@@ -59,7 +59,7 @@ def wake() -> None:
 
 @signals.worker_init.connect  # type: ignore[untyped-decorator] # celery has no types
 def _start(**_: Any) -> None:
-    """Runs before Celery connects to the broker: leftovers are removed even while it is away."""
+    """Runs before Celery connects to the broker: leftovers are removed even while the broker cannot be reached."""
     open_files.raise_limit()
     do_without_pandas()
     limit_memory(_settings.worker_memory_mib, measures=True)

@@ -78,7 +78,9 @@ class Heartbeat:
                 cancel()
 
     def query(self, read: Callable[[], T]) -> T:
-        """Return the result of `read`. Retry while the database is away; raise the reason once the job must stop."""
+        """Return the result of `read`. Retry while the database cannot be reached; raise the reason once the job must
+        stop.
+        """
         while True:
             self.check()
             try:
@@ -139,7 +141,9 @@ class Heartbeat:
                 self.stop(CancelledError(f"job {self._job_id} was cancelled"))
 
     def _end_with_the_lease(self) -> None:
-        """Tolerate a database that is away for one lease period. This is a separate thread, because a beat may hang."""
+        """Tolerate a database that cannot be reached for one lease period. This is a separate thread, because a beat
+        may hang.
+        """
         while (left_s := self._held_until_s - time.monotonic()) > 0:
             if self._over.wait(left_s):
                 return

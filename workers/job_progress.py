@@ -38,7 +38,7 @@ class Forecast:
         return WITHOUT_GPU.run_s(run) * (self._took_s / self._guessed_s if self._guessed_s else 1.0)
 
     def remaining_s(self, runs: Sequence[PlannedRun], starts: int) -> float:
-        """Predict how long these runs take with so many engine starts, in seconds."""
+        """Predict how long these runs take with this number of engine starts, in seconds."""
         start_s = sum(self._starts_s) / len(self._starts_s) if self._starts_s else WITHOUT_GPU.start_s
         return starts * start_s + sum(map(self.run_s, runs))
 

@@ -186,7 +186,7 @@ def _recording(
     settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus
 ) -> Iterator[tuple[LaunchRunner, Recorder]]:
     study = job.study
-    if problems := open_files.problems(study.loads):  # where the study was submitted, another limit may apply
+    if problems := open_files.problems(study.loads):  # the limit may differ where the study was submitted
         raise StudyError(problems)
     most = max(load.num_prompts for load in study.loads)
     with named_os_errors("reading the prompts"):

@@ -51,7 +51,7 @@ class _ArmEngine:
     """The engine of one arm of the current launch. `starts` counts starts since `measure` was called."""
 
     arm: Arm
-    number: int  # among the arms of the launch, as its log has it
+    number: int  # the number of the arm within the launch, as in the name of its log
     command: Command | None = None
     process: Process | None = None
     running: RunningEngine | None = None
@@ -130,7 +130,7 @@ class LaunchRunner:
             self._start(engines, runs)
 
     def _ensure_up(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> RunningEngine | None:
-        """Start the engine if it is not up and may be started again. Return it, or None if it is not up."""
+        """Start the engine if it is not up and may be started again. Return the engine, or None if it is not up."""
         if engine.running is not None and (died := engine.running.why_dead()) is not None:
             engine.why_gone = died
             engine.stop(_STOP_GRACE_S)

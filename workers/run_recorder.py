@@ -32,7 +32,7 @@ from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
 
 logger = logging.getLogger(__name__)
-#: Errors of a folder that is full, read-only or away for everybody: no study has caused them.
+#: Errors of a folder that is full, read-only or unreachable for everybody: no study has caused them.
 _OF_THE_HOST = frozenset(
     (
         errno.ENOSPC,
@@ -89,8 +89,8 @@ class BundleWriter:
     """Writes a bundle while the next run warms up, so that the engine does not wait for a disk.
 
     It writes one bundle at a time; a failed write is raised by the next call, as CannotStore if the folder stayed full,
-    read-only or away for the length of a lease, else as UserError. `check` raises the reason if the job must stop
-    meanwhile.
+    read-only or unreachable for the length of a lease, else as UserError. `check` raises the reason if the job must
+    stop meanwhile.
     """
 
     def __init__(self, settings: Settings, check: Callable[[], None] = lambda: None) -> None:
@@ -146,7 +146,7 @@ class BundleWriter:
             except CannotStore as why:
                 if time.monotonic() > give_up_s:
                     raise
-                if not is_logged:  # once: every half second it would fill the log
+                if not is_logged:  # once only: every half second would fill the log
                     logger.warning("trying again for %g s: %s", self._settings.lease_s, why)
                     is_logged = True
                 time.sleep(_WRITE_AGAIN_AFTER_S)

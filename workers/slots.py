@@ -35,7 +35,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::\d+)?")
 
 
 def slots_here(settings: Settings) -> list[Slot]:
-    """Return the slots of this host. Raises SettingsError if it cannot be divided as the settings say.
+    """Return the slots of this host. Raises SettingsError if the host cannot be divided as the settings require.
 
     Without the setting `gpus`, slots share the GPUs that CUDA_VISIBLE_DEVICES names, if it is set.
     """
@@ -62,14 +62,16 @@ def chosen(listed: str, present: Sequence[HostGpu]) -> tuple[HostGpu, ...]:
     for part in text.split(","):
         found = [gpu for gpu in present if gpu.uuid.startswith(part)] if part.startswith(_UUIDS) else []
         if part.startswith(_UUIDS) and len(found) != 1:
-            raise SettingsError(f"gpus = {listed!r}: {len(found) or 'no'} GPUs here have a UUID that begins {part}")
+            raise SettingsError(
+                f"gpus = {listed!r}: {len(found) or 'no'} GPUs here have a UUID that begins with {part}"
+            )
         wanted.update(found or _numbered(part, listed, present))
     return tuple(gpu for gpu in present if gpu in wanted)
 
 
 def _numbered(part: str, listed: str, present: Sequence[HostGpu]) -> list[HostGpu]:
     if not _NUMBERS.fullmatch(part):
-        raise SettingsError(f"gpus = {listed!r} is no list of GPUs: write it like 0,2-5")
+        raise SettingsError(f"gpus = {listed!r} is not a list of GPUs: write it like 0,2-5")
     first, _, last = part.partition("-")
     numbers = {gpu.number for gpu in present}
     end = int(last or first)
@@ -96,7 +98,7 @@ def take_slot(settings: Settings) -> Slot | None:
         return None
     slots = slots_here(settings)
     if settings.slot > len(slots):
-        raise SettingsError(f"slot = {settings.slot}: this host has {len(slots)} (setting slots)")
+        raise SettingsError(f"slot = {settings.slot}: this host has {len(slots)} slots (setting slots)")
     slot = slots[settings.slot - 1]
     if slot.gpus:
         hardware.use_only(slot.gpus)

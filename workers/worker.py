@@ -1,7 +1,7 @@
 """A worker process: runs queued jobs, one at a time. It polls the job table for them, and starts at once when woken.
 
 Celery carries one message without content. Everything else is in the job table, so a message only saves the wait for
-the next poll: with the broker away, jobs start two seconds later.
+the next poll: without the broker, jobs start two seconds later.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Worker:
                 self._set_aside,
                 has_gpus=bool(nvidia_gpus()),
                 starts_engines=self._waits_for is None,
-                but=passed_over,
+                except_jobs=passed_over,
                 engines=self._engines,
             )
             if job is not None:

@@ -1,4 +1,4 @@
-"""Identifies a browser by its cookie, for the server's guard and the pages alike."""
+"""Identifies a browser by its cookie, for the server's guard and for the pages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ class Gate:
         return "__Host-drafthouse" if self.settings.web_https else f"drafthouse-{self.settings.web_port}"
 
     def actor_of(self, cookie: str | None) -> Actor | None:
-        """Return the visitor with this cookie; None if they must sign in. Raises UserError if the database is away."""
+        """Return the visitor with this cookie; None if they must sign in. Raises UserError if the database cannot be
+        reached.
+        """
         if self.is_open:
             return local_actor("page")
         if not cookie or len(cookie) > LONGEST_SECRET or cookie.startswith(tokens.PREFIX):

@@ -111,7 +111,7 @@ def _name_in(host: str) -> str:
     """Return the name in `name:port`, in lower case; empty for anything else."""
     try:
         parts = urlsplit(f"//{host}")
-        _ = parts.port  # raises ValueError for a port that is none
+        _ = parts.port  # raises ValueError for an invalid port
     except ValueError:
         return ""
     is_plain = parts.netloc == host and parts.username is None and parts.password is None

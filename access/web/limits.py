@@ -16,23 +16,23 @@ from anyio import CapacityLimiter, to_thread
 
 from lab.errors import AccessError, BusyError
 
-#: Requests a second in the long run, so many at once before that, and the longest wait before a refusal.
+#: Sustained requests per second, the burst allowed beyond that, and the longest wait before a refusal.
 RATE_PER_S, BURST, LONGEST_WAIT_S = 20.0, 200.0, 5.0
 #: The same for pages, each of which runs a script; a part that renews itself counts as a fraction of one.
 PAGES_PER_S, PAGES_BURST, PART_OF_PAGE = 2.0, 20.0, 0.1
-#: The same for passwords from one address, each of which takes a fifth of a second of a processor.
+#: The same for passwords from one address, each of which takes 0.2 s of a processor.
 PASSWORDS_PER_S, PASSWORDS_BURST = 1.0, 20.0
 #: The same for ranges of the warehouse's file, which DuckDB reads in many small pieces.
 RANGES_PER_S, RANGES_BURST = 100.0, 1000.0
-#: A body counts as one more request for each so many bytes, up to the longest of JSON.
+#: A body counts as one more request per this many bytes, up to the longest JSON body.
 BODY_BYTES, LONGEST_COUNTED = 20_000, 200_000
-#: Requests of one visitor that are answered at once: a browser behind HTTP/2 loads a page by a hundred.
+#: Requests of one visitor that are answered at once: a browser over HTTP/2 loads a page with a hundred.
 MOST_AT_ONCE = 200
 #: Open pages (websockets) of one visitor, and of all.
 MOST_OPEN, MOST_OPEN_OF_ALL = 30, 500
 COUNTED = ("/api/", "/login", "/shared/", "/_stcore/upload_file/")
 _MOST_REMEMBERED = 10_000
-#: Bytes of one visitor in the page's memory: two of the largest files; less where the page itself may have little.
+#: Bytes of one visitor in the page's memory: two of the largest files; less where the page itself has little memory.
 MOST_EACH = 512 * 2**20
 #: Visitors who wait for a password's hash, of one address and of all: each hash takes a fraction of a second.
 MOST_OF_ADDRESS, MOST_OF_ALL = 4, 20
@@ -49,7 +49,7 @@ class Pace:
         self._free_at: dict[str, float] = {}  # when a visitor's requests so far are worked off at the rate
 
     def wait_s(self, visitor: str, counts: float = 1.0) -> float | None:
-        """Return how long this request must wait; None if it is refused, at no cost to the visitor. It `counts` as so
+        """Return how long this request must wait; None if it is refused, at no cost to the visitor. It `counts` as this
         many.
         """
         now = self._clock()
@@ -110,7 +110,7 @@ class HeldBytes:
 
     @contextmanager
     def holding(self, visitor: str, count: int) -> Iterator[None]:
-        """Count so many bytes as this visitor's during the block. Raises BusyError if there is no room."""
+        """Count this number of bytes as this visitor's during the block. Raises BusyError if there is no room."""
         self.hold(visitor, count)
         try:
             yield
@@ -118,14 +118,15 @@ class HeldBytes:
             self.let_go(visitor, count)
 
     def hold(self, visitor: str, count: int) -> None:
-        """Count so many bytes until `let_go`. Raises BusyError if there is no room."""
+        """Count this number of bytes until `let_go`. Raises BusyError if there is no room."""
         elsewhere = self._elsewhere()
         with self._lock:
             own = self._held[visitor] + elsewhere[visitor]
             if own + count > self._most_each:
                 raise BusyError(
-                    f"{own // 2**20} MiB of yours are in the page's memory, and {count / 2**20:.1f} more would be over "
-                    f"{self._most_each // 2**20}: wait for what is under way, or remove files that you have uploaded"
+                    f"you have {own // 2**20} MiB in the page's memory, and {count / 2**20:.1f} more would exceed "
+                    f"{self._most_each // 2**20}: wait until other requests have ended, or remove files that you "
+                    "have uploaded"
                 )
             if self._held.total() + elsewhere.total() + count > self._most:
                 raise BusyError("the page has no memory left for this: try again in a moment")
@@ -158,7 +159,9 @@ class Hashing:
         return await to_thread.run_sync(hash_password, limiter=self._known)
 
     async def in_turn(self, address: str, hash_password: Callable[[], str]) -> str:
-        """Run a function that computes a hash, for anybody at this address. Raises TooManyWaitError."""
+        """Run a function that computes a hash, for a visitor whom no link or earlier sign-in identifies. Raises
+        TooManyWaitError.
+        """
         if self._waiting[address] >= MOST_OF_ADDRESS or self._waiting.total() >= MOST_OF_ALL:
             raise TooManyWaitError(_BUSY)
         self._waiting[address] += 1

@@ -46,7 +46,7 @@ def _with_code(text: str) -> str:
 
 
 def at_provider(then: str, provider: str) -> str:
-    """Return the page that leads to the provider, by a link: a form may not lead to another site."""
+    """Return the page that links to the provider: a form may not be sent to another site."""
     target = f"/login/oidc?{urlencode({'next': then})}"
     link = f'<a class="button" href="{escape(target)}">Continue at {escape(provider)}</a>'
     return page("Sign in", link, sentence="This lab asks your organisation who you are.")

@@ -57,7 +57,7 @@ class Attempt(BaseModel):
         try:
             return cls.model_validate_json(base64.urlsafe_b64decode(text))
         except ValueError:
-            raise AccessError(f"{_FAILED}: it took too long, or was begun in another browser. Try again") from None
+            raise AccessError(f"{_FAILED}: it took too long, or was started in another browser. Try again") from None
 
 
 class Provider:
@@ -172,7 +172,9 @@ class _SameOrigin(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: urllib.request.Request, *answer: Any) -> urllib.request.Request | None:
         to, asked = urlsplit(str(answer[-1])), urlsplit(req.full_url)
         if (to.scheme, to.netloc) != (asked.scheme, asked.netloc):
-            raise AccessError(f"{_FAILED}: the provider leads from {asked.netloc} to {to.netloc}: see its addresses")
+            raise AccessError(
+                f"{_FAILED}: the provider redirects from {asked.netloc} to {to.netloc}: see its addresses"
+            )
         return super().redirect_request(req, *answer)
 
 
@@ -181,7 +183,7 @@ def name_in(settings: Settings, claims: Mapping[str, Any]) -> str:
     claim = settings.web_oidc_name_claim
     name = claims.get(claim)
     if not isinstance(name, str) or not name:
-        raise AccessError(f"{_FAILED}: the provider does not say your {claim}")
+        raise AccessError(f"{_FAILED}: the provider does not report your {claim}")
     if claim == "email" and claims.get("email_verified") is not True:
         raise AccessError(f"{_FAILED}: the provider has not verified that {name} is your address")
     return name.lower() if claim == "email" else name
@@ -225,7 +227,7 @@ def client_secret(settings: Settings) -> str:
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
-    """Read the beginning of a response, within one timeout: the connection's own applies to each piece alone."""
+    """Read the beginning of a response, within one timeout: that of the connection applies to each piece alone."""
     until_s, body = time.monotonic() + _TIMEOUT_S, bytearray()
     while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES - len(body))):
         body += piece

@@ -40,7 +40,7 @@ class PageSessions:
                 self._known.popitem(last=False)
 
     def offer_upload(self, session_id: str, most_mib: int) -> None:
-        """Note that the session's page shows an uploader for files of so many MiB."""
+        """Note that the session's page shows an uploader for files of up to this many MiB."""
         with self._lock:
             if (found := self._known.get(session_id)) is not None:
                 self._known[session_id] = (found[0], max(found[1], most_mib * 2**20))

@@ -56,6 +56,6 @@ def read(file: Path) -> str:
         raise NoTokenError(
             f"{file} cannot be read ({type(error).__name__}): remove it and start the page again"
         ) from None
-    if not token:  # which every empty answer would equal
+    if not token:  # else every empty answer would match it
         raise NoTokenError(f"{file} is empty: remove it and start the page again")
     return token

@@ -46,7 +46,7 @@ def name_for_queue() -> str:
         return ""
     try:
         found = here.actor_of(st.context.cookies.get(here.cookie))
-    except (UserError, *DATABASE_ERRORS):  # the database is away: the page reports it
+    except (UserError, *DATABASE_ERRORS):  # the database cannot be reached: the page reports it
         return ""
     return "" if found is None else found.name
 

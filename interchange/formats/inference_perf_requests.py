@@ -24,7 +24,7 @@ class _Sent(Record):
 
 
 class Request(Record):
-    """One request; its times run forwards if it completed."""
+    """One request; its times increase if it completed."""
 
     start_time: Number
     end_time: Number | None = None

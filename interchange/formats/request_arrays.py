@@ -95,7 +95,7 @@ def _request(
     lengths: tuple[int | None, int | None],
     text: object,
 ) -> ImportedRequest:
-    """Build one request. Of a failed request only the error and the prompt are known."""
+    """Build one request. For a failed request only the error and the prompt are known."""
     prompt_tokens, tokens = lengths
     if error is not None or ttft_s is None:
         return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)

@@ -1,7 +1,7 @@
 """The formats of common acceptance benchmarks: code, mathematics, summaries, tools, structured text.
 
-Outputs can be scored (`lab.quality`) if the file has answers or tests. Texts around a question are the
-plainest that ask for it, and are stated in docs/datasets.md, because acceptance depends on them.
+Outputs can be scored (`lab.quality`) if the file has answers or tests. The text around a question is the plainest that
+asks for it, and is stated in docs/datasets.md, because acceptance depends on it.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def bfcl_row(record: Mapping[str, Any]) -> Row | None:
 
 def _message(said: _Said) -> Message:
     if said.role not in ("system", "user", "assistant"):
-        raise RowError(f"question: {said.role[:40]!r} is no role of a message: system, user or assistant")
+        raise RowError(f"question: {said.role[:40]!r} is not the role of a message: use system, user or assistant")
     return Message(said.role, said.content)  # type: ignore[arg-type]  # one of these
 
 

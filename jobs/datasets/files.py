@@ -37,7 +37,7 @@ _MOST_BYTES = 2**31
 _HEAD = 4096
 #: Files in memory: every check of a study reads its datasets, the list of datasets reads all, and they rarely change.
 _REMEMBERED_SMALL, _REMEMBERED_LARGE = 64, 4
-#: Files from this size on are large: of the published ones some have 600 MB.
+#: Files from this size on are large: some published ones have 600 MB.
 _LARGE_BYTES = 1 << 20
 
 
@@ -54,7 +54,7 @@ class Stock(Frozen):
     sessions: int  # rows of several turns
     most_turns: int
     has_recorded_answers: bool  # some of these sessions record the answers before their later turns
-    #: By category ("" without one): how many conversations have so many turns.
+    #: By category ("" without one): the number of conversations by their number of turns.
     turns: dict[str, dict[int, int]]
     wait_s: float  # the mean wait before a later turn
     has_expected: bool  # some rows have an expected answer
@@ -110,7 +110,7 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
-            raise UserError(f"{called} is not a regular file: a dataset is one")
+            raise UserError(f"{called} is not a regular file: a dataset must be one")
         if about.st_size > _MOST_BYTES:
             raise UserError(f"{called} has {about.st_size / 2**30:.1f} GiB: a dataset has {_MOST_BYTES >> 30} at most")
         read = _read_large if about.st_size >= _LARGE_BYTES else _read_small

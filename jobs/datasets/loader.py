@@ -1,5 +1,5 @@
-"""Turns a workload into its prompts, the same in the same order for every arm, host and repeat, and checks that it has
-them.
+"""Turns a workload into its prompts, the same in the same order for every arm, host and repeat, and checks that there
+are enough.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def load_prompts(
 
 def _tokenizer(models_dir: Path, target: str | None) -> TargetTokenizer:
     if target is None:
-        raise ValueError("this dataset's lengths are counted in tokens: pass the target whose tokenizer counts")
+        raise ValueError("this dataset's lengths are counted in tokens: name the target whose tokenizer counts them")
     return target_tokenizer(models_dir, target)
 
 

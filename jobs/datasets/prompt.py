@@ -1,4 +1,4 @@
-"""The prompts that are sent, those of the warm-up included."""
+"""The prompts that are sent, including those of the warm-up."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _disguised(prompt: Prompt, index: int) -> Prompt:
         disguised = replace(disguised, messages=messages)
     if prompt.token_ids:
         back = prompt.token_ids[::-1]
-        turn = index % max(1, len(back) - 1)  # never far enough to begin with its own first token
+        turn = index % max(1, len(back) - 1)  # so that it never begins with the first token of the original
         disguised = replace(disguised, token_ids=back[turn:] + back[:turn])
     return disguised
 

@@ -1,7 +1,7 @@
-"""Conversations as sessions: from messages, or from requests that each repeat what was said before, to turns.
+"""Converts conversations into the turns of sessions: from messages, or from requests that each repeat the earlier ones.
 
-A turn of a row holds what is new in its request, with the recorded answer to it. Every format with conversations
-gives rows with `turns`; a format whose records are single requests names the session of each, and `joined` puts them
+A turn of a row holds what is new in its request, with the recorded answer to it. Every format with conversations gives
+rows with `turns`; a format whose records are single requests names the session of each, and `joined` puts them
 together.
 """
 
@@ -17,7 +17,7 @@ from jobs.datasets.prompt import Message, Prompt, Turn, id_of_text, turn_id
 from jobs.datasets.tokenizer import TargetTokenizer
 from lab.study.workload import NO_TEXT, Sessions
 
-#: Tokens of a block of a trace that records hashes of its prompts' blocks.
+#: The size in tokens of a prompt's block, in traces that record the hashes of blocks.
 BLOCK_TOKENS = 512
 _OF_BLOCK, _OF_TURN, _OF_THINK = 4, 5, 6
 T = TypeVar("T")

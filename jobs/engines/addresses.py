@@ -1,7 +1,7 @@
 """Refuses a server's address if a cloud hands credentials to any local process there.
 
-People write studies, and the worker sits inside a network: without this check a study could make the worker
-read its host's metadata service. Loopback and private addresses are what a lab's servers have, and are allowed.
+People write studies, and the worker sits inside a network: without this check a study could make the worker read its
+host's metadata service. Loopback and private addresses are allowed, because a lab's servers have them.
 """
 
 from __future__ import annotations

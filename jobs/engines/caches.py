@@ -21,10 +21,10 @@ _UNLESS_SET = {"TORCHINDUCTOR_CACHE_DIR": "torchinductor", "TRITON_CACHE_DIR": "
 
 
 def cache_variables(home: Path, *, folder: str | None = None, uid: int | None = None, gid: int = -1) -> dict[str, str]:
-    """Return the variables that lead an engine to its caches; their folder is made if it is missing.
+    """Return the variables that point an engine to its caches; creates their folder if it is missing.
 
     `folder`, `uid`, `gid`: the engine's user, if it is not this process's. Models from a hub stay where that user's
-    are. Raises SettingsError for a folder that is somebody else's.
+    are. Raises SettingsError for a folder that belongs to another user.
     """
     whose = os.geteuid() if uid is None else uid
     own = _own_folder(home.absolute() / (folder or f"{FOLDER}{whose}"), whose, gid)

@@ -41,7 +41,7 @@ _FLAG_TYPES = TypeAdapter(dict[str, FlagType])
 
 
 class Capabilities(Frozen):
-    """What one engine of one host supports. A None is unknown and therefore not checked."""
+    """What one engine of one host supports. None means unknown and is not checked."""
 
     engine: str  # its name in engines.toml
     kind: str

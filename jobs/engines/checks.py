@@ -117,7 +117,7 @@ def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities)
 
 
 def own_flag(name: str, kind: Kind, *, is_known: bool) -> str | None:
-    """Return the engine's flag, set by Drafthouse, that this is a spelling of; None if there is none.
+    """Return the flag set by Drafthouse of which this is another spelling; None if there is none.
 
     A dot leads to a part of a flag's value, and `no-` negates it. An engine whose flags are unknown may accept
     abbreviations.

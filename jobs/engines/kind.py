@@ -75,6 +75,8 @@ class Kind:
     """
 
     name: str
+    started_as: str  # for docs/engines.md, as `counted_on`
+    counted_on: str  # where its counters are
     arguments: Arguments | None  # None: it is already running
     metrics: tuple[Metrics, ...]
     effective_config: Callable[[Path], dict[str, str]] = lambda _log: {}

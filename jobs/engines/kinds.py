@@ -11,6 +11,8 @@ from jobs.engines.kind import Kind
 ENDPOINT = "endpoint"
 _ENDPOINT = Kind(
     name=ENDPOINT,
+    started_as="not started",
+    counted_on="`/metrics` if it is vLLM's or SGLang's",
     arguments=None,
     metrics=(vllm.METRICS, sglang.METRICS),
     flags={},

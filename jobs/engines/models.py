@@ -17,7 +17,7 @@ _HUB_TIMEOUT_S = 3.0
 _REMEMBER_S = 60.0
 _MOST_ANSWERS = 500
 _answers: dict[str, tuple[float, bool]] = {}
-#: For this long a silent hub gets no more requests, so that nobody waits for each name.
+#: A silent hub gets no more requests for this long, so that nobody waits for every name.
 _LEAVE_ALONE_S = 300.0
 _silent_until_s = 0.0
 
@@ -70,8 +70,8 @@ def check_model(models_dir: Path, name: str) -> None:
 def check_hub_model(name: str) -> None:
     """Raise UserError if the hub reports that the model is missing, and this host's cache has none of its files.
 
-    An offline or slow hub is no problem here, nor is a model whose files the hub may refuse: then the
-    engine reports it when it starts.
+    An offline or slow hub is not a problem here, nor is a model whose files the hub may refuse: then the engine reports
+    it when it starts.
     """
     asked_s, missing = _answers.get(name, (-_REMEMBER_S, False))
     if time.monotonic() - asked_s >= _REMEMBER_S:

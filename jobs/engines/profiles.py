@@ -138,8 +138,8 @@ MARK = "ENGINE_OF_DRAFTHOUSE"
 #: The variable with the key of that engine, which is new at each start.
 KEY = "ENGINE_KEY_OF_DRAFTHOUSE"
 HIDDEN = "(not stored)"
-#: The worker's own variables that an engine gets: for paths, languages, proxies, and the libraries that it uses.
-#: Not among them: variables of our own Python, which would break another one, our settings, and other services' keys.
+#: The worker's own variables that an engine gets: for paths, languages, proxies, and the libraries that it uses. Left
+#: out: variables of our own Python, which would break another one, our settings, and other services' keys.
 _FOR_ENGINES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_", "TZ", "TERM", "XDG_", "LD_LIBRARY_PATH"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "REQUESTS_CA_BUNDLE"),

@@ -181,7 +181,18 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def updated(document: str) -> str:
     """Return docs/engines.md with its generated parts renewed. Raises ValueError if their marks are missing."""
-    return _with_table(_with_table(document, "methods", _methods_table()), "relied on", _uses_list())
+    parts = {"kinds": _kinds_table(), "methods": _methods_table(), "relied on": _uses_list()}
+    for name, text in parts.items():
+        document = _with_table(document, name, text)
+    return document
+
+
+def _kinds_table() -> str:
+    rows = ["| `kind` | started as | counters | empties its prefix cache |", "|---|---|---|---|"]
+    for kind in KINDS.values():
+        reset = f"`{kind.reset_path}`" if kind.reset_path else "-"
+        rows.append(f"| `{kind.name}` | {kind.started_as} | {kind.counted_on} | {reset} |")
+    return "\n".join(rows)
 
 
 def _methods_table() -> str:

@@ -91,6 +91,8 @@ def _remembers(speculation: Speculation) -> bool:
 
 KIND = Kind(
     name="sglang",
+    started_as="`python -m sglang.launch_server`",
+    counted_on="`/metrics`; accepted tokens only in each answer",
     arguments=arguments,
     metrics=(METRICS,),
     effective_config=effective_config,

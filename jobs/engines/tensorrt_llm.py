@@ -86,6 +86,8 @@ def _remembers(speculation: Speculation) -> bool:
 
 KIND = Kind(
     name="tensorrt_llm",
+    started_as="`trtllm-serve MODEL`",
+    counted_on="`/prometheus/metrics`",
     arguments=arguments,
     metrics=(METRICS,),
     effective_config=effective_config,

@@ -51,6 +51,8 @@ def effective_config(log: Path) -> dict[str, str]:
 _OWN = ("assistant-model", "prompt-lookup", "num-speculative-tokens", "max-matching-ngram-size")
 KIND = Kind(
     name="transformers",
+    started_as="our server around `generate(..., assistant_model=...)`",
+    counted_on="`/metrics` under vLLM's names, and in each answer",
     arguments=arguments,
     metrics=(vllm.METRICS,),
     effective_config=effective_config,

@@ -113,6 +113,8 @@ def split(text: str) -> Iterator[str]:
 
 KIND = Kind(
     name="vllm",
+    started_as="`vllm serve MODEL`",
+    counted_on="`/metrics`, and in each answer",
     arguments=arguments,
     metrics=(METRICS,),
     effective_config=effective_config,

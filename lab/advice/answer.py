@@ -85,7 +85,7 @@ class InconclusiveCells:
     """The inconclusive cells, and what would decide them.
 
     `more_repeats` would decide most of the inconclusive cells; None if more repeats alone would not, or if most have no
-    interval yet. `takes_s` is how long so many repeats of the study take; None if unknown.
+    interval yet. `takes_s` is how long that many repeats of the study take; None if unknown.
     """
 
     cells: int

@@ -22,8 +22,8 @@ _LEAST_REPEATS = 3
 class Sentences:
     """The answer in words: the surest claim, one sentence for each workload, and how sure all of it is.
 
-    `inconclusive` says what is so and what would decide it; empty if nothing is. `controls` say of each arm that
-    is identical to the baseline how far it differs.
+    `inconclusive` names what is inconclusive and what would decide it; empty if nothing is. `controls` say of each arm
+    that is identical to the baseline how far it differs.
     """
 
     headline: str

@@ -22,8 +22,8 @@ def gate(table: Sequence[Comparison], limit: float) -> Answer:
     `slower`: in some cell the gain is certainly below 1 - limit. One false cell would be enough to stop a change, so
     the p values are corrected for the table (Holm). `not slower`: in each cell the whole interval lies at 1 - limit or
     above. That needs no correction, since the answer is false only if the slower cell itself passes (an
-    intersection-union test, Berger 1982). Controls are ignored. Both pay for the looks of a study that measured until
-    decided.
+    intersection-union test, Berger 1982). Controls are ignored. Both answers pay for the looks of a study that measured
+    until decided.
     """
     table = [cell for cell in table if not cell.control]
     worst = math.log1p(-limit)

@@ -9,7 +9,8 @@ from lab.study import Study
 
 #: Two repeats estimate their scatter badly (one degree of freedom), so a deciding study has at least three.
 LEAST_REPEATS = 3
-#: More repeats at once are rarely worth it: such cells are better decided by runs of more prompts, up to so many times.
+#: More repeats at once are rarely worth it: such cells are better decided by runs with more prompts, up to this many
+#: times as many.
 MOST_REPEATS = 20
 MOST_TIMES_PROMPTS = 8
 

@@ -43,7 +43,8 @@ def tau(alpha: float, gamma: int) -> float:
 def alpha_of(acceptance_length: float, gamma: int) -> float | None:
     """Return the alpha that gives this `tau`; None for a length outside 1 to gamma + 1.
 
-    Not the acceptance rate (accepted / drafted): tokens behind the first rejected one count there as not accepted.
+    This is not the acceptance rate (accepted / drafted), in which tokens behind the first rejected one count as not
+    accepted.
     """
     if gamma < 1 or not 1 <= acceptance_length <= gamma + 1:
         return None

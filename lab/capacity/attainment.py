@@ -1,10 +1,10 @@
 """Where the share of requests within the SLO crosses the required share, estimated from trials.
 
 The share of requests that miss the SLO is modelled as `floor + (allowed - floor) * (load / capacity) ** steepness`:
-near to the law of waiting times in queues, and a step where `steepness` is large. Requests of one run share its
-busy moments, so the misses of a run scatter more than by the binomial distribution: they are beta-binomial. A run whose
-misses far exceed the allowed share counts only as "far beyond": there a server follows another law.
-All unknowns are on a grid, with Bayes' rule on it.
+near to the law of waiting times in queues, and a step where `steepness` is large. Requests of one run share its busy
+moments, so the misses of a run scatter more than by the binomial distribution: they are beta-binomial. A run whose
+misses far exceed the allowed share counts only as "far beyond": there a server follows another law. Bayes' rule is
+computed on a grid of all unknowns.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is known of a capacity: its cumulated probability at a grid of log loads."""
+    """The probability distribution of a capacity, cumulated at a grid of log loads."""
 
     log_loads: Array
     cumulated: Array
@@ -170,7 +170,7 @@ def _law_prior() -> Array:
 
 @functools.lru_cache(4096)
 def _table(planned: int, misses: int, allowed: float) -> Array:
-    """Log likelihoods of so many misses: of shape (log shares, correlations)."""
+    """Log likelihoods of these numbers of misses, of shape (log shares, correlations)."""
     far = far_beyond(planned, allowed)
     return _log_at_least(planned, far) if misses >= far else _log_exactly(planned, np.array([misses]))[:, :, 0]
 

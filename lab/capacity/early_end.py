@@ -1,4 +1,6 @@
-"""When a trial may end early: so many of its requests have missed the SLO that the others cannot change the result."""
+"""When a trial may end early: when so many of its requests have missed the SLO that the others cannot change the
+result.
+"""
 
 from __future__ import annotations
 

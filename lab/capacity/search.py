@@ -20,7 +20,7 @@ WIDTH = 0.05
 _FACTOR = 2.0
 #: Later repeats begin with small steps, because their capacity is about that of the earlier repeats.
 _NEAR_FACTOR = 1.1
-#: So many trials at a bound of the search must agree that the capacity lies beyond it.
+#: This many trials at a bound of the search must agree that the capacity lies beyond it.
 _AGREE = 2
 #: Rounding error of a share of requests.
 _TINY = 1e-9

@@ -1,1 +1,1 @@
-"""What one arm is worth beside another, and how sure that is. Formulas and their sources: docs/comparison.md."""
+"""The comparison of one arm with another, and how sure it is. Formulas and their sources: docs/comparison.md."""

@@ -78,7 +78,7 @@ def break_even(points: Sequence[Point]) -> BreakEven:
     if any(lower.concurrency == upper.concurrency for lower, upper in pairwise(ordered)):
         raise ValueError("two gains at the same concurrency: pool them first")
     if any(point.concurrency <= 0 or point.gain.value <= 0 for point in ordered):
-        raise ValueError("a concurrency and a gain are above 0")
+        raise ValueError("a concurrency and a gain must be above 0")
     if not ordered:
         return BreakEven("not measured", (), sure=False, measured=None)
     turns = [index for index, (lower, upper) in enumerate(pairwise(ordered)) if _pays(lower) != _pays(upper)]

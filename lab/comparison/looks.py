@@ -30,21 +30,23 @@ from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
 from lab.study.study import MOST_LOOKS
 
-#: Blocks before the first look, and the blocks by which everything is spent. What studies were promised hangs on them.
+#: Blocks before the first look, and the blocks by which everything is spent. The error rates that studies were promised
+#: depend on them.
 FIRST_LOOK, LAST_LOOK = 2, MOST_LOOKS
 #: Levels for which boundaries are computed; between them they are interpolated.
 _LEVELS = np.concatenate((10.0 ** np.arange(-12, -2), [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95]))
-#: The factor by which levels are raised for each like claim beyond the second, and at most. Chosen by simulation, so
-#: that of tables without an effect at most 5 % hold a call in every world (tests/lab/comparison/simulations).
+#: Levels are raised by this factor for each like claim beyond the second, up to the second number. Chosen by
+#: simulation, so that of tables without an effect at most 5 % hold a call in every world
+#: (tests/lab/comparison/simulations).
 _RAISED_BY_ONE, _RAISED_AT_MOST = 0.25, 2.5
-#: Before anything is measured an arm is as likely to make no difference as some, whose logarithm then usually is this.
+#: The prior: an arm makes no difference with this probability, or else one whose logarithm is usually this.
 _NONE_AT_FIRST, _USUAL_EFFECT = 0.5, 0.2
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 _BISECTIONS = 60
 
 
 def raised(like: int) -> float:
-    """The factor for a comparison among so many claims of its table that moderate each other's variances.
+    """The factor for a comparison among this many claims of its table that moderate each other's variances.
 
     1 for one or two, and for a comparison that stands on its own scatter: its Student's t is exact.
     """
@@ -52,9 +54,10 @@ def raised(like: int) -> float:
 
 
 def paid(p_values: Array, blocks: Array, like: Sequence[int]) -> Array:
-    """Return the p values with their looks paid for: of cells with so many blocks each, looked at after every block.
+    """Return the p values with their looks paid for: of cells with these numbers of blocks, looked at after every
+    block.
 
-    `like` is for each of how many like claims it is one (`raised`).
+    `like` is, for each, the number of like claims that it is one of (`raised`).
     """
     log_p_values = [
         np.interp(math.log(p), _log_bounds(raised(count))[row], np.log(_LEVELS), right=0.0) if p > 0 else -math.inf

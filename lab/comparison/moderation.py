@@ -27,7 +27,7 @@ LEAST_CELLS, LEAST_DF = 3, 6
 #: The share of wild cells, and the standard deviation of the logarithm of their variance. These, the two below and the
 #: grid were chosen by simulation (tests/lab/comparison/simulations), so that promises hold in every world there.
 _WILD_SHARE, _WILD_SD = 0.2, 2.5
-#: How much one cell counts when centre and width are weighed, at most. Below 1 for caution.
+#: The most that one cell counts when centre and width are weighed. Below 1 for caution.
 _CAUTION = 0.6
 #: Variances of two ratios that share a baseline's runs correlate by the square of one half.
 _SHARED = 0.25

@@ -143,5 +143,5 @@ def _of(requests: Requests, prompts: tuple[str, ...]) -> Array:
 
 def _finite(numbers: Array) -> Array:
     if not np.isfinite(numbers).all():
-        raise ValueError("a run's numbers are finite; one that is unknown is None, or its prompt is left out")
+        raise ValueError("a run's numbers must be finite: pass None for an unknown one, or leave its prompt out")
     return numbers

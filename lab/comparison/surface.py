@@ -1,9 +1,9 @@
 """Break-even over two axes, concurrency and length of context, and how good a draft must be to pay in each cell.
 
-A round of speculation (drafting and verifying) makes as many tokens as its acceptance length, and takes the price of so
-many plain steps. Where both are measured in one cell, gain = length / price, so the price is the acceptance length at
-which speculation breaks even there. It hardly depends on what the draft gets right, so it predicts for another draft
-of the same size, drafting as many tokens, on which side it lies before it is measured.
+A round of speculation (drafting and verifying) makes as many tokens as its acceptance length; its price is the time
+that it takes, in plain steps. Where both are measured in one cell, gain = length / price, so the price is the
+acceptance length at which speculation breaks even there. The price hardly depends on what the draft gets right, so it
+predicts for another draft of the same size, drafting as many tokens, on which side of 1× that one will lie.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _LEVEL = 1 - CONFIDENCE
 #: The two readings of a table (`strict` of `verdicts`), to choose from and in a sentence.
 READINGS = {False: "≤ 5 % of calls false", True: "no false call in the table"}
 READING_WORDS = {
-    False: "of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)",
+    False: "on average at most 5 % of the calls in a table are false (Benjamini-Hochberg)",
     True: "with 95 % confidence no call in the table is false (Holm)",
 }
 #: More repeats than this are never suggested: such a comparison needs more prompts instead.
@@ -215,7 +215,9 @@ def _within(value: float, half: float, limit: float) -> Interval:
 
 
 def paid_for_looks(p_values: Array, cells: Sequence[Comparison], like: Sequence[int]) -> Array:
-    """Return the p values, those of cells that were looked at after every block paid for. `like`: see `like_claims`."""
+    """Return the p values, with the looks paid for in cells that were looked at after every block. `like`: see
+    `like_claims`.
+    """
     looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
     paid_p_values = p_values.copy()
     if looked.any():

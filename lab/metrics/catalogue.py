@@ -727,7 +727,7 @@ SHORT_NAMES: Mapping[str, str] = {
 
 
 def better(name: str) -> Better:
-    """Return which direction of a metric is better. Raises ValueError for one that has no better direction."""
+    """Return which direction of a metric is better. Raises ValueError for a metric that has no better direction."""
     metric = BY_NAME.get(name)
     if metric is None or metric.better == "neither":
         raise ValueError(f"{name} has no better direction, so no arm is faster or slower by it")

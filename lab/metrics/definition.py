@@ -15,9 +15,9 @@ Value = float | int | tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Unit:
-    """How numbers of a unit are shown: in which unit, and times which factor.
+    """How numbers of a unit are shown: in which unit, and multiplied by which factor.
 
-    `spec` is a format that Python, D3 and (after a `%`) Streamlit understand alike: of counts, and of what cannot be
+    `spec` is a format that Python, D3 and (after a `%`) Streamlit understand alike, for counts and for what cannot be
     written with three significant digits.
     """
 
@@ -48,8 +48,8 @@ class Metric:
     """A number of a run, of a request, of a second of telemetry or of a comparison.
 
     Pages, charts, the command, exports and the data dictionary take everything they show of it from here. `formula`
-    says in words how to compute it. `short` is a label for narrow columns and cards, or empty; `spec` is a format
-    other than that of the unit, or empty. `has_several` numbers, which no axis and no comparison takes.
+    says in words how to compute it. `short` is a label for narrow columns and cards, or empty; `spec` is a format other
+    than that of the unit, or empty. A metric that `has_several` numbers is on no axis and in no comparison.
     """
 
     name: str
@@ -66,6 +66,11 @@ class Metric:
         """Return formula, unit and direction, as the data dictionary prints them."""
         direction = "" if self.better == "neither" else f"; {self.better} is better"
         return f"{self.formula} [{self.unit}{direction}]"
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether its values are whole numbers: counts other than means, and bytes."""
+        return (self.unit in _COUNTS or self.unit == "bytes") and "_mean" not in self.name
 
     @property
     def higher_is_better(self) -> bool:

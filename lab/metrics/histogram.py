@@ -23,14 +23,14 @@ ZERO_BUCKET = -10_000
 VALUE_FORMULA = f"2 * pow({GROWTH!r}, bucket) / {GROWTH + 1!r}, or 0 for bucket {ZERO_BUCKET}"
 
 Counts = Mapping[int, int]
-#: So many values are counted at once that they stay in the processor's cache: new memory takes longer than logarithms.
+#: Values counted at once: few enough to stay in the processor's cache, because new memory takes longer than logarithms.
 _BLOCK = 16_384
 
 
 def histogram(values: NDArray[np.float64]) -> dict[int, int]:
     """Count `values` (finite, not negative) by bucket. Raises ValueError for others."""
     if values.size and not (np.isfinite(values).all() and values.min() >= 0):
-        raise ValueError("a histogram takes finite values that are not negative")
+        raise ValueError("a histogram takes only finite values that are not negative")
     positive = values if values.size and values.min() >= SMALLEST else values[values >= SMALLEST]
     zeros = values.size - positive.size
     counts_of = {ZERO_BUCKET: zeros} if zeros else {}

@@ -8,9 +8,9 @@ from collections.abc import Callable
 _UNKNOWN = "–"
 #: No interval deserves more decimals of a ratio.
 _MOST_DECIMALS = 4
-#: An interval that reaches beyond so many times its number, or below that part of a ratio, is too wide to be useful.
+#: An interval that reaches beyond this many times its number, or below that part of a ratio, is too wide to be useful.
 _MOST_TIMES = 10.0
-#: In place of such an interval.
+#: Shown instead of such an interval.
 _TOO_WIDE = "[unknown]"
 
 
@@ -45,7 +45,7 @@ def bounds(
 ) -> str:
     """Format bounds as `[1.36, 1.60]`; empty if one is unknown, `[unknown]` if they are too wide to be useful.
 
-    `decimals`: as many, in place of those that the interval deserves. `of_ratio` as `is_too_wide` takes it.
+    `decimals` replaces the number of decimals that the interval deserves. `of_ratio` as `is_too_wide` takes it.
     """
     if value is None or low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return ""
@@ -77,8 +77,8 @@ def percent(value: float | None, low: float | None = None, high: float | None = 
 def is_too_wide(value: float, low: float, high: float, *, of_ratio: bool = True) -> bool:
     """Return whether an interval is so wide that pages, charts, the terminal and files show it as unknown.
 
-    A ratio's is if it reaches below a tenth of the ratio or above ten times it; another number's if it reaches farther
-    from 0 than ten times the number.
+    The interval of a ratio is too wide if it reaches below a tenth of the ratio or above ten times it; another number's
+    if it reaches farther from 0 than ten times the number.
     """
     if of_ratio:
         return low * _MOST_TIMES < value or high > _MOST_TIMES * value

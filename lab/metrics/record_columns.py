@@ -26,7 +26,7 @@ _TYPES: dict[Any, pa.DataType] = {
 }
 #: The code of an `array.array`, which takes values of its own kind alone and refuses those out of range.
 _CODES: dict[pa.DataType, str] = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
-#: So many records at once: their texts must stay below the 2 GiB that an Arrow array of texts can hold.
+#: Records converted at once: their texts must stay below the 2 GiB that an Arrow array can hold.
 _BLOCK = 16_384
 
 

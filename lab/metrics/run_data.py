@@ -83,7 +83,7 @@ class RunData:
     def within_slo(self) -> Mask | None:
         """Return which completed requests are within the SLO; None if that is unknown.
 
-        In a search for a capacity, the wait in the client counts: the server is to carry the load.
+        In a search for a capacity, the wait in the client counts, because the server must carry the load.
         """
         return slo.requests_within(self.completed, self.run.slo, from_intended=self.run.trial is not None)
 
@@ -108,7 +108,7 @@ class RunData:
 
     @cached_property
     def rounds(self) -> tuple[Floats, Floats] | None:
-        """Count, by number of tokens, the rounds that drafted so many and those that had at least so many accepted.
+        """Count, by number of tokens, the rounds that drafted that many and those that had at least that many accepted.
 
         None if the histogram of one request is unknown.
         """

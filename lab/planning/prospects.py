@@ -30,7 +30,7 @@ WANTED_SHARE = 0.8
 _STARTS = (2, 3, 4, 5, 6, 8)
 _MOST_RUNS_PER_START = 4
 _PROMPT_FACTORS = (1, 2, 4)
-#: Simulated tables and the most cells of one: enough to tell a third of the cells from a half.
+#: The number of simulated tables and the most cells per table: enough to tell a third of the cells from a half.
 _TABLES, _MOST_CELLS = 12, 40
 #: The standard deviation of the logarithm of a cell's noise: cells differ by about a third.
 _CELLS_DIFFER = 0.3

@@ -21,7 +21,7 @@ _POSITION = re.compile(r"acceptance_rate_pos(\d+)")
 _MILLION = 1e6
 _S_PER_HOUR = 3600.0
 _LENGTHS = re.compile(r"\S+ (\d+)/(\d+)")
-#: From this many equal figures on, two machines that agree are no coincidence.
+#: With this many equal figures or more, the agreement of two machines is no coincidence.
 _FEWEST_EQUAL = 2
 #: Tolerance of total throughput against lengths and output throughput: prompts may be a token or two off.
 _LENGTH_TOLERANCE = 0.005

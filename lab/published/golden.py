@@ -57,7 +57,8 @@ def _lengths(value: Any, where: str) -> Iterator[tuple[int, float]]:
         is_number = isinstance(length, int | float) and not isinstance(length, bool) and math.isfinite(length)
         if not isinstance(k, int) or isinstance(k, bool) or k < 1 or not is_number or not 1 <= length <= k + 1:
             raise UserError(
-                f"{where}: {k!r}: {length!r} is no draft length with an acceptance length from 1 to it plus 1"
+                f"{where}: {k!r}: {length!r} should be a number of drafted tokens k with an acceptance length from 1 "
+                "to k + 1"
             )
         yield k, float(length)
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Below so many completions of an arm there is no test.
+#: With fewer completions of an arm than this there is no test.
 LEAST = 50
 #: The level of the test, and how many random divisions it takes.
 LEVEL, DIVISIONS = 0.05, 2000
-#: The share of completions that another distribution would have replaced, for the power that is stated.
+#: The share of completions that another distribution would have replaced, by which the stated power is computed.
 REPLACED = 0.1
 Counts = NDArray[np.int64]
 
@@ -28,7 +28,7 @@ Counts = NDArray[np.int64]
 class Difference:
     """The test of one prompt. `distance` is the total variation between the two samples, 0 to 1.
 
-    `power` is the chance to notice that REPLACED of an arm's completions come evenly from all that were seen.
+    `power` is the chance of noticing that REPLACED of an arm's completions come evenly from all that were seen.
     """
 
     p: float

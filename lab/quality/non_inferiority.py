@@ -1,8 +1,8 @@
 """Whether an arm's answers are worse than the baseline's, by the scores of the same prompts: paired non-inferiority.
 
-The interval of the difference of two paired shares is that of Bonett and Price 2012: Wald's with one added to each kind
-of discordant pair, which holds its level from a few prompts on. Scores between 0 and 1 (means over repeats) count by
-their size, which widens it at most.
+The interval of the difference of two paired shares follows Bonett and Price 2012: Wald's with one added to each kind of
+discordant pair, which holds its level from a few prompts on. Scores between 0 and 1 (means over repeats) count by their
+size, which can only widen the interval.
 """
 
 from __future__ import annotations

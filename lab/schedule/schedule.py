@@ -99,7 +99,7 @@ class SharedSchedule(Protocol):
     def next(
         self, contents: Sequence[Content], done: Collection[int], outcomes_of: Callable[[int], Sequence[Outcome]]
     ) -> Share | End | None:
-        """Return the block that follows those handed out, the end, or None: a block under way has to end first.
+        """Return the next block to hand out, or the end; None if a block under way has to end first.
 
         `outcomes_of` reads those of a block that is done, from disk.
         """

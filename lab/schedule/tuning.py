@@ -16,9 +16,9 @@ from lab.tuning.result import Choice, choice
 from lab.tuning.setting import NONE, Setting, Space, TunedRun
 from lab.tuning.standing import Standing, standings
 
-#: The most runs of a race, as a share of those of a full grid of one run each: half of a grid of three repeats.
+#: The most runs of a race, as a share of a full grid with one run each: half of a grid of three repeats.
 _OF_A_GRID = 1.5
-#: At the end: no speculation, the best single setting, what is to be deployed.
+#: At the end: no speculation, the best single setting, and what will be deployed.
 _FINAL_ARMS = 3
 
 

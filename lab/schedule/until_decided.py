@@ -5,8 +5,8 @@ block, from the second on, the verdicts are looked at: by the functions that the
 (`lab.comparison.looks`). What is decided stops; so does an arm that another one beats everywhere. What is left goes to
 the cells that have the best chance of a verdict for their time.
 
-Where several slots share the study, a free slot gets the next block by what is known then. A cell is in it
-only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
+Where several slots share the study, the next block for a free slot is chosen by what is known at that moment. A cell is
+in it only if the blocks under way may not be enough for its verdict, and no more blocks are under way than are done.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch
 #: below it takes more time. It rises with the blocks, and with the noise of runs above this, because else noisy studies
 #: take longer where quiet ones call as many; of fewer cells than these, whose noise is less certain, it is lower.
 _LEAST_WORTH, _QUIET, _MANY_CELLS = 0.0018, 0.02, 12
-#: A cell without an effect is given up after about so many more blocks.
+#: A cell without an effect is given up after about this many more blocks.
 _GIVEN_UP_AFTER = 2
-#: Where nothing is known of how long something takes, it takes next to no time.
+#: A step whose duration is unknown counts as almost no time.
 _NO_TIME_S = 1e-9
 
 
@@ -80,7 +80,7 @@ class UntilDecided:
 
 
 class SharedUntilDecided:
-    """The same for several slots: a block holds what is worth its time when a slot becomes free."""
+    """The same for several slots: a block holds what is worth measuring when a slot becomes free."""
 
     def __init__(self, study: Study) -> None:
         self._blocks = _Blocks(study)
@@ -125,7 +125,7 @@ class _Blocks:
 
     def __init__(self, study: Study) -> None:
         if study.budget_s is None:
-            raise ValueError("a study that measures until decided has a budget")
+            raise ValueError("a study that measures until decided needs a budget")
         self._study, self.budget_s = study, float(study.budget_s)
         self._repeats_per_start = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
         self._most = min(LAST_LOOK, max(1, study.repeats // self._repeats_per_start))
@@ -203,12 +203,12 @@ def _cells_in(content: Content) -> list[Cell]:
 def _worth_their_time(
     result: Interim, prices: _Prices, most: int, left_s: float, awaited: Mapping[Cell, int], *, least: float
 ) -> tuple[list[Cell], bool]:
-    """The cells of the next block, the best chance of an effect shown a second first, while it is at `least` that; and
-    whether the time left kept some out.
+    """The cells of the next block, those with the best chance of showing an effect per second first, as long as that is
+    `least` or more; and whether the time left excluded some.
 
-    A cell's time is that of the blocks that are to be expected of it: as many as are best for it if it has an effect,
-    and a few if it has none, which then soon shows; at what they add to the time of those chosen before. A cell that
-    has as many `awaited` blocks under way is left out.
+    A cell's time is that of its expected blocks (the best number for it if it has an effect, a few if it has none,
+    which then soon shows), as far as they add to the time of the cells chosen before. A cell that has as many `awaited`
+    blocks under way is left out.
     """
     blocks: dict[Cell, float] = {}
     worth: dict[Cell, float] = {}
@@ -267,7 +267,7 @@ class _Prices:
         return max(self.of(every) / len(every), _NO_TIME_S)
 
     def of(self, blocks: Mapping[Cell, float]) -> float:
-        """Return the seconds of so many blocks of these cells, and of as many blocks of the baseline."""
+        """Return the seconds of this number of blocks of these cells, and of as many blocks of the baseline."""
         most: dict[Cell, float] = {}
         starts: dict[str, float] = {}
         for cell, number in blocks.items():

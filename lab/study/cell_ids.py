@@ -1,8 +1,8 @@
 """Identity of what two runs measured: canonical forms of arm, workload and load, and their SHA-256.
 
 Names and defaults are left out: a renamed arm, or a study written before a field was added, is still the same. The
-environment (hardware, engine version, driver) is not part of it: runs of one cell are compared across environments.
-Neither is the file of a model or a dataset, if its content is known.
+environment (hardware, engine version, driver) is not part of it: runs of one cell are compared across environments. The
+path of a model's or a dataset's file is left out, too, if its content is known.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def plan(study: Study) -> tuple[Launch, ...]:
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
     launches: one per arm. Side by side: the engines of all arms are up together, for two repeats (or
-    `repeats_per_launch`) before they are started anew, but at least twice if there are two repeats; each cell is
+    `repeats_per_launch`) before they are started again, but at least twice if there are two repeats; each cell is
     measured on all arms, A B, the next B A, so that whatever slows the machine for half a minute slows all of them. An
     arm whose draft remembers answers is started for each cell and repeat.
     """

@@ -24,8 +24,8 @@ def session_length(
 ) -> SessionLength:
     """Return how long the sessions of a workload are.
 
-    `recorded_turns`: how many of the dataset's conversations have so many turns; None or empty where that is unknown.
-    `recorded_wait_s`: the mean wait before a later turn, as the dataset records it.
+    `recorded_turns`: the number of the dataset's conversations by their number of turns; None or empty where that is
+    unknown. `recorded_wait_s`: the mean wait before a later turn, as the dataset records it.
     """
     sessions = workload.sessions
     if sessions is None:

@@ -13,8 +13,9 @@ from lab.study.model_base import MOST_PRICE, FlagValue, Frozen, Input, Name
 from lab.study.tune import Tune, tuning_problems
 from lab.study.workload import Workload
 
-#: The value of `repeats` that is no number, and after how many repeats such a study gives up (engine starts per arm,
-#: if several repeats share one). What it was promised hangs on this number: see `lab.comparison.looks`.
+#: The value of `repeats` that is not a number, and the number of repeats after which such a study gives up (engine
+#: starts per arm, if several repeats share one). Its promised error rate depends on this number: see
+#: `lab.comparison.looks`.
 UNTIL_DECIDED, MOST_LOOKS = "until decided", 12
 
 #: The most arms, workloads or loads of a study, and the most runs, which is about two weeks of short ones: a plan is
@@ -61,7 +62,7 @@ class Slo(Frozen):
 class Study(Frozen):
     """All arms x workloads x loads, `repeats` times.
 
-    An interleaved study starts its engines anew after `repeats_per_launch` repeats. Repeats on one start show how runs
+    An interleaved study restarts its engines after `repeats_per_launch` repeats. Repeats on one start show how runs
     differ, repeats on several how starts do; `lab.planning` says which is worth its time.
 
     With `repeats = "until decided"` and `budget = "45 min"` it stops by itself (`lab.schedule.until_decided`). Then

@@ -16,13 +16,13 @@ from lab.tuning.result import deployed_draft, settings_of
 from lab.tuning.setting import NONE, Setting, Space, TunedRun
 from lab.tuning.standing import Standing, standings
 
-#: Fewer blocks give no interval worth having of what is chosen.
+#: With fewer blocks, the interval of what is chosen is too wide to be useful.
 LEAST_BLOCKS = 3
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a race ends in any case: after so many blocks, or after so many runs."""
+    """The limits of a race, in blocks and in runs."""
 
     blocks: int = 6
     runs: int | None = None

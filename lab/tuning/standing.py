@@ -35,7 +35,7 @@ class Standing:
     gains: Array
     covariance: Array
     most: Array
-    deviations: float  # so many standard deviations are sure enough
+    deviations: float  # this many standard deviations count as certain
     assumed: frozenset[Setting] = frozenset()
 
     def gain(self, setting: Setting) -> float:

@@ -26,7 +26,7 @@ _ASK = (
     "import json, os; output = os.dup(1); os.dup2(2, 1); import torch; "
     "os.write(output, json.dumps([torch.version.cuda, torch.cuda.get_arch_list()]).encode())"
 )
-#: Importing torch takes seconds, on a cold disk many.
+#: Importing torch takes seconds, or many on a cold disk.
 _ANSWERS_WITHIN_S = 120.0
 _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 Capability = tuple[int, int]
@@ -42,7 +42,7 @@ class Build:
 
 def fits(settings: Settings, engines: Sequence[Capabilities]) -> list[Finding]:
     """Check for each engine that the driver supports its CUDA version, and that it was built for each GPU."""
-    boards = {gpu.index: gpu for gpu in gpus()}.values()  # slices are of the kind of theirs
+    boards = {gpu.index: gpu for gpu in gpus()}.values()  # a slice is of its GPU's kind
     driver = known(pynvml.nvmlSystemGetCudaDriverVersion_v2) if boards else None
     kinds = {gpu.name: capability for gpu in boards if (capability := _capability(gpu)) is not None}
     return [_fit(settings, engine.engine, has_gpus=bool(boards), driver=driver, kinds=kinds) for engine in engines]

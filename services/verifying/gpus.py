@@ -50,7 +50,7 @@ def energy(sleep: Callable[[float], None] = time.sleep) -> list[Finding]:
     """Compare each GPU's power integrated over five seconds with the driver's energy counter; check its limit."""
     if not gpus():
         return [Finding("power and energy", ok=True, found=_NO_GPU)]
-    whole = {gpu.index: gpu for gpu in gpus()}  # slices share the power of theirs
+    whole = {gpu.index: gpu for gpu in gpus()}  # slices share their GPU's power
     return [finding for gpu in whole.values() for finding in (_energy(gpu, sleep), _limit(gpu))]
 
 

@@ -51,7 +51,7 @@ async def measured(
 
 def _prompts(dataset: Path) -> list[Prompt]:
     rows = map(json.loads, dataset.read_text(encoding="utf-8").splitlines())
-    return [Prompt(str(place), None, row["prompt"]) for place, row in enumerate(rows)]
+    return [Prompt(str(index), None, row["prompt"]) for index, row in enumerate(rows)]
 
 
 def figures(result: LoadResult) -> Figures:

@@ -262,7 +262,7 @@ def test_changes_a_day_are_limited_but_stopping_is_not(home: Home, monkeypatch: 
     job_id = _queued(home)
     for name in "ab":
         dashboards.create(home.database, name, actor=SUBMITTER)
-    with pytest.raises(AccessError, match="you have changed 3 things within 24 hours"):
+    with pytest.raises(AccessError, match="you have made 3 changes within 24 hours"):
         dashboards.create(home.database, "c", actor=SUBMITTER)
     queue.cancel(home.database, job_id, actor=SUBMITTER)
     dashboards.create(home.database, "c", actor=OTHER_SUBMITTER)
@@ -294,7 +294,7 @@ def test_a_full_queue_takes_no_job_again_but_an_administrators(home: Home, monke
     ended = _failed(home)
     monkeypatch.setattr(queue, "MOST_WAITING", 1)
     _queued(home)
-    with pytest.raises(AccessError, match="1 jobs of yours wait already"):
+    with pytest.raises(AccessError, match="you already have 1 waiting jobs"):
         queue.retry(home.database, ended, actor=SUBMITTER)
     queue.retry(home.database, ended, actor=ADMIN)
     for _ in range(2):

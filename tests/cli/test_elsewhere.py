@@ -256,7 +256,7 @@ def test_an_archive_with_more_than_a_runs_files_is_refused(tmp_path: Path, name:
     if name.endswith("link"):
         hostile.type, hostile.linkname = tarfile.SYMTYPE, "/etc/hostname"
     wanted = tarfile.TarInfo("run-1/run.json")
-    with archive_of(wanted, hostile) as archive, pytest.raises(UserError, match="which is no file of a run"):
+    with archive_of(wanted, hostile) as archive, pytest.raises(UserError, match="which does not belong to a run"):
         _extract_folder(archive, "run-1", tmp_path / "to")
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == ["to/run-1/run.json"]
 

@@ -20,15 +20,17 @@ SAMPLE = SAMPLES / "vllm-bench" / "base-code-c1.json"
 
 def test_a_missing_folder_counts_as_where_it_will_be(tmp_path: Path) -> None:
     refuse_full_disk(tmp_path / "a" / "b", 0, "it")
-    with pytest.raises(UserError, match=r"it needs more room: .* MiB are free at .*/a/b, and .* are the least"):
+    with pytest.raises(
+        UserError, match=r"it needs more disk space: .* MiB are free at .*/a/b, and at least .* MiB must be"
+    ):
         refuse_full_disk(tmp_path / "a" / "b", FULL, "it")
 
 
 def test_without_room_nothing_is_imported_or_registered(home: Home) -> None:
     full = home.settings.model_copy(update={"least_free_mib": FULL})
-    with pytest.raises(UserError, match="the import needs more room"):
+    with pytest.raises(UserError, match="the import needs more disk space"):
         import_paths(full, [SAMPLE], actor=SUBMITTER)
-    with pytest.raises(UserError, match="a dataset needs more room"):
+    with pytest.raises(UserError, match="a dataset needs more disk space"):
         add_dataset(full, "mine", home.folder / "prompts.jsonl", actor=ADMIN)
     assert not any(home.settings.bundles.glob("*/*"))
 

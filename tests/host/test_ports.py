@@ -43,7 +43,7 @@ def only(reserved: deque[socket.socket], monkeypatch: pytest.MonkeyPatch) -> int
 
 
 def test_a_port_on_which_something_listens_is_not_picked(only: int) -> None:
-    with socket.create_server(("127.0.0.1", only)), pytest.raises(OSError, match=f"{only} to {only}.* all are taken"):
+    with socket.create_server(("127.0.0.1", only)), pytest.raises(OSError, match=f"{only} to {only}.* all are in use"):
         free_port()
     assert free_port() == only
 
@@ -55,11 +55,11 @@ def test_a_port_is_picked_once_until_whoever_picked_it_has_ended(only: int) -> N
     with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert int(other.stdout.readline()) == only
-        with pytest.raises(OSError, match="all are taken"):
+        with pytest.raises(OSError, match="all are in use"):
             free_port()
         other.kill()
     assert free_port() == only
-    with pytest.raises(OSError, match="all are taken"):
+    with pytest.raises(OSError, match="all are in use"):
         free_port()
 
 

@@ -46,7 +46,7 @@ import pandas
 def test_arrow_works_in_a_process_that_does_without_pandas() -> None:
     done = subprocess.run([sys.executable, "-c", _SPARES], capture_output=True, text=True, check=False, timeout=600)
     assert done.stdout == "[1.0, 2.5]\n"
-    assert done.stderr.endswith("ModuleNotFoundError: this process does without pandas\n")
+    assert done.stderr.endswith("ModuleNotFoundError: this process must not import pandas\n")
 
 
 _IMPORTS = """

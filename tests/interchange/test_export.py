@@ -402,7 +402,7 @@ def test_a_file_that_understates_its_pages_is_refused_by_its_memory(other: Setti
     folder = forged_export(tmp_path / "bomb", change=understated("x" * (400 * 2**20)))  # within MAX_TABLE_BYTES
     (requests,) = folder.rglob("requests.parquet")
     assert _table_bytes(requests) == 100
-    with pytest.raises(ForeignFileError, match=r"requests\.parquet takes more memory to read than there is for it"):
+    with pytest.raises(ForeignFileError, match=r"requests\.parquet takes more memory to read than is available"):
         import_paths(other, [folder], actor=OTHER_SUBMITTER)
     assert list(other.bundles.iterdir()) == []
 
@@ -424,7 +424,7 @@ def test_unpacked_bytes_count_for_the_day_and_long_texts_are_cut(other: Settings
     lengths = "select max(length(output_text)) from request_records"
     assert ask(tight, lengths) == [(MOST_CHARACTERS,)]
     again = forged_export(tmp_path / "again", change=many_times(10, "y" * (MOST_CHARACTERS * 3)))
-    with pytest.raises(ForeignFileError, match="you have imported 30 MiB within 24 hours, and with these 30 MiB"):
+    with pytest.raises(ForeignFileError, match="you have imported 30 MiB within 24 hours, and these 30 MiB"):
         import_paths(tight, [again], actor=OTHER_SUBMITTER)
 
 

@@ -137,12 +137,12 @@ def test_a_study_alone_waits_for_a_block_of_another_job(home: Home) -> None:
     leases.release(home.database, job.job_id, OWN, "makes room for another study")
     assert set(blocks.jobs_at_work(home.database)) == {HELPER}
     alone = home.submit(alone=True)
-    assert leases.claim(home.database, OWN, 30.0, but={job.job_id}) is None
-    elsewhere = leases.claim(home.database, "other/1", 30.0, but={job.job_id})
+    assert leases.claim(home.database, OWN, 30.0, except_jobs={job.job_id}) is None
+    elsewhere = leases.claim(home.database, "other/1", 30.0, except_jobs={job.job_id})
     assert elsewhere is not None
     leases.release(home.database, alone, "other/1")
     blocks.finish_block(home.database, job, 0, HELPER)
-    mine = leases.claim(home.database, OWN, 30.0, but={job.job_id})
+    mine = leases.claim(home.database, OWN, 30.0, except_jobs={job.job_id})
     assert mine is not None
     assert mine.job_id == alone
 

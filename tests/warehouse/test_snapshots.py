@@ -75,7 +75,7 @@ def test_the_last_ones_stay_and_others_while_somebody_reads_them(
     change(master, 4)
     made.append(snapshots.newest().digest)
     for digest in made[:3]:
-        with pytest.raises(UnknownNameError, match="/warehouse/latest leads to the newest"):
+        with pytest.raises(UnknownNameError, match="/warehouse/latest redirects to the newest"):
             snapshots.find(digest)
     assert [snapshots.find(digest).digest for digest in made[3:]] == made[3:]
 

@@ -45,7 +45,7 @@ def test_no_import_adds_runs_to_a_job_of_this_lab(home: Home, tmp_path: Path, is
         Worker(home.settings).work()
     folder = forged_export(tmp_path / "forged", job_id=job_id, run_ids=["more-0"])
     before = list((home.settings.bundles / job_id).glob("*"))
-    with pytest.raises(ForeignFileError, match=f"{job_id} is a job of this lab, and an import adds nothing to it"):
+    with pytest.raises(ForeignFileError, match=f"{job_id} is a job of this lab, and an import cannot add to it"):
         import_paths(home.settings, [folder], actor=replace(ADMIN, via="command"), as_measured=True)
     import_paths(home.settings, [folder], actor=OTHER_SUBMITTER)
     assert list((home.settings.bundles / job_id).glob("*")) == before

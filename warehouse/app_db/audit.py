@@ -70,7 +70,7 @@ def _refuse_too_many(connection: sa.Connection, actor: Actor) -> None:
     today = (audit.c.actor == actor.name, audit.c.at > datetime.now(UTC) - timedelta(days=1))
     if (connection.scalar(sa.select(sa.func.count()).select_from(audit).where(*today)) or 0) >= MOST_CHANGES_PER_DAY:
         raise AccessError(
-            f"you have changed {MOST_CHANGES_PER_DAY:,} things within 24 hours: wait, or ask an administrator"
+            f"you have made {MOST_CHANGES_PER_DAY:,} changes within 24 hours: wait, or ask an administrator"
         )
 
 

@@ -134,8 +134,8 @@ def refuse_absent(connection: sa.Connection, dashboard_id: str) -> None:
 
 
 def note_change(connection: sa.Connection, dashboard_id: str, actor: Actor, **detail: object) -> None:
-    """Record a change of the dashboard or its pins; with an AccessError, which ends the transaction, if it is not the
-    actor's to change.
+    """Record a change of the dashboard or its pins. Raises AccessError, which ends the transaction, if the actor may
+    not change it.
     """
     owned = connection.execute(sa.select(dashboards.c.owner).where(dashboards.c.dashboard_id == dashboard_id))
     roles.require(actor, Change.DASHBOARD, owned.scalar_one_or_none())
@@ -156,7 +156,7 @@ def _insert(connection: sa.Connection, name: str, actor: Actor) -> str:
     dashboard_id, now = new_id(), datetime.now(UTC)
     own = sa.select(sa.func.count()).select_from(dashboards).where(dashboards.c.owner == actor.name)
     if (connection.scalar(own) or 0) >= MOST_OWN:
-        raise AccessError(f"you have made {MOST_OWN} dashboards, and no more are stored: use one of them again")
+        raise AccessError(f"you have made {MOST_OWN} dashboards, which is the limit: use one of them again")
     row = {"dashboard_id": dashboard_id, "name": name, "created_at": now, "changed_at": now, "owner": actor.name}
     connection.execute(dashboards.insert().values(**row))
     audit.record(connection, actor, Change.DASHBOARD, dashboard_id, created=name)

@@ -82,7 +82,9 @@ def refuse_newer_database(engine: sa.Engine) -> None:
 
 
 def migrate_app(url: str) -> None:
-    """Bring the app database to the newest revision. Raises RevisionError for a newer one, UserError if it is away."""
+    """Bring the app database to the newest revision. Raises RevisionError for a newer one, UserError if it cannot be
+    reached.
+    """
     engine = _unchecked_engine(url)
     try:
         with engine.begin() as connection:

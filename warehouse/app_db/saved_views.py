@@ -1,7 +1,7 @@
 """Page states saved under a short id, for links that would be too long, and names that users give to some of them.
 
-Each user may save so many bytes a day. A state that was not opened for a while, has no name and is pinned nowhere is
-forgotten: a link to it says so.
+Each user may save a limited number of bytes a day. A state that was not opened for a while, has no name and is pinned
+nowhere is forgotten: a link to it says so.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _refuse_too_much(connection: sa.Connection, page: str, length: int, actor: A
     saved = connection.scalar(sa.select(sa.func.coalesce(sa.func.sum(counted), 0)).where(*today)) or 0
     if saved + max(length, _LEAST_COUNTED) > MOST_BYTES_PER_DAY:
         raise AccessError(
-            f"you have saved {MOST_BYTES_PER_DAY // 2**20} MiB of queries within 24 hours, and no more are stored: "
-            "what was saved before still works"
+            f"you have saved {MOST_BYTES_PER_DAY // 2**20} MiB of queries within 24 hours, which is the limit: what "
+            "was saved before still works"
         )
 
 

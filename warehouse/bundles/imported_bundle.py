@@ -33,7 +33,7 @@ from warehouse.bundles.run_bundle import (
 )
 
 SOURCE_FOLDER = "source"
-#: Of imported bundles, whose format has numbers of its own.
+#: The readable formats of imported bundles, which have numbers of their own.
 _READABLE_FORMAT_VERSIONS = (1,)
 _JOB_DIGITS = 12
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -147,7 +147,7 @@ def run_id(tool: str, content: object) -> str:
 
 #: Arrays of numbers are written as lists.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=list)
-#: So many elements of a list are written at once.
+#: Elements of a list that are written at once.
 _ELEMENTS = 100
 
 

@@ -44,7 +44,7 @@ def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
         with _opened(path) as file:
             stored = set(file.schema_arrow.names)  # made anew at each call
             names = [name for name in schema.names if name in stored]
-            # What a column needs while it is read would be in memory until all columns are.
+            # Otherwise the memory that reading a column needs would be held until all columns are read.
             together = [[name] for name in names] if path.stat().st_size >= _LARGE_BYTES else [names]
             # One thread, because other processors may be measuring.
             parts = [file.read(some, use_threads=False) for some in together]
@@ -75,11 +75,12 @@ def read_parts(path: Path) -> Iterator[pa.Table]:
 
 
 def refuse_bomb(path: Path, most_bytes: int) -> int:
-    """Return the size of the rows in memory. Raises BundleError if it is more than `most_bytes`, or not readable.
+    """Return the size of the rows in memory. Raises BundleError if the table is larger than `most_bytes`, or not
+    readable.
 
-    The sizes that a file states are believed until the first page is read; `table_sizes` does not depend on them.
-    Some kilobytes can hold a long text a million times. So texts are read as dictionaries, some rows at a time, and
-    what they would take is computed from the lengths of the dictionaries' entries.
+    The sizes that a file states are believed until the first page is read; `table_sizes` does not depend on them. Some
+    kilobytes can hold a long text a million times. So texts are read as dictionaries, some rows at a time, and what
+    they would take is computed from the lengths of the dictionaries' entries.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -94,7 +95,7 @@ def refuse_bomb(path: Path, most_bytes: int) -> int:
                 _refuse_larger(path, size_bytes, most_bytes)
         return max(least_bytes, size_bytes)
     except MemoryError:
-        raise BundleError(f"{path.name} takes more memory to read than there is for it") from None
+        raise BundleError(f"{path.name} takes more memory to read than is available") from None
     except (OSError, pa.ArrowException, KeyError) as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
 

@@ -27,7 +27,7 @@ class _Stored(BaseModel):
 
 
 def run_from_json(version: int, content: bytes) -> RunRecord:
-    """Read a run in the form of a readable version. Raises pydantic's ValidationError if it has another form."""
+    """Read a run in the form of a readable version. Raises pydantic's ValidationError for a record of another form."""
     run = _record(stored_form(RunRecord, version).model_validate_json(content))
     assert isinstance(run, RunRecord)  # noqa: S101 - tells mypy
     return run
@@ -35,7 +35,7 @@ def run_from_json(version: int, content: bytes) -> RunRecord:
 
 @functools.cache
 def stored_form(record: type[BaseModel], version: int) -> type[_Stored]:
-    """Return the model of what bundles of this version hold of a record."""
+    """Return the model of a record as bundles of this version store it."""
     fields: dict[str, Any] = {
         name: (_stored_type(info.annotation, version), ...)
         for name, info in record.model_fields.items()
@@ -66,7 +66,7 @@ def _stored_type(hint: Any, version: int) -> Any:
 
 
 def _record(value: Any) -> Any:
-    """Turn stored forms, and tuples of them, into their records, without the checks of what users submit."""
+    """Turn stored forms, and tuples of them, into their records, without the checks for what users submit."""
     if isinstance(value, tuple):
         return tuple(map(_record, value))
     if not isinstance(value, _Stored):

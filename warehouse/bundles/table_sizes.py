@@ -28,8 +28,8 @@ _ENVIRONMENT |= {"MALLOC_ARENA_MAX": "1"}
 
 
 def table_sizes(paths: Sequence[Path], most_bytes: int) -> Iterator[int]:
-    """Yield the size of each file's rows in memory. Raises BundleError if it is more than `most_bytes`, not
-    readable, or more than the process that reads it may take.
+    """Yield the size of each file's rows in memory. Raises BundleError if a table is larger than `most_bytes`, not
+    readable, or larger than the process that reads it may become.
     """
     command = [sys.executable, "-m", "warehouse.bundles.table_sizes", str(os.getpid()), str(most_bytes)]
     with subprocess.Popen(
@@ -50,10 +50,10 @@ def table_sizes(paths: Sequence[Path], most_bytes: int) -> Iterator[int]:
                 reply = child.stdout.readline()
                 if not reply.startswith("bytes "):
                     why = reply.removeprefix("refused ").strip()
-                    raise BundleError(why or f"{path.name} takes more memory or time to read than there is for it")
+                    raise BundleError(why or f"{path.name} takes more memory or time to read than is available")
                 yield int(reply.removeprefix("bytes "))
         except BrokenPipeError:
-            raise BundleError("its tables take more time to read than there is for them") from None
+            raise BundleError("its tables take longer to read than is allowed") from None
         finally:
             child.kill()
 

@@ -44,7 +44,8 @@ class AppReader:
     def changed(self) -> AppTables:
         """Return the tables whose rows have changed since the last call.
 
-        Raises DATABASE_ERRORS if the database is away, and RevisionError if a newer Drafthouse has migrated it.
+        Raises DATABASE_ERRORS if the database cannot be reached, and RevisionError if a newer Drafthouse has migrated
+        it.
         """
         state = self._read_state()
         if state == self._state:
@@ -88,7 +89,7 @@ class AppReader:
 
 
 def read_app_tables(engine: sa.Engine) -> AppTables:
-    """Read the rows that the warehouse replicates. Raises DATABASE_ERRORS if the app database is away."""
+    """Read the rows that the warehouse replicates. Raises DATABASE_ERRORS if the app database cannot be reached."""
     with reading(engine).connect() as connection:
         return _read(connection, _REPLICATED)
 

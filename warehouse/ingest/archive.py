@@ -96,7 +96,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, month: Month, be
         connection.execute(f"COPY ({_ROWS}) TO {target}", chosen)
         written = connection.execute(_SUM.format(f"FROM read_parquet('{_quoted(writing)}')")).fetchone()
         if written != connection.execute(_SUM.format(_ROWS), chosen).fetchone():
-            raise DrafthouseError(f"{writing} does not read back equal: nothing was moved")
+            raise DrafthouseError(f"{writing} reads back differently: nothing was moved")
         fsync(writing)
         writing.rename(folder / file)
         fsync(folder)

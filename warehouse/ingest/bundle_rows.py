@@ -41,9 +41,10 @@ from warehouse.schema.tables import (
 #: The most bundles, and their most bytes in sum, that are ingested together (a single one may be larger): all of
 #: their rows are in memory at once.
 _MOST_TOGETHER, _MOST_BYTES_TOGETHER = 8, 24 * 2**20
-#: A longer text of a request is cut here, and is whole in its bundle alone: no column is for texts of any length.
+#: A longer text of a request is cut here and is whole only in its bundle: no column holds texts of any length.
 MOST_CHARACTERS = 2**20
-#: So few rows are copied into one piece for DuckDB, which takes as long for each piece of a column as for many rows.
+#: Up to this many rows are copied into one piece, because DuckDB takes as long for a small piece of a column as for a
+#: large one.
 _FEW_ROWS = 10_000
 #: A group of requests about which nothing is known.
 _GROUP: dict[str, Any] = dict.fromkeys(column.name for column in REQUEST_GROUP_COLUMNS)
@@ -52,7 +53,7 @@ UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 
 
 def batches(folders: Iterable[Path]) -> Iterator[list[Path]]:
-    """Divide bundles into those that are to be ingested together."""
+    """Divide bundles into batches that are ingested together."""
     batch: list[Path] = []
     room_bytes = _MOST_BYTES_TOGETHER
     for folder in folders:
@@ -83,7 +84,7 @@ def add_bundles(connection: duckdb.DuckDBPyConnection, root: Path, folders: Iter
     """Ingest bundles in one transaction, in two thirds of the time that they take one by one.
 
     Return the errors of those that could not be ingested, because they are broken or our code has a bug. Raises one of
-    MASTER_ERRORS if the master cannot grow, with none of them ingested or some.
+    MASTER_ERRORS if the master cannot grow; some of the bundles may be ingested by then.
     """
     tables: dict[Path, Tables] = {}
     rejected: dict[Path, BundleError] = {}

@@ -81,7 +81,7 @@ _TOO_LATE_S = 1e12
 def request_rows(evidence: Evidence) -> pa.Table:
     """Return the rows of `request_records`; times are known only if the file records when requests were sent.
 
-    Raises ValueError for the time of a chunk that is too great for whole microseconds.
+    Raises ValueError if the time of a chunk is too great for whole microseconds.
     """
     requests, moments_s = evidence.recorded, evidence.chunks
     sent_s, asked = requests.numbers("sent_s"), evidence.run.columns["requested_output_tokens"]

@@ -34,7 +34,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 #: The block size of new files; with DuckDB's own 256 KiB a change of a kilobyte would write as much.
 BLOCK_BYTES = 65_536
 #: How a master is attached. There is no write-ahead log: what was committed after the last checkpoint and is lost by
-#: kill -9 is read from its bundles again. DuckDB 1.1 is the first that opens blocks of another size than its own; for
+#: kill -9 is read from its bundles again. DuckDB 1.1 is the first that opens blocks of other sizes than its own; for
 #: older ones a checkpoint would write 3 kB more for each column, a third of what it writes for a run.
 WRITING = "RECOVERY_MODE no_wal_writes, STORAGE_VERSION 'v1.1.0'"
 

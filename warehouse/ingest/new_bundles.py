@@ -30,7 +30,7 @@ _ROUNDS = 300
 class _Folder:
     path: Path
     modified_ns: int = -1  # when it was last checked
-    changed_s: float = 0.0  # monotonic: when a change of that was first seen
+    changed_s: float = 0.0  # monotonic: when a change of that time was first seen
 
     def is_due(self) -> bool:
         """Return whether entries may have appeared since the last call. Raises FileNotFoundError if it is gone."""

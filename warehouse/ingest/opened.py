@@ -36,7 +36,7 @@ class Opened:
 
     @contextlib.contextmanager
     def reading(self, paths: Iterable[str]) -> Iterator[None]:
-        """Mark bundles or jobs as being read until the block ends. An exception is no death."""
+        """Mark bundles or jobs as being read until the block ends. An exception does not count as a death."""
         read = list(paths)
         self._write(self._deaths | {path: self._deaths.get(path, 0) + 1 for path in read})
         try:

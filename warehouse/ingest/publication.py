@@ -55,8 +55,8 @@ from warehouse.schema import revisions
 
 #: A master up to this size is copied at each publication: that takes a tenth of a second.
 CHEAP_COPY_BYTES = 64 * 2**20
-#: A reader finds a file by its name, and has it open microseconds later. It has this long for that after the file has
-#: lost its name.
+#: A reader finds a file by its name, and has it open microseconds later. A reader has this long to open it after the
+#: file has lost its name.
 OPENING_TAKES_S = 1.0
 #: A former file that readers still have open after this long is given up: the next master is copied ahead.
 PATIENCE_S = 60.0

@@ -17,7 +17,7 @@ from warehouse.ingest.catch_up import GROWING
 from warehouse.ingest.master import transaction
 from warehouse.schema.tables import WAREHOUSE
 
-#: The groups of this many runs are merged into one when there is time, and so many such groups into a greater one; the
+#: The groups of this many runs are merged into one when there is time, and this many such groups into a larger one; the
 #: groups of twice as many are merged in any case.
 RUNS_A_GROUP = 32
 #: Groups of more rows than this are left as they are: they are large enough, and writing them again costs more.
@@ -44,7 +44,8 @@ def merge_groups(
 ) -> bool:
     """Merge the groups of the last runs if there are enough of them. Return whether there were.
 
-    The rows keep their order. The database may lack them if `merging`, in which all is done, is not left as usual.
+    The rows keep their order. Everything is done within `merging`: if that is not left normally, the database may lack
+    these rows.
     """
     groups = [in_group for (in_group,) in connection.execute(_GROUPS).fetchall()]
     for size in (RUNS_A_GROUP**2, RUNS_A_GROUP):

@@ -86,7 +86,7 @@ class Ingester:
     waiting: dict[str, Path] = field(default_factory=dict)  # bundles that were found and not tried yet, by path
     seen: SeenRuns = field(default_factory=SeenRuns)
     only_grown: bool = True  # no row of a run was removed since the last publication
-    refused: str = ""  # why the app tables are not read, as it was logged
+    refused: str = ""  # why the app tables cannot be read, as last logged
     removed_ns: int = -1  # when results were removed last, as far as this ingester has looked
 
     @property
@@ -258,7 +258,7 @@ def _record_rejections(ingester: Ingester) -> None:
 
 
 def _replicate(ingester: Ingester) -> None:
-    """Replicate the app tables if they changed. Ingestion goes on while the app database is away or cannot be read."""
+    """Replicate the app tables if they changed. Ingestion goes on while the app database cannot be reached or read."""
     try:
         tables = ingester.app_tables.changed()
     except DATABASE_ERRORS as error:

@@ -186,7 +186,7 @@ def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
         rows_by_cell.setdefault(row["cell"], []).append(row)
     found = []
     for rows in rows_by_cell.values():
-        here = next(row for row in rows if row["is_here"])  # its names of workload and arm are those of the study
+        here = next(row for row in rows if row["is_here"])  # its names of workload and arm are the study's
         moments = drift([(row["run_id"], row["acceptance_length"]) for row in rows])
         sources = [Origin(row["started_at"], row["job_id"], row["hardware"], row["engine_version"]) for row in rows]
         found.append(History(CellKey.of(here), here["arm"], moments, tuple(sources)))

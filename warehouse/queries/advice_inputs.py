@@ -13,13 +13,13 @@ from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from warehouse.queries.rows import Row, dicts
 
 _POOLED = """
-    SELECT place, drafted, sum(num_accepted_tokens) / nullif(sum(num_draft_tokens), 0) AS rate,
+    SELECT position, drafted, sum(num_accepted_tokens) / nullif(sum(num_draft_tokens), 0) AS rate,
         1 + sum(num_accepted_tokens) / nullif(sum(num_drafts), 0) AS length,
         sum(completion_tokens) / nullif(sum(requests_completed), 0) AS output_tokens,
         median(tpot_p50_ms) AS tpot_ms, max(gpu_memory_used_max_bytes)::DOUBLE AS gpu_memory_bytes,
         max(kv_cache_usage_max) AS kv_cache_usage, any_value(concat_ws(' ', engine, engine_version)) AS engine
-    FROM (SELECT unnest($1) AS place, unnest($2) AS drafted, unnest($3) AS run_id) JOIN results USING (run_id)
-    GROUP BY place, drafted
+    FROM (SELECT unnest($1) AS position, unnest($2) AS drafted, unnest($3) AS run_id) JOIN results USING (run_id)
+    GROUP BY position, drafted
 """
 #: The last attempt at a cell counts, whether or not it failed (unlike in valid_latest_runs).
 _FAILED = """
@@ -63,7 +63,7 @@ def _pooled(con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> list[tuple
         for run in arm.runs
     ]
     rows = dicts(con, _POOLED, [list(column) for column in zip(*runs, strict=True)])
-    row_of = {(row["place"], row["drafted"]): row for row in rows}
+    row_of = {(row["position"], row["drafted"]): row for row in rows}
     return [(row_of[index, True], row_of[index, False]) for index in range(len(pairs))]
 
 

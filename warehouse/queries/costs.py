@@ -46,7 +46,7 @@ _RUNS = """
 
 
 Verdict = Literal["cheaper", "dearer", "no difference", "inconclusive", "control"]
-#: Of arms that pay the same price for an hour.
+#: The verdict on a saving by the verdict on the throughput, for arms that pay the same price for an hour.
 _OF_THROUGHPUT: dict[Word, Verdict] = {
     "faster": "cheaper",
     "slower": "dearer",
@@ -78,7 +78,7 @@ class ArmCost:
     saving_low: float | None = None
     saving_high: float | None = None
     verdict: Verdict | None = None  # on the saving; None of the baseline, and without a saving
-    per_million_answer_tokens: float | None = None  # None where nothing was reasoned, or a run came to no answer
+    per_million_answer_tokens: float | None = None  # None where no request reasoned, or a run reached no answer
     within_slo: float | None = None  # share of the requests that met the study's SLO; failed ones did not
 
 
@@ -195,7 +195,7 @@ def meets_slo(arm_cost: ArmCost, least_share: float = SLO_SHARE) -> bool | None:
 def cheapest(costs: Sequence[ArmCost], least_share: float = SLO_SHARE) -> dict[str, ArmCost | None]:
     """Return by workload the arm and load with the lowest cost per million output tokens that meet the SLO.
 
-    None if none does, and for every workload if costs are in several currencies.
+    None if no arm meets it, and for every workload if costs are in several currencies.
     """
     cheapest_of: dict[str, ArmCost | None] = {arm_cost.cell.workload: None for arm_cost in costs}
     if len({arm_cost.currency for arm_cost in costs}) > 1:

@@ -28,8 +28,8 @@ def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = 
     return con.execute(sql, list(parameters)).to_arrow_table().to_pandas()
 
 
-#: Of several attempts at a cell the one that counts: the last that is valid, else the last completed, else the last.
-#: Of the valid ones it is that of the view valid_latest_runs.
+#: Which of several attempts at a cell counts: the last that is valid, else the last completed, else the last. The valid
+#: attempt that counts is the one in the view valid_latest_runs.
 _COUNTS = """row_number() OVER (PARTITION BY job_id, cell_key ORDER BY status = 'completed' AND is_valid IS NOT false
     DESC, status = 'completed' DESC, attempt DESC, started_at DESC) = 1"""
 

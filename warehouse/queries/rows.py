@@ -25,8 +25,8 @@ def parallel(groups: Mapping[_Key, Sequence[str]]) -> list[object]:
 
 
 def records_of(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> str:
-    """Return what to read the requests of these runs from, in SQL: `request_records`, without the other runs' if it is
-    known when these began. The rows are still to be chosen by their run_id.
+    """Return what to read the requests of these runs from, in SQL: `request_records`, limited to the time of these runs
+    if it is known when they began. The rows are still to be chosen by their run_id.
     """
     first, last = con.execute(_BEGUN, [list(run_ids)]).fetchone() or (None, None)
     if first is None:
@@ -35,7 +35,7 @@ def records_of(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> str:
     return f"(SELECT * FROM request_records WHERE {begun})"  # noqa: S608 - no text of a user is in it
 
 
-#: When the first and the last of some runs began; no row if that is unknown of one.
+#: When the first and the last of some runs began; no row if one of them is unknown.
 _BEGUN = """
     SELECT min(started_at)::TEXT, max(started_at)::TEXT FROM runs
     WHERE list_contains(?, run_id) HAVING bool_and(started_at IS NOT NULL)

@@ -50,7 +50,7 @@ DIMENSIONS: dict[str, str] = {
 #: `request_groups`.
 REQUEST_DIMENSIONS: dict[str, str] = {"turn": "turn", "context": "context_tokens"}
 _GRAINS = {("turn",): "turn", ("context",): "context", ("context", "turn"): "turn and context"}
-#: The same of a request, as SQL over `request_records`; in steps as `lab.metrics.groups` has them.
+#: The same dimensions of a request, as SQL over `request_records`, in the steps of `lab.metrics.groups`.
 _OF_REQUEST: dict[str, str] = {
     "turn": "CASE WHEN turn <= 8 THEN turn ELSE pow(2, ceil(log2(turn)) - 1) + 1 END::INTEGER::VARCHAR",
     "context": "context_tokens::VARCHAR",
@@ -234,7 +234,9 @@ def runs(
     free = [name for name in numbers if free_percentiles.is_free(name)]
     by = tuple(dict.fromkeys((*by, *filters.of_requests)))
     if by and free:
-        raise QueryError("any percentile is of whole runs: by turn or context choose p50, p90, p95 or p99")
+        raise QueryError(
+            "other percentiles are known for whole runs only: by turn or context choose p50, p90, p95 or p99"
+        )
     if lost := [name for name in numbers if name not in NUMBERS and name not in free]:
         raise QueryError(f"not a number of a run: {', '.join(lost)}")
     costs = [name for name in numbers if name in COSTS]

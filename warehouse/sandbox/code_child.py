@@ -127,7 +127,7 @@ def _ending(answer: str, expected: str) -> _Ending:
     os.kill(child, signal.SIGKILL)
     _, status, used = os.wait4(child, 0)
     killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    # By the system for want of memory, say, and neither by us nor for its processor time.
+    # Killed by the system, for want of memory say, and neither by us nor for its processor time.
     is_killed = has_ended and killed_by == signal.SIGKILL and used.ru_utime + used.ru_stime < CPU_S - 0.5
     confined = not received.startswith(_UNCONFINED)
     unknown = is_starved or is_killed or not confined or received.startswith(_MISSING)
@@ -172,7 +172,9 @@ def _in_child(harness: int, writing: int, token: bytes, answer: str, expected: s
     programs: list[types.CodeType] = []
     try:
         _limit(harness)
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # none are no right answer
+        with contextlib.suppress(
+            SyntaxError, ValueError, RecursionError, MemoryError
+        ):  # a text that is not a program is not a right answer
             programs = _compiled(answer, expected)
         confine()
     except BaseException:  # noqa: BLE001 - whatever it is, nothing was run

@@ -48,7 +48,7 @@ _ALLOWED: dict[str, tuple[int | None, ...]] = {
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
 _SECCOMP_MODE_FILTER = 2
 _KILL_PROCESS, _ALLOW = 0x80000000, 0x7FFF0000
-#: Of BPF: load a word of the call's description, compare it with a constant, return.
+#: BPF's operations: load a word of the call's description, compare it with a constant, return.
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _AT_NUMBER, _AT_ARCHITECTURE = 0, 4
 

@@ -35,7 +35,7 @@ _MOST_BYTES_OF_SCORE = 64
 async def scores_by_tests(programs: Sequence[tuple[str, str]], most_s: float) -> list[float | None]:
     """Return for each answer and its expected tests 1.0 if it passes, 0.0 if not, None if unknown.
 
-    None for all of them where processes cannot be confined, and for those that were not run after `most_s`.
+    Returns None for all of them where processes cannot be confined, and for those that were not run after `most_s`.
     """
     found: list[float | None] = []
     if not programs or sys.platform != "linux":

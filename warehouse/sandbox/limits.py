@@ -46,7 +46,7 @@ def limit_memory(memory_mib: int) -> None:
 
 
 def forbid_opening(excluding: int = 0) -> None:
-    """Forbid new files, except for `excluding` so many, sockets and processes, writing to files, and core dumps.
+    """Forbid new files (but for `excluding` of them), sockets and processes, writing to files, and core dumps.
 
     Open files and pipes keep working.
     """

@@ -15,7 +15,7 @@ from lab.errors import BusyError
 #: Each query is a process that may use a whole core and `sql_memory_mib`.
 MOST = max(2, os.cpu_count() or 2)
 MOST_EACH = max(1, MOST // 2)
-#: So many queries of one visitor wait; one more is refused at once.
+#: The most queries of one visitor that wait; one more is refused at once.
 MOST_WAITING_EACH = 2
 _POLL_INTERVAL_S = 0.05
 
@@ -62,7 +62,9 @@ class QueryLimits:
         with self._changed:
             reason, waiting = self._why_none(visitor), self._waiting[visitor]
             if reason is not None and waiting >= self._most_waiting_each:
-                raise BusyError(f"{reason}, and {waiting} more of yours wait: try again when one has its answer")
+                raise BusyError(
+                    f"{reason}, and {waiting} more of your queries wait: try again when one of them is done"
+                )
             self._waiting[visitor] += 1
         try:
             yield

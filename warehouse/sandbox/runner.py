@@ -39,14 +39,14 @@ MAX_ROWS = 10_000
 MAX_BYTES = 32 * 2**20
 _WAIT_S = 0.2
 MOST_CHARACTERS = 100_000
-#: The child imports from this installation and its libraries alone. It steps back behind the pages: one question may
-#: take all processors.
+#: The child imports from this installation and its libraries alone. It runs at a lower priority than the pages: one
+#: query may take all processors.
 _CHILD = (
     "import os, sys; os.nice(5); sys.path[:0] = sys.argv[1:]; "
     "from warehouse.own_output import own_output; output = own_output(); "
     "from warehouse.sandbox import child; sys.exit(child.main(output))"
 )
-#: The same at the lowest priority, imports included.
+#: The same at the lowest priority, including the imports.
 _YIELDING_CHILD = _CHILD.replace("from", "from host import priority; priority.lower_own_session(); from", 1)
 
 
@@ -242,7 +242,7 @@ def _left_out(table: pa.Table) -> str:
     more = {
         b"": "",
         b"rows": "there are more",
-        b"bytes": f"more would be over {MAX_BYTES / 2**20:g} MiB",
+        b"bytes": f"more would exceed {MAX_BYTES / 2**20:g} MiB",
         b"values": "more would be too many values in lists and structures",
     }
     why = more[table.schema.metadata[b"cut"]]

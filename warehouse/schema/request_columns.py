@@ -1,7 +1,7 @@
 """The columns of `request_records` and `telemetry`, and of a run's latencies by prompt.
 
-Those of requests and telemetry are generated from RequestRecord and TelemetrySample; the ingester puts `run_id` before
-them. Of a request everything but its index can be null, because the files of other tools record less.
+The columns of requests and telemetry are generated from RequestRecord and TelemetrySample; the ingester puts `run_id`
+before them. Every column of a request but its index can be null, because the files of other tools record less.
 
 The latencies of a run's prompts lie in one row, for comparisons: single requests would be millions of rows. Runs are
 paired by prompt, so a prompt that was sent several times has the mean of its latencies. The list of prompts is stored
@@ -86,8 +86,8 @@ REQUEST_COLUMNS: tuple[Column, ...] = (
     _CONTEXT,
     _SCORE,
 )
-#: As `recent_requests` stores them. DuckDB packs whole microseconds into a third of the bytes; a DOUBLE it leaves as it
-#: is in blocks of 64 KiB, and those of chunks would be most of a warehouse.
+#: As `recent_requests` stores them. DuckDB packs whole microseconds into a third of the bytes; it leaves a DOUBLE
+#: uncompressed in blocks of 64 KiB, and those of chunks would be most of a warehouse.
 STORED_REQUEST_COLUMNS = tuple(
     replace(of_request, kind="millionths?") if of_request.name == IN_MICROSECONDS else of_request
     for of_request in REQUEST_COLUMNS

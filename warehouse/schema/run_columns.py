@@ -1,8 +1,8 @@
 """The columns of `runs`: what was run, in what environment, and how it went. Each is read from a RunRecord.
 
-Those of the record's own fields are declared with the fields, in `lab.metrics.records`, and only named here, for their
-order; a field that is not named is a column at the end. All but a few columns can be null, because files of other tools
-may lack what every measured run has.
+The columns of the record's own fields are declared with the fields, in `lab.metrics.records`, and only named here, for
+their order; a field that is not named is a column at the end. All but a few columns can be null, because files of other
+tools may lack what every measured run has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The warehouse's tables (DuckDB), each with its meaning. The views are in `views`.
 
-Tables are created by migrations/warehouse. None has a foreign key, because DuckDB refuses most changes to a table that
-has one, nor an index: to such a table DuckDB adds rows by writing up to 122,880 of its last ones anew.
+Tables are created by migrations/warehouse. No table has a foreign key, because DuckDB refuses most changes to a table
+that has one, nor an index: to such a table DuckDB adds rows by rewriting up to 122,880 of its last ones.
 """
 
 from __future__ import annotations
@@ -39,10 +39,7 @@ RUN_STARTED_AT = column(
 
 
 def _metric_column(metric: Metric) -> Column:
-    """Declare the column of a metric: counts are BIGINT unless they are means, other numbers DOUBLE."""
-    counted = metric.unit in ("requests", "tokens", "rounds", "bytes") and "_mean" not in metric.name
-    kind = "bigint?" if counted else "double?"
-    kind = "doubles?" if metric.has_several else kind
+    kind = "doubles?" if metric.has_several else "bigint?" if metric.is_whole else "double?"
     return column(metric.name, kind, metric.comment)
 
 
@@ -126,7 +123,7 @@ _HISTOGRAM_COLUMNS = (
     column("bucket", "int", f"number of the bucket; its values in ms are about {histogram.VALUE_FORMULA}"),
     column("count", "bigint", "number of values in the bucket"),
 )
-#: Latencies by turn and context have the statistics, and the names, of those of whole runs.
+#: Latencies by turn and context have the statistics, and the names, of whole runs' latencies.
 _GROUPED = tuple(f"{name}_{statistic}_ms" for name in ("ttft", "tpot", "e2e") for statistic in STATISTICS)
 REQUEST_GROUP_COLUMNS: tuple[Column, ...] = (
     column("grain", "text", "what the row is of: a turn, a context, or a turn and context; do not add up several"),

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from lab.roles import Role
 from webapp.api import books, dashboards, imports, queue_of_jobs, sql, studies
-from webapp.api.asking import Asking
+from webapp.api.calls import AuthorisedCall
 from webapp.api.limits import Operation, Turns
 from webapp.api.problems import RESPONSES, add_handlers
 
@@ -36,9 +36,9 @@ def api() -> FastAPI:
     made.state.turns = Turns()
 
     @made.get("/me", tags=["access"])
-    def show_me(asking: Asking) -> Me:
+    def show_me(call: AuthorisedCall) -> Me:
         """The user behind the token or the session."""
-        return Me(name=asking.actor.name, role=asking.actor.role)
+        return Me(name=call.actor.name, role=call.actor.role)
 
     for subject in (studies, queue_of_jobs, sql, dashboards, books, imports):
         made.include_router(subject.router)

@@ -24,7 +24,7 @@ from warehouse.app_db.price_book import Entry
 from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.rows import dicts
-from webapp.api.asking import Asking, Question
+from webapp.api.calls import AuthorisedCall, Call
 from webapp.api.limits import READING_FILES, Operation, takes
 
 router = APIRouter(route_class=Operation, tags=["books"])
@@ -59,31 +59,31 @@ class PriceDocument(BaseModel):
 
 
 @router.get("/prices")
-def list_prices(asking: Asking) -> list[PriceDocument]:
+def list_prices(call: AuthorisedCall) -> list[PriceDocument]:
     """List every entry, including withdrawn ones, in the order of addition."""
-    return [_price_document(entry) for entry in price_book.entries(asking.database)]
+    return [_price_document(entry) for entry in price_book.entries(call.database)]
 
 
 @router.post("/prices", status_code=201)
-def add_price(asking: Asking, sent: Annotated[SentPrice, Body()]) -> PriceDocument:
+def add_price(call: AuthorisedCall, sent: Annotated[SentPrice, Body()]) -> PriceDocument:
     """Add a price; earlier prices stay in force for the days before it."""
     today = datetime.now(UTC).date()
     price = price_book.price_from(sent.model_dump() | {"valid_from": sent.valid_from or today})
-    return _price(asking, price_book.add(asking.database, price, actor=asking.actor))
+    return _price(call, price_book.add(call.database, price, actor=call.actor))
 
 
 @router.post("/prices/{number}/withdraw")
-def withdraw_price(asking: Asking, number: Annotated[int, InPath(ge=0, le=2**31 - 1)]) -> PriceDocument:
+def withdraw_price(call: AuthorisedCall, number: Annotated[int, InPath(ge=0, le=2**31 - 1)]) -> PriceDocument:
     """Withdraw a price that was entered by mistake; it stays in the book, marked as withdrawn."""
-    _price(asking, number)
-    price_book.withdraw(asking.database, number, actor=asking.actor)
-    return _price(asking, number)
+    _price(call, number)
+    price_book.withdraw(call.database, number, actor=call.actor)
+    return _price(call, number)
 
 
 @router.get("/datasets")
-def list_all_datasets(asking: Asking) -> list[DatasetState]:
+def list_all_datasets(call: AuthorisedCall) -> list[DatasetState]:
     """List Drafthouse's own datasets, then the registered ones."""
-    return list_datasets(asking.settings)
+    return list_datasets(call.settings)
 
 
 @router.put(
@@ -93,7 +93,7 @@ def list_all_datasets(asking: Asking) -> list[DatasetState]:
 )
 @takes(LARGEST_IMPORT_BYTES, files_for=Change.DATASETS)
 async def add_one_dataset(
-    asking: Asking,
+    call: AuthorisedCall,
     name: DatasetName,
     request: Request,
     file: Annotated[str, Query(max_length=200, description="The file's own name.")] = "",
@@ -107,23 +107,23 @@ async def add_one_dataset(
             async for piece in request.stream():
                 await to_thread.run_sync(opened.write, piece, limiter=READING_FILES)
         try:
-            adding = partial(add_dataset, asking.settings, name, sent, actor=asking.actor, replace=replace)
+            adding = partial(add_dataset, call.settings, name, sent, actor=call.actor, replace=replace)
             return await to_thread.run_sync(adding, limiter=READING_FILES)
         except UserError as error:
             raise UserError(str(error).replace(f"{folder}/", "")) from None
 
 
 @router.delete("/datasets/{name}")
-def remove_one_dataset(asking: Asking, name: DatasetName) -> list[DatasetState]:
+def remove_one_dataset(call: AuthorisedCall, name: DatasetName) -> list[DatasetState]:
     """Remove a registered dataset and delete its copy. Returns the remaining datasets."""
-    remove_dataset(asking.settings, name, actor=asking.actor)
-    return list_datasets(asking.settings)
+    remove_dataset(call.settings, name, actor=call.actor)
+    return list_datasets(call.settings)
 
 
 @router.get("/published")
-def list_published(asking: Asking) -> list[dict[str, Any]]:
+def list_published(call: AuthorisedCall) -> list[dict[str, Any]]:
     """Return the sources of published figures, with the doubts about each."""
-    with open_warehouse(asking.settings.warehouse_file) as con:
+    with open_warehouse(call.settings.warehouse_file) as con:
         doubts = dicts(con, "SELECT source, sentence FROM published_doubts ORDER BY ALL")
         sources = dicts(con, "SELECT * FROM published_sources ORDER BY date, source")
     return [
@@ -133,15 +133,15 @@ def list_published(asking: Asking) -> list[dict[str, Any]]:
 
 
 @router.get("/published/{source}")
-def show_published(asking: Asking, source: Annotated[str, InPath(max_length=200)]) -> list[dict[str, Any]]:
+def show_published(call: AuthorisedCall, source: Annotated[str, InPath(max_length=200)]) -> list[dict[str, Any]]:
     """Show the figures of one source as printed."""
-    with open_warehouse(asking.settings.warehouse_file) as con:
+    with open_warehouse(call.settings.warehouse_file) as con:
         queries.figures(con, source)  # raises QueryError for an unknown one
         return dicts(con, "SELECT * FROM published_results WHERE source = ? ORDER BY number", [source])
 
 
-def _price(asking: Question, number: int) -> PriceDocument:
-    for entry in price_book.entries(asking.database):
+def _price(call: Call, number: int) -> PriceDocument:
+    for entry in price_book.entries(call.database):
         if entry.price_id == number:
             return _price_document(entry)
     raise UnknownNameError(f"there is no price {number}")

@@ -14,7 +14,7 @@ from lab.errors import UnknownNameError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin, PinnedFigure
-from webapp.api.asking import Asking, Question
+from webapp.api.calls import AuthorisedCall, Call
 from webapp.api.limits import Operation
 from webapp.pages import PAGES
 
@@ -71,8 +71,8 @@ class Pinned(BaseModel):
     pin_id: str
 
 
-def _found(asking: Asking, dashboard_id: Id) -> Dashboard:
-    found = dashboards.find(asking.database, dashboard_id)
+def _found(call: AuthorisedCall, dashboard_id: Id) -> Dashboard:
+    found = dashboards.find(call.database, dashboard_id)
     if found is None:
         raise UnknownNameError(f"there is no dashboard {dashboard_id}")
     return found
@@ -83,71 +83,71 @@ Found = Annotated[Dashboard, Depends(_found)]
 
 
 @router.get("/dashboards")
-def list_dashboards(asking: Asking) -> list[DashboardDocument]:
+def list_dashboards(call: AuthorisedCall) -> list[DashboardDocument]:
     """List dashboards that were not removed, the most recently changed first."""
-    return [DashboardDocument(**vars(found)) for found in dashboards.all_dashboards(asking.database)]
+    return [DashboardDocument(**vars(found)) for found in dashboards.all_dashboards(call.database)]
 
 
 @router.post("/dashboards", status_code=201)
-def make_dashboard(asking: Asking, named: Annotated[Named, Body()]) -> DashboardDocument:
+def make_dashboard(call: AuthorisedCall, named: Annotated[Named, Body()]) -> DashboardDocument:
     """Create a dashboard, owned by the visitor, unless the name exists."""
-    return _now(asking, dashboards.create(asking.database, named.name, actor=asking.actor))
+    return _now(call, dashboards.create(call.database, named.name, actor=call.actor))
 
 
 @router.get("/dashboards/{dashboard_id}")
-def show_dashboard(asking: Asking, found: Found) -> WithPins:
+def show_dashboard(call: AuthorisedCall, found: Found) -> WithPins:
     """Show a dashboard and its figures, even if it was removed."""
-    figures = [_pin(pin) for pin in pins.pins_on(asking.database, found.dashboard_id)]
+    figures = [_pin(pin) for pin in pins.pins_on(call.database, found.dashboard_id)]
     return WithPins(**vars(found), figures=figures)
 
 
 @router.patch("/dashboards/{dashboard_id}")
-def rename_dashboard(asking: Asking, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
+def rename_dashboard(call: AuthorisedCall, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
     """Rename a dashboard; its links keep working."""
-    dashboards.rename(asking.database, found.dashboard_id, named.name, actor=asking.actor)
-    return _now(asking, found.dashboard_id)
+    dashboards.rename(call.database, found.dashboard_id, named.name, actor=call.actor)
+    return _now(call, found.dashboard_id)
 
 
 @router.delete("/dashboards/{dashboard_id}")
-def remove_dashboard(asking: Asking, found: Found) -> DashboardDocument:
+def remove_dashboard(call: AuthorisedCall, found: Found) -> DashboardDocument:
     """Remove a dashboard; it can be restored."""
-    dashboards.remove(asking.database, found.dashboard_id, actor=asking.actor)
-    return _now(asking, found.dashboard_id)
+    dashboards.remove(call.database, found.dashboard_id, actor=call.actor)
+    return _now(call, found.dashboard_id)
 
 
 @router.post("/dashboards/{dashboard_id}/restore")
-def restore_dashboard(asking: Asking, found: Found) -> DashboardDocument:
+def restore_dashboard(call: AuthorisedCall, found: Found) -> DashboardDocument:
     """Restore a dashboard with its figures. If its name has been reused, a number is appended."""
-    dashboards.restore(asking.database, found.dashboard_id, actor=asking.actor)
-    return _now(asking, found.dashboard_id)
+    dashboards.restore(call.database, found.dashboard_id, actor=call.actor)
+    return _now(call, found.dashboard_id)
 
 
 @router.post("/dashboards/{dashboard_id}/duplicate", status_code=201)
-def duplicate_dashboard(asking: Asking, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
+def duplicate_dashboard(call: AuthorisedCall, found: Found, named: Annotated[Named, Body()]) -> DashboardDocument:
     """Copy a dashboard under another name; the copy belongs to the visitor."""
-    return _now(asking, dashboards.duplicate(asking.database, found.dashboard_id, named.name, actor=asking.actor))
+    return _now(call, dashboards.duplicate(call.database, found.dashboard_id, named.name, actor=call.actor))
 
 
 @router.post("/dashboards/{dashboard_id}/figures", status_code=201)
-def pin_figure(asking: Asking, found: Found, figure: Annotated[Figure, Body()]) -> Pinned:
+def pin_figure(call: AuthorisedCall, found: Found, figure: Annotated[Figure, Body()]) -> Pinned:
     """Append a figure, unless it is already pinned."""
     if figure.page != pins.TEXT and not (figure.page in PAGES and PAGES[figure.page].has_figures):
         raise UnknownNameError(f"there is no page {figure.page!r} whose figures could be pinned")
     shown = PinnedFigure(figure.page, figure.parameters, figure.figure, figure.as_of)
-    return Pinned(pin_id=pins.add(asking.database, found.dashboard_id, shown, figure.caption, actor=asking.actor))
+    return Pinned(pin_id=pins.add(call.database, found.dashboard_id, shown, figure.caption, actor=call.actor))
 
 
 @router.delete("/dashboards/{dashboard_id}/figures/{pin_id}")
-def remove_figure(asking: Asking, found: Found, pin_id: Id) -> WithPins:
+def remove_figure(call: AuthorisedCall, found: Found, pin_id: Id) -> WithPins:
     """Take a figure off the dashboard."""
-    if pin_id not in {pin.pin_id for pin in pins.pins_on(asking.database, found.dashboard_id)}:
+    if pin_id not in {pin.pin_id for pin in pins.pins_on(call.database, found.dashboard_id)}:
         raise UnknownNameError(f"there is no figure {pin_id} on this dashboard")
-    pins.remove(asking.database, pin_id, actor=asking.actor)
-    return show_dashboard(asking, found)
+    pins.remove(call.database, pin_id, actor=call.actor)
+    return show_dashboard(call, found)
 
 
-def _now(asking: Question, dashboard_id: str) -> DashboardDocument:
-    return DashboardDocument(**vars(_found(asking, dashboard_id)))
+def _now(call: Call, dashboard_id: str) -> DashboardDocument:
+    return DashboardDocument(**vars(_found(call, dashboard_id)))
 
 
 def _pin(pin: Pin) -> PinDocument:

@@ -15,7 +15,7 @@ from interchange.reading import AUTO
 from interchange.store import Import, import_paths, import_read
 from lab.errors import ForeignFileError
 from lab.roles import Change
-from webapp.api.asking import Asking, Question
+from webapp.api.calls import AuthorisedCall, Call
 from webapp.api.limits import READING_FILES, Operation, takes
 
 router = APIRouter(route_class=Operation, tags=["imports"])
@@ -28,7 +28,7 @@ _SCHEMA = {
     "type": "object",
     "properties": {
         "file": _FILES | {"description": "Result files."},
-        "found": _FILES | {"description": "Files of a folder, of which those that are no results are skipped."},
+        "found": _FILES | {"description": "Files of a folder; those that are not results are skipped."},
         "exported": _FILES | {"description": "The files of a folder that `drafthouse export` wrote, by their paths."},
         "tool": {"type": "string", "description": "Accept only this format."},
         "label": {"type": "array", "items": {"type": "string"}, "description": "KEY=VALUE, added to every run."},
@@ -42,23 +42,23 @@ _SCHEMA = {
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _SCHEMA}}}},
 )
 @takes(LARGEST_IMPORT_BYTES + _FORM_BYTES, files_for=Change.IMPORT)
-async def import_files(asking: Asking, request: Request) -> dict[str, Any]:
+async def import_files(call: AuthorisedCall, request: Request) -> dict[str, Any]:
     """Import result files. Runs imported before are not changed."""
     async with request.form(max_files=MOST_FILES, max_fields=1000) as form:
-        return (await to_thread.run_sync(_import, asking, form, limiter=READING_FILES)).document()
+        return (await to_thread.run_sync(_import, call, form, limiter=READING_FILES)).document()
 
 
-def _import(asking: Question, form: FormData) -> Import:
+def _import(call: Call, form: FormData) -> Import:
     if exported := _sent(form, "exported"):
-        return _restore(asking, exported)
+        return _restore(call, exported)
     named = [ForeignFile(upload.filename or "file", upload.file.read()) for upload in _sent(form, "file")]
     found = [ForeignFile(upload.filename or "file", upload.file.read(), False) for upload in _sent(form, "found")]
     tool = form.get("tool", AUTO)
     labels = dict(_label(label) for label in form.getlist("label"))
-    return import_read(asking.settings, (*named, *found), str(tool), labels, actor=asking.actor)
+    return import_read(call.settings, (*named, *found), str(tool), labels, actor=call.actor)
 
 
-def _restore(asking: Question, exported: list[UploadFile]) -> Import:
+def _restore(call: Call, exported: list[UploadFile]) -> Import:
     with tempfile.TemporaryDirectory() as folder:
         for path, upload in _by_path(exported).items():
             file = Path(folder, *path.parts)
@@ -68,7 +68,7 @@ def _restore(asking: Question, exported: list[UploadFile]) -> Import:
             except OSError as error:
                 raise ForeignFileError(f"{printable(str(path))} cannot be written: {error.strerror}") from None
         try:
-            return import_paths(asking.settings, [Path(folder)], actor=asking.actor)
+            return import_paths(call.settings, [Path(folder)], actor=call.actor)
         except ForeignFileError as error:
             raise ForeignFileError(str(error).replace(folder, "the folder")) from None
 
@@ -84,7 +84,7 @@ def _by_path(exported: list[UploadFile]) -> dict[PurePosixPath, UploadFile]:
             raise ForeignFileError(f"{shown} is not a path inside an exported folder")
         if len(path.parts) > _DEEPEST or any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
             raise ForeignFileError(
-                f"{shown}: a name has {_LONGEST_NAME} bytes at most, and lies {_DEEPEST} folders deep at most"
+                f"{shown}: a name may have {_LONGEST_NAME} bytes at most, in at most {_DEEPEST} folders"
             )
         if path in found:
             raise ForeignFileError(f"{shown} was sent twice")
@@ -102,5 +102,5 @@ def _sent(form: FormData, field: str) -> list[UploadFile]:
 def _label(text: object) -> tuple[str, str]:
     key, _, value = str(text).partition("=")
     if not (key.strip() and value.strip()):
-        raise ForeignFileError(f"the label {printable(str(text))!r} is not one: write KEY=VALUE")
+        raise ForeignFileError(f"{printable(str(text))!r} is not a label: write KEY=VALUE")
     return key.strip(), value.strip()

@@ -24,9 +24,9 @@ from interchange.files import MIB
 from lab import roles
 from lab.errors import BusyError
 from lab.roles import Change
-from webapp.api.asking import Question, question
+from webapp.api.calls import Call, authorised_call
 
-#: Of JSON, unless the route takes more.
+#: The most bytes of a JSON body, unless the route takes more.
 MOST_JSON_BYTES = 200_000
 #: A study of the greatest size has a few thousand; a million takes seconds of the page to read.
 MOST_VALUES = 20_000
@@ -38,7 +38,7 @@ _TURNS, _TURNS_EACH = 12, 4
 READING_FILES = CapacityLimiter(4)
 #: Responses count against their visitor until they are sent, unless they are small.
 _SMALL_BYTES = 64 * 1024
-#: A text of JSON, also one without an end: commas and brackets in it are no values.
+#: A text of JSON, even one without an end; commas and brackets in it do not separate values.
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
@@ -73,21 +73,21 @@ class Operation(APIRoute):
         waits_in_thread = not inspect.iscoroutinefunction(self.endpoint)
 
         async def answer(request: Request) -> Response:
-            asking = question(request)
+            call = authorised_call(request)
             length = _length(request, body)
             if body.files_for is not None:
-                roles.require(asking.actor, body.files_for, is_new=True)
-                with asking.gate.account.holding(asking.actor.name, length):
+                roles.require(call.actor, body.files_for, is_new=True)
+                with call.gate.account.holding(call.actor.name, length):
                     return await handle(request)
             sent = _Json(request.scope, request.receive)
             await _read(sent)
             if waits_in_thread:
                 turns: Turns = request.app.state.turns
-                async with turns.one(asking.actor.name):
+                async with turns.one(call.actor.name):
                     response = await handle(sent)
             else:
                 response = await handle(sent)
-            return await _held(asking, response)
+            return await _held(call, response)
 
         return answer
 
@@ -117,23 +117,23 @@ async def _read(request: Request) -> None:
         async with asyncio.timeout(_BODY_S):
             sent = await request.body()
     except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {_BODY_S:g} s") from None
+        raise HTTPException(408, f"the body did not arrive within {_BODY_S:g} s") from None
     if sum(map(_TEXT.sub(b"", sent).count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise HTTPException(413, f"the body has more than {MOST_VALUES:,} values")
 
 
-async def _held(asking: Question, response: Response) -> Response:
+async def _held(call: Call, response: Response) -> Response:
     """Count the response against its visitor until it is sent. Raises BusyError beyond the visitor's limit."""
     count = _size(response)
     if count < _SMALL_BYTES:
         return response
     try:
-        asking.gate.account.hold(asking.actor.name, count)
+        call.gate.account.hold(call.actor.name, count)
     except BusyError:
         if response.background is not None:  # it removes the file
             await response.background()
         raise
-    return _Held(response, asking.gate.account, asking.actor.name, count)
+    return _Held(response, call.gate.account, call.actor.name, count)
 
 
 def _size(response: Response) -> int:

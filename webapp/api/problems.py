@@ -23,10 +23,10 @@ _TITLES = {
     409: "Not possible now",
     411: "The length of the body is missing",
     413: "The body is too long",
-    408: "The body did not come",
+    408: "The body did not arrive",
     422: "The request is not valid",
     429: "Too much at once",
-    500: "An error of the lab",
+    500: "An error inside the lab",
     503: "The database does not answer",
 }
 

@@ -27,7 +27,7 @@ from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
 from warehouse.sandbox.runner import SqlResult
-from webapp.api.asking import Asking, Question
+from webapp.api.calls import AuthorisedCall, Call
 from webapp.api.limits import Operation
 from webapp.api.watching import POLLING, Watching
 
@@ -96,22 +96,22 @@ class Again(BaseModel):
 
 
 class Deployment(BaseModel):
-    """Words of an engine's command line; null for a job that is no tuning, and for engines other than vLLM."""
+    """Words of an engine's command line; null for a job that is not a tuning, and for engines other than vLLM."""
 
     command_line: str | None
 
 
 @router.get("/jobs")
 def list_jobs(
-    asking: Asking,
+    call: AuthorisedCall,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     before: Annotated[str | None, Query(max_length=200)] = None,
     *,
     studies: bool = False,
 ) -> JobPage:
     """List the newest jobs and all queued or running ones, or the jobs submitted before a given one."""
-    page = queue.page(asking.database, limit, before)
-    aside = queue.set_aside(asking.database) if before is None else []
+    page = queue.page(call.database, limit, before)
+    aside = queue.set_aside(call.database) if before is None else []
     return JobPage(
         jobs=[_document(job, with_study=studies) for job in page.jobs],
         older=page.older,
@@ -120,91 +120,91 @@ def list_jobs(
 
 
 @router.get("/jobs/{job}")
-def show_job(asking: Asking, job: JobId) -> JobDocument:
+def show_job(call: AuthorisedCall, job: JobId) -> JobDocument:
     """Show one job with its study."""
-    return _document(_job(asking, job), with_study=True)
+    return _document(_job(call, job), with_study=True)
 
 
 @router.get("/jobs/{job}/study")
-def show_study(asking: Asking, job: JobId) -> dict[str, Any]:
+def show_study(call: AuthorisedCall, job: JobId) -> dict[str, Any]:
     """Show the study of a job in the form in which it can be resubmitted."""
-    return _job(asking, job).study.model_dump(mode="json")
+    return _job(call, job).study.model_dump(mode="json")
 
 
 @router.get("/jobs/{job}/events", response_class=StreamingResponse)
-async def watch_job(asking: Asking, job: JobId) -> StreamingResponse:
+async def watch_job(call: AuthorisedCall, job: JobId) -> StreamingResponse:
     """Stream the job at each change, as server-sent events, until it ends or the visitor loses access."""
-    found = await to_thread.run_sync(_job, asking, job, limiter=POLLING)
-    return _WATCHING.stream(asking, found.job_id)
+    found = await to_thread.run_sync(_job, call, job, limiter=POLLING)
+    return _WATCHING.stream(call, found.job_id)
 
 
 @router.post("/jobs/{job}/cancel")
-def cancel_job(asking: Asking, job: JobId) -> JobDocument:
+def cancel_job(call: AuthorisedCall, job: JobId) -> JobDocument:
     """Stop a job; its finished runs stay in the warehouse."""
-    job_id = queue.job_id_of(asking.database, job, ("queued", "running"))
-    queue.cancel(asking.database, job_id, actor=asking.actor)
-    return _document(queue.job(asking.database, job_id))
+    job_id = queue.job_id_of(call.database, job, ("queued", "running"))
+    queue.cancel(call.database, job_id, actor=call.actor)
+    return _document(queue.job(call.database, job_id))
 
 
 @router.post("/jobs/{job}/retry")
-def retry_job(asking: Asking, job: JobId, again: Annotated[Again | None, Body()] = None) -> JobDocument:
+def retry_job(call: AuthorisedCall, job: JobId, again: Annotated[Again | None, Body()] = None) -> JobDocument:
     """Queue an ended job again. Measures only missing and failed runs, unless all are requested."""
-    job_id = queue.job_id_of(asking.database, job, FINISHED)
-    queue.retry(asking.database, job_id, actor=asking.actor, everything=again is not None and again.everything)
-    return _document(queue.job(asking.database, job_id))
+    job_id = queue.job_id_of(call.database, job, FINISHED)
+    queue.retry(call.database, job_id, actor=call.actor, everything=again is not None and again.everything)
+    return _document(queue.job(call.database, job_id))
 
 
 @router.post("/jobs/{job}/priority")
-def reprioritise_job(asking: Asking, job: JobId, sent: Annotated[Priority, Body()]) -> JobDocument:
+def reprioritise_job(call: AuthorisedCall, job: JobId, sent: Annotated[Priority, Body()]) -> JobDocument:
     """Change a queued job's priority; with equal priority, submitters alternate."""
-    job_id = queue.job_id_of(asking.database, job, ("queued",))
-    order.reprioritise(asking.database, job_id, sent.priority, actor=asking.actor)
-    return _document(queue.job(asking.database, job_id))
+    job_id = queue.job_id_of(call.database, job, ("queued",))
+    order.reprioritise(call.database, job_id, sent.priority, actor=call.actor)
+    return _document(queue.job(call.database, job_id))
 
 
 @router.get("/jobs/{job}/repeat")
-def estimate_repeat(asking: Asking, job: JobId) -> Repeat:
+def estimate_repeat(call: AuthorisedCall, job: JobId) -> Repeat:
     """Estimate how long one more repeat of its study takes here."""
-    settings, job_id = asking.settings, queue.job_id_of(asking.database, job)
-    return Repeat(repeat_s=repeat_seconds(settings, asking.database, job_id))
+    settings, job_id = call.settings, queue.job_id_of(call.database, job)
+    return Repeat(repeat_s=repeat_seconds(settings, call.database, job_id))
 
 
 @router.get("/jobs/{job}/deployment")
-def show_deployment(asking: Asking, job: JobId) -> Deployment:
+def show_deployment(call: AuthorisedCall, job: JobId) -> Deployment:
     """Show the engine's command line for the setting that the job's tuning found best."""
-    tuned = _job(asking, job)
-    with open_warehouse(asking.settings.warehouse_file) as con:
+    tuned = _job(call, job)
+    with open_warehouse(call.settings.warehouse_file) as con:
         report = tuning_report(con, tuned.job_id, tuned.study) if tuned.study.tune else None
     words = (
         None
         if report is None
-        else speculation_words(asking.settings.engines_file, asking.settings.models_dir, report.deployed)
+        else speculation_words(call.settings.engines_file, call.settings.models_dir, report.deployed)
     )
     return Deployment(command_line=words)
 
 
 @router.get("/jobs/{job}/runs")
-def list_runs(asking: Asking, job: JobId) -> list[dict[str, Any]]:
+def list_runs(call: AuthorisedCall, job: JobId) -> list[dict[str, Any]]:
     """List the job's runs in the warehouse, with the columns of the view `results`."""
-    job_id = _job_id_of_runs(asking, job)
-    with open_warehouse(asking.settings.warehouse_file) as con:
+    job_id = _job_id_of_runs(call, job)
+    with open_warehouse(call.settings.warehouse_file) as con:
         found = con.execute("SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
         answer = SqlResult(found.to_arrow_table())
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows()]
 
 
 @router.get("/jobs/{job}/log", response_class=PlainTextResponse)
-def show_log(asking: Asking, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
+def show_log(call: AuthorisedCall, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
     """Show the end of the engine's log."""
-    job_id = queue.job_id_of(asking.database, job)
-    return log_tail(asking.settings.logs_dir, asking.settings.bundles, job_id, lines)
+    job_id = queue.job_id_of(call.database, job)
+    return log_tail(call.settings.logs_dir, call.settings.bundles, job_id, lines)
 
 
 @router.get("/jobs/{job}/runs/{run_id}/bundle", response_class=FileResponse)
-def download_bundle(asking: Asking, job: JobId, run_id: RunId) -> FileResponse:
+def download_bundle(call: AuthorisedCall, job: JobId, run_id: RunId) -> FileResponse:
     """Download everything behind one run's numbers: a tar file of its bundle."""
-    job_id = _job_id_of_runs(asking, job)
-    folder = bundle_folder(asking.settings.bundles, job_id, run_id)
+    job_id = _job_id_of_runs(call, job)
+    folder = bundle_folder(call.settings.bundles, job_id, run_id)
     if not folder.is_dir():
         raise UnknownNameError(f"there is no run {run_id} of job {job_id}")
     with tempfile.NamedTemporaryFile(suffix=".tar", delete=False) as file:
@@ -228,18 +228,18 @@ def _remove(path: str) -> None:
     pathlib.Path(path).unlink(missing_ok=True)
 
 
-def _job_id_of_runs(asking: Question, name: str) -> str:
+def _job_id_of_runs(call: Call, name: str) -> str:
     """Return the id under which the job's runs are stored; imported jobs are not in the queue."""
     try:
-        return queue.job_id_of(asking.database, name)
+        return queue.job_id_of(call.database, name)
     except UnknownNameError:
-        if _PLAIN.fullmatch(name) and (asking.settings.bundles / name).is_dir():
+        if _PLAIN.fullmatch(name) and (call.settings.bundles / name).is_dir():
             return name
         raise
 
 
-def _job(asking: Question, name: str) -> Job:
-    return queue.job(asking.database, queue.job_id_of(asking.database, name))
+def _job(call: Call, name: str) -> Job:
+    return queue.job(call.database, queue.job_id_of(call.database, name))
 
 
 def _document(job: Job, *, with_study: bool = False) -> JobDocument:

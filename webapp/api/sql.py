@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from warehouse.sandbox.query_limits import MOST, QUERY_LIMITS
 from warehouse.sandbox.runner import MAX_ROWS, run_sql
-from webapp.api.asking import Asking, Question
+from webapp.api.calls import AuthorisedCall, Call
 from webapp.api.limits import Operation
 from webapp.api.sql_formats import written
 
@@ -37,14 +37,14 @@ class Statement(BaseModel):
 
 
 @router.post("/sql", response_class=Response)
-async def ask(asking: Asking, statement: Annotated[Statement, Body()]) -> Response:
+async def ask(call: AuthorisedCall, statement: Annotated[Statement, Body()]) -> Response:
     """Run a query; return its rows as JSON ({columns, rows, left_out}), CSV, an Arrow stream or Parquet."""
-    async with QUERY_LIMITS.running_without_thread(asking.actor.name, asking.settings.sql_timeout_s):
-        return await to_thread.run_sync(_answer, asking, statement, limiter=_ANSWERING)
+    async with QUERY_LIMITS.running_without_thread(call.actor.name, call.settings.sql_timeout_s):
+        return await to_thread.run_sync(_answer, call, statement, limiter=_ANSWERING)
 
 
-def _answer(asking: Question, statement: Statement) -> Response:
-    result = run_sql(asking.settings, statement.sql, statement.max_rows, actor=asking.actor)
+def _answer(call: Call, statement: Statement) -> Response:
+    result = run_sql(call.settings, statement.sql, statement.max_rows, actor=call.actor)
     content, left_out = written(result, statement.format)  # takes seconds of this process for a large answer
     headers = {LEFT_OUT: left_out} if left_out else {}
     return Response(content, media_type=_MEDIA_TYPES[statement.format], headers=headers)

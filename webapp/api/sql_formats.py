@@ -1,4 +1,4 @@
-"""An answer of SQL as JSON, CSV, Arrow or Parquet. It is counted as what it becomes there, and cut at the same limit.
+"""An answer of SQL as JSON, CSV, Arrow or Parquet. Its size is counted in that format, and cut at the same limit.
 
 Text is written in pieces of a few rows: a bit in Arrow is an object in Python and six letters in JSON.
 """
@@ -21,14 +21,14 @@ from lab.errors import QueryError
 from warehouse.sandbox.runner import MAX_BYTES, SqlResult
 
 Format = Literal["json", "csv", "arrow", "parquet"]
-#: Of a piece: values, and bytes in Arrow.
+#: The most values of a piece, and its most bytes in Arrow.
 _PIECE_VALUES, _PIECE_BYTES = 20_000, 2**20
 
 
 def written(result: SqlResult, as_format: Format, most_bytes: int = MAX_BYTES) -> tuple[bytes, str]:
     """Return the answer's bytes, and a sentence if rows are left out, or nothing.
 
-    Raises QueryError for what the format cannot have.
+    Raises QueryError for what the format cannot hold.
     """
     if as_format == "json":
         return _json(result, most_bytes)
@@ -43,7 +43,7 @@ def written(result: SqlResult, as_format: Format, most_bytes: int = MAX_BYTES) -
         pq.write_table(result.table, sink)
     except pa.ArrowException as error:
         raise QueryError(
-            f"Parquet cannot have this answer ({str(error)[:200]}): ask for JSON, or select its columns as varchar"
+            f"Parquet cannot hold this answer ({str(error)[:200]}): ask for JSON, or select its columns as varchar"
         ) from None
     return sink.getvalue(), result.left_out
 
@@ -85,7 +85,7 @@ def _fitting(result: SqlResult, begin: bytes, rows: Callable[[pa.Table], bytes],
     most = f"{most_bytes / 2**20:g} MiB"
     if not count:
         raise QueryError(f"one row is larger than {most}, the limit of an answer: select less of it")
-    return bytes(content), f"only the first {count:,} rows are shown: more would be over {most} in this format"
+    return bytes(content), f"only the first {count:,} rows are shown: more would exceed {most} in this format"
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.Table]:

@@ -28,7 +28,7 @@ from warehouse.queries.comparing.documents import (
 from warehouse.queries.comparing.quality import qualities
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
-from webapp.api.asking import Asking
+from webapp.api.calls import AuthorisedCall
 from webapp.api.limits import Operation, takes
 from webapp.api.problems import FieldProblem
 
@@ -86,26 +86,31 @@ class Submitted(BaseModel):
 
 @router.post("/studies/plan")
 @takes(_MOST_BYTES)
-def plan_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Plan:
+def plan_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Plan:
     """Check a study and estimate what it takes; nothing is stored."""
-    settings, study = asking.settings, sent.read()
-    found = problems(Context(settings, asking.database), study, asking.actor.role, probe_engines=False)
+    settings, study = call.settings, sent.read()
+    found = problems(Context(settings, call.database), study, call.actor.role, probe_engines=False)
     return Plan(**plan_document(settings, study, found))
 
 
 @router.post("/studies", status_code=201)
 @takes(_MOST_BYTES)
-def submit_study(asking: Asking, sent: Annotated[SentStudy, Body()]) -> Submitted:
+def submit_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Submitted:
     """Queue a study as a job."""
-    return Submitted(job_id=queue.submit(asking.settings, sent.read(), sent.priority, actor=asking.actor))
+    return Submitted(job_id=queue.submit(call.settings, sent.read(), sent.priority, actor=call.actor))
 
 
 @router.get("/studies/{study}/comparison")
 def compare(
-    asking: Asking, study: str, metric: Metric = "output_tok_per_s", baseline: Baseline = None, *, strict: bool = False
+    call: AuthorisedCall,
+    study: str,
+    metric: Metric = "output_tok_per_s",
+    baseline: Baseline = None,
+    *,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Compare each arm with the baseline: ratio, interval and verdict. The study is a name, a digest or a job's id."""
-    with open_warehouse(asking.settings.warehouse_file) as con:
+    with open_warehouse(call.settings.warehouse_file) as con:
         comparison = compare_study(con, study, metric, baseline=baseline, strict=strict)
         agreed = [agreement for _, agreement in agreements(con, comparison)]
         more = {"quality": quality_document(qualities(con, comparison)), "findings": study_findings(con, comparison)}
@@ -113,29 +118,29 @@ def compare(
 
 
 @router.get("/studies/{study}/answer")
-def answer(asking: Asking, study: str) -> dict[str, Any]:
+def answer(call: AuthorisedCall, study: str) -> dict[str, Any]:
     """Answer what to enable where, with what confidence, and what is inconclusive."""
-    settings = asking.settings
+    settings = call.settings
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, study)
-    return answer_document(study_answer(comparison, repeat_seconds(settings, asking.database, comparison.jobs[-1])))
+    return answer_document(study_answer(comparison, repeat_seconds(settings, call.database, comparison.jobs[-1])))
 
 
 @router.get("/studies/{study}/advice")
-def advise(asking: Asking, study: str) -> list[dict[str, Any]]:
+def advise(call: AuthorisedCall, study: str) -> list[dict[str, Any]]:
     """Advise for each workload and load whether to enable speculation, with evidence and rules."""
-    with open_warehouse(asking.settings.warehouse_file) as con:
+    with open_warehouse(call.settings.warehouse_file) as con:
         comparison = compare_study(con, study)
         return [asdict(found) for found in recommend(measured_arms(con, comparison), failed_arms(con, comparison))]
 
 
 @router.get("/studies/{study}/costs")
 def costs(
-    asking: Asking,
+    call: AuthorisedCall,
     study: str,
     price_per_hour: Annotated[float | None, Query(gt=0, le=1e6, description="Instead of the price book's.")] = None,
     utilisation: Annotated[float | None, Query(gt=0, le=1)] = None,
 ) -> list[dict[str, Any]]:
     """Return what a million tokens cost with each arm, and what an arm saves."""
-    with open_warehouse(asking.settings.warehouse_file) as con:
+    with open_warehouse(call.settings.warehouse_file) as con:
         return [asdict(cost) for cost in study_costs(con, study, price_per_hour, utilisation)]

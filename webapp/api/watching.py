@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from access.web.limits import AtOnce
 from lab.errors import BusyError
-from webapp.api.asking import Question
+from webapp.api.calls import Call
 
 #: Streams that one visitor has open at once.
 MOST_STREAMS = 10
@@ -44,49 +44,49 @@ class Watching:
         self._jobs: dict[str, _Watched] = {}
         self._streams = AtOnce()
 
-    def stream(self, asking: Question, job_id: str) -> StreamingResponse:
+    def stream(self, call: Call, job_id: str) -> StreamingResponse:
         """Stream the job at each change until it ends or the visitor loses access. Raises BusyError."""
-        if self._streams.count(asking.actor.name) >= MOST_STREAMS:
-            raise BusyError(f"you watch jobs by {MOST_STREAMS} streams at once already: end one of them first")
-        return _Stream(self, asking, job_id)
+        if self._streams.count(call.actor.name) >= MOST_STREAMS:
+            raise BusyError(f"you already watch jobs in {MOST_STREAMS} streams: end one of them first")
+        return _Stream(self, call, job_id)
 
     async def send(self, stream: _Stream, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream, and count it against its visitor until it ends."""
         watched = self._jobs.setdefault(stream.job_id, _Watched())
         watched.streams += 1
         try:
-            with self._streams.one_more(stream.asking.actor.name):
+            with self._streams.one_more(stream.call.actor.name):
                 await StreamingResponse.__call__(stream, scope, receive, send)
         finally:
             watched.streams -= 1
             if not watched.streams:
                 del self._jobs[stream.job_id]
 
-    async def changes(self, asking: Question, job_id: str) -> AsyncIterator[str]:
+    async def changes(self, call: Call, job_id: str) -> AsyncIterator[str]:
         watched, shown = self._jobs[job_id], ""
         while True:
-            await self._poll(asking, job_id, watched)
+            await self._poll(call, job_id, watched)
             if watched.document != shown:
                 shown = watched.document
                 yield f"event: job\ndata: {shown}\n\n"
             if watched.has_ended:
                 return
             await asyncio.sleep(_POLL_EVERY_S)
-            if await to_thread.run_sync(asking.again, limiter=POLLING) is None:
+            if await to_thread.run_sync(call.again, limiter=POLLING) is None:
                 return
 
-    async def _poll(self, asking: Question, job_id: str, watched: _Watched) -> None:
+    async def _poll(self, call: Call, job_id: str, watched: _Watched) -> None:
         async with watched.turn:
             if time.monotonic() - watched.polled_s < _POLL_EVERY_S:
                 return
-            found = await to_thread.run_sync(self._poll_job, asking.database, job_id, limiter=POLLING)
+            found = await to_thread.run_sync(self._poll_job, call.database, job_id, limiter=POLLING)
             (watched.document, watched.has_ended), watched.polled_s = found, time.monotonic()
 
 
 class _Stream(StreamingResponse):
-    def __init__(self, watching: Watching, asking: Question, job_id: str) -> None:
-        super().__init__(watching.changes(asking, job_id), media_type="text/event-stream")
-        self.watching, self.asking, self.job_id = watching, asking, job_id
+    def __init__(self, watching: Watching, call: Call, job_id: str) -> None:
+        super().__init__(watching.changes(call, job_id), media_type="text/event-stream")
+        self.watching, self.call, self.job_id = watching, call, job_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.watching.send(self, scope, receive, send)

@@ -29,18 +29,18 @@ from webapp.charts.theme import INKS, ArmStyle, Mode
 
 #: Height of each context's row, and of the axis below.
 _ROW_HEIGHT, _FOOT_HEIGHT = 46, 74
-#: Of each context of a surface, whose cells have three lines.
+#: The same for each context of a surface, whose cells have three lines.
 _SURFACE_ROW_HEIGHT = 60
-#: Of a crossing, from the middle of its row.
+#: The distance of a crossing from the middle of its row.
 _CROSSING_OFFSET = 23
-#: Of a crossing: whether its interval is known on a side, and on both.
+#: Whether the interval of a crossing is known on one side, and on both.
 _IS_BOUNDED, _IS_SURE = (f"isValid(datum.low) {sign} isValid(datum.high)" for sign in ("||", "&&"))
 _LENGTH = BY_NAME["acceptance_length"].label
 
 
 def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
     """Draw values by turn or context: columns arm, step (in order), value, low, high, words, requests."""
-    order = list(dict.fromkeys(frame.sort_values("place")["step"]))
+    order = list(dict.fromkeys(frame.sort_values("order")["step"]))
     scale, level = alt.Scale(type="point", padding=0.4), alt.Axis(labelAngle=0, labelOverlap="greedy")
     x = alt.X("step:O", sort=order, title=axis, scale=scale, axis=level)
     base = alt.Chart(frame).encode(x=x, color=colour(styles))
@@ -59,7 +59,7 @@ def steps_panel(frame: pd.DataFrame, title: str, axis: str, styles: Sequence[Arm
 def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mode: Mode) -> alt.LayerChart:
     """Draw one candidate's gains over concurrency and context, with the concurrency where each context breaks even.
 
-    `cells`: concurrency, row (the context), place, gain, interval, written, length, needed, word, requests, arm.
+    `cells`: concurrency, row (the context), order, gain, interval, written, length, needed, word, requests, arm.
     `crossings`: row, at, low, high. `reach`: of the colours of all panels, in log2.
     """
     log2 = [max(-reach, min(reach, math.log2(gain))) for gain in cells["gain"]]
@@ -68,7 +68,7 @@ def surface_panel(cells: pd.DataFrame, crossings: pd.DataFrame, reach: float, mo
         needs=[f"needs {needed}" if needed else "" for needed in cells["needed_value"]],
         is_dark=[is_dark(mode, value / reach) for value in log2],
     )
-    order = list(dict.fromkeys(cells.sort_values("place", ascending=False)["row"]))
+    order = list(dict.fromkeys(cells.sort_values("order", ascending=False)["row"]))
     domain = [shown["left"].min(), shown["right"].max()]
     scale = alt.Scale(type="log", base=2, domain=domain, nice=False)
     measured = sorted(cells["concurrency"].unique().tolist())
@@ -138,7 +138,7 @@ def _line(crossings: pd.DataFrame, y: alt.Y, domain: Sequence[float], mode: Mode
 def matrix_panel(frame: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     """Draw acceptance lengths: columns arm, category, length, figure, interval, k, prompts, rounds (`tables.matrix`).
 
-    The colour goes from 1, where drafting is in vain, to the greatest length that the drafts allow.
+    The colour goes from 1, where drafting gains nothing, to the greatest length that the drafts allow.
     """
     most = float(frame["k"].max()) + 1
     bare: dict[str, Any] = {"grid": False, "domain": False, "ticks": False}

@@ -40,7 +40,7 @@ _CONCURRENCY = "Concurrency (requests in flight)"
 _APART = 1.035
 #: The axis is logarithmic if the slowest request takes this many times as long as the fastest.
 _WIDE = 20.0
-#: Of a figure beside its mark: its share of the panel's height.
+#: The height of a figure beside its mark, as a share of the panel's.
 _LINE_HEIGHT = 0.075
 _SHARES = {
     "acceptance": "Rounds accepted up to this position (%)",
@@ -102,7 +102,7 @@ def heat_panel(
 
 
 def heat_reach(frame: pd.DataFrame) -> float:
-    """Return the range of colours (in log2) of all panels on either side of 1×."""
+    """Return the range of colours (in log2) on either side of 1×, for all panels."""
     ratios = frame.loc[frame["ratio"].gt(0), "ratio"]
     return max([_LEAST_REACH, *(abs(math.log2(ratio)) for ratio in ratios)])
 

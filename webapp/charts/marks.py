@@ -13,7 +13,7 @@ from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 DrawnChart = TypeVar("DrawnChart", alt.Chart, alt.LayerChart)
 _WRITTEN = "_written"
-#: Of Okabe and Ito's colours, told apart by every reader: worse, neither, better; the middle is a little off the page.
+#: Okabe and Ito's colours, told apart by every reader: worse, neither, better; the middle is a little off the page.
 _ENDS: dict[Mode, tuple[str, str, str]] = {
     "light": ("#d55e00", "#f2f4f7", "#0072b2"),
     "dark": ("#e8743b", "#1e2732", "#4ba3e3"),

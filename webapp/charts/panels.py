@@ -16,7 +16,7 @@ from webapp.charts.theme import ArmStyle, Drafting, Mode, arm_styles, styles_dra
 #: A title (empty where the figure's own suffices) and a chart.
 Panel = tuple[str, alt.Chart | alt.LayerChart]
 
-#: Of a window of 1280 pixels, beside the list of pages.
+#: Half the width of a page in a window of 1280 pixels, beside the list of pages.
 _HALF_WIDTH = 420
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from webapp.charts.marks import colour, shape, tips
 from webapp.charts.theme import INKS, ArmStyle, Mode
 
-#: Of an arm, and of the axis below; the least difference that is drawn, in points.
+#: The height of an arm's row and of the axis below, and the smallest difference that is drawn, in points.
 _ROW_HEIGHT, _AXIS_HEIGHT, _LEAST_REACH = 60, 84, 8.0
 
 

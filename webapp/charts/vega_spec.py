@@ -42,7 +42,7 @@ def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
 def _split(chart: Any, title: str, mode: Mode) -> _Spec:
     """Put title and theme into the specification: a copy of a chart with them would copy all of its layers.
 
-    The theme is all of its `config`: with Altair's own, a chart would not be as wide as its place on the page.
+    The theme is all of its `config`: with Altair's own, a chart would not be as wide as its space on the page.
     """
     spec = plain(chart) | ({"title": title} if title else {}) | {"config": configuration(mode)}
     rows = spec.pop("datasets", {})

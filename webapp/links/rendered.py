@@ -1,4 +1,4 @@
-"""A shared thing as one self-contained HTML file, and a picture for previews; each is drawn once per publication."""
+"""A shared item as one self-contained HTML file, and a picture for previews; each is drawn once per publication."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from html import escape
 from access.shared_links import Kind
 from access.web.headers import script_digests
 from warehouse.app_db import dashboards
-from webapp.links import things
-from webapp.links.things import Thing
+from webapp.links.content import Content, content_of
 from webapp.pages.dashboards import html_export
 from webapp.shared import downloads, published_data
 from webapp.shared.downloads import SOURCE, About
@@ -62,34 +61,34 @@ def _state(kind: Kind, subject: str) -> tuple[Publication, object]:
 
 @functools.lru_cache(_MAX_PAGES)
 def _page(kind: Kind, subject: str, _published: Publication, _board: object) -> Page | None:
-    thing = things.thing(kind, subject)
-    if thing is None:
+    content = content_of(kind, subject)
+    if content is None:
         return None
-    about = About(thing.title, "", SOURCE, published_data.published_at(), "")
+    about = About(content.title, "", SOURCE, published_data.published_at(), "")
     line = f"{SOURCE}, data of {moment(about.as_of)}"
-    html = html_export.html(about, thing.sheets, head=_head(thing), intro=_intro(thing), line=line)
+    html = html_export.html(about, content.sheets, head=_head(content), intro=_intro(content), line=line)
     return Page(gzip.compress(html, 6), tuple(script_digests(html.decode())))
 
 
 @functools.lru_cache(_MAX_PAGES)
 def _picture(kind: Kind, subject: str, _published: Publication, _board: object) -> bytes | None:
-    thing = things.thing(kind, subject)
-    if thing is None or thing.picture is None:
+    content = content_of(kind, subject)
+    if content is None or content.picture is None:
         return None
-    return downloads.png(*thing.picture, "light")
+    return downloads.png(*content.picture, "light")
 
 
-def _head(thing: Thing) -> str:
+def _head(content: Content) -> str:
     """Return the tags that chat tools and search engines read, which exclude the latter."""
-    sentence = thing.sentence[:_MOST_IN_PREVIEW]
+    sentence = content.sentence[:_MOST_IN_PREVIEW]
     tags = {
         "og:site_name": SOURCE,
         "og:type": "article",
-        "og:title": thing.title,
+        "og:title": content.title,
         "og:description": sentence,
         "og:url": _ADDRESS,
     }
-    if thing.picture is not None:
+    if content.picture is not None:
         tags |= {"og:image": f"{_ADDRESS}/picture.png", "og:image:type": "image/png", "og:image:alt": sentence}
     named = {"description": sentence, "robots": "noindex, nofollow", "twitter:card": "summary_large_image"}
     lines = [*_metas("property", tags.items()), *_metas("name", named.items())]
@@ -100,6 +99,6 @@ def _metas(attribute: str, tags: Iterable[tuple[str, str]]) -> list[str]:
     return [f'<meta {attribute}="{name}" content="{escape(value)}">' for name, value in tags]
 
 
-def _intro(thing: Thing) -> str:
-    lines = "".join(f"<li>{escape(line)}</li>" for line in thing.lines)
-    return f'<p class="answer">{escape(thing.sentence)}</p>' + (f'<ul class="answer">{lines}</ul>' if lines else "")
+def _intro(content: Content) -> str:
+    lines = "".join(f"<li>{escape(line)}</li>" for line in content.lines)
+    return f'<p class="answer">{escape(content.sentence)}</p>' + (f'<ul class="answer">{lines}</ul>' if lines else "")

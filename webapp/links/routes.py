@@ -26,7 +26,7 @@ from webapp.links import rendered
 from webapp.links.rendered import Page
 from webapp.shared.dialogs import PRINT, shared_address
 
-_GONE = "it was ended, or there is nothing behind it any more: ask whoever gave it to you for another"
+_GONE = "it has ended, or what it showed is gone: ask whoever gave it to you for another"
 #: Drawing and waiting for it take no threads of signed-in visitors.
 _AT_ONCE = 4
 

@@ -40,7 +40,7 @@ class Connection(HttpToolsProtocol):
     """Ends if it is silent for too long, and earlier where there are too many connections."""
 
     most = 512
-    #: Silent connections, the longest silent first, with their addresses.
+    #: The silent connections, longest silent first, with their addresses.
     _silent: ClassVar[dict[Connection, str]] = {}
 
     _timer: asyncio.TimerHandle | None = None

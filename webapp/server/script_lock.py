@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from webapp.server import workarounds
 
-#: A script that holds the lock for longer most likely waits for something else than the interpreter.
+#: A script that holds the lock for longer most likely waits for something other than the interpreter.
 LONGEST_HOLD_S = 0.5
 #: Half-life of the processor time counted against a visitor.
 FORGOTTEN_AFTER_S = 10.0
@@ -34,7 +34,7 @@ class ScriptLock:
         self._began: dict[object, float] = {}  # each script that has not ended, by the monotonic clock
         self._waiting: list[_Waiting] = []
         self._number = 0
-        self._had: dict[str, tuple[float, float]] = {}  # by visitor: seconds, and when that was
+        self._had: dict[str, tuple[float, float]] = {}  # by visitor: the seconds used, and when they were counted
 
     @contextmanager
     def hold(self, visitor: str = "") -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 The work-around `session_turns`: Streamlit stops a run that a newer one replaces, but the stopped thread goes on to its
 next yield point, and ends by resetting buttons and dropping widgets in the state that the newer run has already set. On
-a busy machine clicks and texts were lost so: of a click right after a text, the click's callback was never called.
+a busy machine clicks and texts were lost in this way: the callback of a click right after a text was never called.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TurnState(SafeSessionState):
             state.runners += 1
             number = state.runners
         own = {"_lock": state.lock, "_number": number, "_interrupt": yield_callback, "_is_setting": False}
-        for name, value in own.items():  # plain assignment would be an entry of the state
+        for name, value in own.items():  # a plain assignment would become an entry of the state
             object.__setattr__(self, name, value)
 
     def _yield(self) -> None:

@@ -22,7 +22,7 @@ class Column:
     """A column as shown to its reader.
 
     `format`: of numbers (`%.2f×`) or of times (DAY, MINUTE or SECOND); text has none. `states`: the colour of each
-    value of a column of badges, whose cells are lists. `link_text`: what a link shows, or a pattern that finds it in
+    value in a column of badges, whose cells are lists. `link_text`: what a link shows, or a pattern that finds it in
     the address. `is_flag`: the values are yes, no or unknown.
     """
 

@@ -91,7 +91,7 @@ def _make(kind: Kind, subject: str, title: str, lasts: timedelta) -> None:
 
 
 def _show_made(subject: str) -> None:
-    """Show the new link while the menu is open, also when new data run the page again."""
+    """Show the new link while the menu is open, even when new data rerun the page."""
     of_what, ends_at, address = st.session_state.get(_MADE, ("", None, ""))
     if of_what != subject:
         return

@@ -40,11 +40,12 @@ from webapp.charts.theme import Drafting, Mode, drafting_in, drafting_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: (path, inode, mtime in ns, size) of the published file, and the point in time it is seen at; None before the first.
+#: (path, inode, mtime in ns, size) of the published file, and the point in time at which it is seen; None before the
+#: first.
 Publication = tuple[str, int, int, int, str | None] | None
 #: Draws the figures of a page from the parameters of its link.
 Draw = Callable[[Mapping[str, Sequence[str]], Mode], T]
-#: Of the page that is being shown; None outside of `shared_connection`.
+#: The connection of the page that is being shown; None outside of `shared_connection`.
 _CONNECTIONS: ContextVar[dict[Publication, duckdb.DuckDBPyConnection] | None] = ContextVar("connections", default=None)
 _NS_PER_S = 1e9
 #: A newer Drafthouse may migrate the app database under pages that are open.
@@ -163,7 +164,7 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
 
         return quiet.run_at_low_priority(settings().home, ask.__name__.strip("_"), answer)
 
-    # Streamlit reads from the signature which arguments belong to the key.
+    # Streamlit reads from the signature which arguments belong to the cache key.
     signature = inspect.signature(ask)
     asking.__signature__ = signature.replace(  # type: ignore[attr-defined]  # mypy does not know it of functions
         parameters=list(signature.parameters.values())[1:]

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 #: Characters that are markup in Markdown, Streamlit's directives, LaTeX or HTML. Each may be escaped by a backslash.
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-#: Texts that Streamlit turns into arrows, dashes and links even so, unless a word joiner (U+2060) is inserted.
+#: Texts that Streamlit turns into arrows, dashes and links even after escaping, unless a word joiner (U+2060) is
+#: inserted.
 _REPLACED = re.compile(r"(?<=-)(?=[->])|(?<=<)(?=[-=])|(?<=>)(?==)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)")
 _WORD_JOINER = "\u2060"
 

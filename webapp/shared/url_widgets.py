@@ -34,7 +34,7 @@ from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 _SHOWN, _LEFT, _ASKED, _WRITTEN, _LINKED = "link-shown", "link-left", "link-asked", "link-written", "link-linked"
 _CHANGED, _PAGE = "link-study-changed", "link-page"
 _KEYS = frozenset(param.key for param in url_params.ALL) | {url_params.ALL_OUTPUTS, url_params.DRAFT_COST}
-#: A browser on a slow way may send the URL from before the last change for so long.
+#: A browser with a slow connection may still send the URL from before the last change for this long.
 _LATEST_S = 10.0
 Parameters = dict[str, list[str]]
 
@@ -53,7 +53,7 @@ def begin(page: str) -> None:
         for key in _KEYS:
             st.session_state.pop(key, None)
             st.session_state.pop(missing_key(key), None)
-        _note(_in_url())  # now: a page that ends early gets no further
+        _note(_in_url())  # here, because a page that ends early does not get further
 
 
 @contextmanager
@@ -83,8 +83,8 @@ def _is_late(view: Parameters) -> bool:
 def _write(page: str) -> None:
     """Write the URL, without parameters of widgets that this run did not draw.
 
-    The browser is sent a URL only if it shows another one. If its reader has followed a link meanwhile, it applies the
-    URL to the new page, which therefore always sends its own.
+    The browser is sent a URL only if it shows another one. If its reader has followed a link meanwhile, the browser
+    applies the URL to the new page, which therefore always sends its own.
     """
     shown: Mapping[str, list[str] | None] = st.session_state[_SHOWN]
     kept = {key: values for key, values in _in_url().items() if key not in shown and key not in _KEYS}
@@ -92,7 +92,7 @@ def _write(page: str) -> None:
     is_changed_by_page = _in_url() != st.session_state[_ASKED]
     in_browser = _in_url() if is_changed_by_page else st.session_state[_WRITTEN][-1][0]
     if view != in_browser or st.session_state[_LINKED]:
-        st.query_params.from_dict(_in_url() if view == _in_url() else view)  # in another order it would be another URL
+        st.query_params.from_dict(_in_url() if view == _in_url() else view)  # another order would make it another URL
     _note(view)
     st.session_state[_LEFT][page] = view
     st.session_state.pop(_CHANGED, None)

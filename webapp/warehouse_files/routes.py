@@ -1,4 +1,4 @@
-"""`/warehouse/<digest>.duckdb`, which never changes, and `/warehouse/latest`, which leads to the newest of them;
+"""`/warehouse/<digest>.duckdb`, which never changes, and `/warehouse/latest`, which redirects to the newest of them;
 and the files of the archive beside it, `/warehouse/archive/<name>.parquet`, which never change either.
 """
 
@@ -22,7 +22,7 @@ from access.web.gate import Gate
 from lab.errors import UnknownNameError, UserError
 from warehouse.snapshots import Snapshot, Snapshots
 
-#: A new snapshot of a large warehouse takes seconds: those who wait for it leave threads to others.
+#: A new snapshot of a large warehouse takes seconds: waiting for it must not take threads from others.
 _THREADS = 4
 _A_YEAR_S = 365 * 24 * 3600
 _NEWEST = ("/warehouse/latest", "/warehouse/latest.duckdb")
@@ -105,6 +105,6 @@ def _sent(
     headers = {"ETag": etag, "Cache-Control": f"private, max-age={_A_YEAR_S}, immutable", **more}
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    # Streamlit's server would compress it otherwise, and a part of it is not a part of what is compressed.
+    # Otherwise Streamlit's server would compress it, and a part of a file cannot be cut from the compressed one.
     headers["Content-Encoding"] = "identity"
     return FileResponse(file, media_type=media_type, headers=headers)

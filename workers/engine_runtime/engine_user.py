@@ -52,8 +52,8 @@ def engine_user(settings: Settings) -> EngineUser | None:
         )
     if os.geteuid() != 0:
         raise SettingsError(
-            f"DRAFTHOUSE_ENGINE_USER: only a worker of root can start engines as {name}: run `drafthouse worker` as "
-            "root, or leave it out"
+            f"DRAFTHOUSE_ENGINE_USER: only a worker that runs as root can start engines as {name}: run `drafthouse "
+            "worker` as root, or leave it out"
         )
     return EngineUser(name, found.pw_uid, found.pw_gid, tuple(os.getgrouplist(name, found.pw_gid)))
 

@@ -136,7 +136,9 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
 
 
 def cuda_lock(version: str) -> Path | None:
-    """Return the version's lock file with all hashes; None for any other version, which is resolved anew."""
+    """Return the version's lock file with all hashes; None for any other version, which is resolved when it is
+    installed.
+    """
     lock = _LOCKS / f"vllm-cuda-{version}.txt"
     return lock if lock.exists() else None
 

@@ -34,7 +34,7 @@ def refuse_without_memory(engines: Iterable[EngineProcess | NoProcess], more: in
 
 
 async def while_memory_lasts(start: Coroutine[Any, Any, T]) -> T:
-    """Await engines that start together before one has shown how much memory they take.
+    """Wait for engines that start together, before any of them has shown how much memory it takes.
 
     Raises UserError as soon as less than a tenth of this host's memory is left; the caller stops the engines.
     """

@@ -53,7 +53,7 @@ class EngineProcess:
         return self.guard.poll()
 
     def stop(self, grace_s: float) -> None:
-        """Send TERM, and KILL after the grace; on return no process of the engine is left. Stopping twice is no
+        """Send TERM, and KILL after the grace; on return no process of the engine is left. Stopping twice is not an
         error.
         """
         if self.orders.fileno() < 0:
@@ -69,7 +69,7 @@ class EngineProcess:
         _forget(self.mark_file, self.temporary)
 
     def suspend(self) -> None:
-        """Suspend every process of the engine until `resume`. A process that has ended is no error.
+        """Suspend every process of the engine until `resume`. A process that has ended already is not an error.
 
         An idle engine still polls for about a second after its last message, which slows the engine that is measured.
         Whatever ends the worker ends a suspended engine too.

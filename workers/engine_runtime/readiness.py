@@ -127,7 +127,7 @@ async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> s
     except (TypeError, LookupError):
         raise EngineError("the engine does not say at /v1/models under which name it serves the model") from None
     if len(name) > MOST_CHARS:  # each request repeats it
-        raise EngineError(f"the engine names its model at /v1/models with {len(name):,} characters")
+        raise EngineError(f"the engine's name for its model at /v1/models has {len(name):,} characters")
     return name
 
 

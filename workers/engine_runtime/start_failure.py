@@ -1,4 +1,4 @@
-"""Explains from its log why an engine did not start or ended: the cause first, with a link to advice. Also decides
+"""Explains from its log why an engine did not start or ended: the cause first, with a link to advice. It also decides
 whether the other arms of a study would fail in the same way.
 """
 
@@ -111,7 +111,9 @@ class _Exception:
         said = [_PYDANTIC_END.sub("", line.strip()).strip() for line in (match["message"] or "", *self.lines[1:])]
         said = [line.removeprefix("Value error, ").removeprefix("Assertion failed, ") for line in said if line]
         parts = 1
-        if said and "validation error" in said[0]:  # then the field, unless it is the whole, and what is wrong with it
+        if (
+            said and "validation error" in said[0]
+        ):  # then the field, unless the whole is meant, and what is wrong with it
             parts = 2 if self.lines[1:2] and self.lines[1].startswith(" ") else 3
         return ": ".join((match["type"].rpartition(".")[2], *said[:parts]))
 
@@ -260,7 +262,7 @@ def _line(text: str) -> _Line:
 
 
 def row(*texts: str) -> str | None:
-    """Return the anchor of the first row of docs/troubleshooting.md that is about one of the texts, the first first."""
+    """Return the anchor of the row of docs/troubleshooting.md about the first of the texts that has one."""
     return next((anchor for text in texts for anchor, words in ROWS if words.search(text)), None)
 
 

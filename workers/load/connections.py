@@ -101,7 +101,7 @@ class _Origin(NamedTuple):
 
 
 class Connections:
-    """Connections for as many streams as there are. Use it as `async with`, within one event loop."""
+    """Connections for all streams of a load. Use it as `async with`, within one event loop."""
 
     def __init__(self, *, checked: bool = False) -> None:
         """With `checked`, the addresses that names resolve to are checked (`jobs.engines.addresses`)."""
@@ -318,7 +318,7 @@ class _Connection:
         elif len(self._aside) > _MOST_ASIDE:
             self.parse()
         if not isinstance(came, bytes) or not came:
-            self._unwatch()  # or it would have something to read for ever
+            self._unwatch()  # otherwise it would read for ever
         elif isinstance(self._socket, ssl.SSLSocket) and self._is_open and self._socket.pending():
             self.read()
 

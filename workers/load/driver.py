@@ -155,9 +155,9 @@ async def drive(
 
     `on_progress` is called twice a second and once at the end, in a thread; an exception in it ends the window and is
     raised here. Once `end` is set (by the caller if the server is gone, or here) nothing more is sent: waiting requests
-    are recorded as failed and never sent. `trial`, the SLO and the share of requests that are to meet it, is for a
-    search for a capacity: once far more have missed it, nothing more is sent. Requests in flight are read to their end,
-    so that they do not burden the next trial.
+    are recorded as failed and never sent. `trial`, the SLO and the share of requests that must meet it, is for a search
+    for a capacity: once far more have missed it, nothing more is sent. Requests in flight are read to their end, so
+    that they do not burden the next trial.
     """
     if len(prompts) != load.num_prompts:
         raise ValueError(f"{len(prompts)} prompts for a load of {load.num_prompts}")

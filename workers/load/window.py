@@ -91,7 +91,7 @@ class Window:
         self.problem = self.problem or self._too_many_failed()
 
     def _too_many_failed(self) -> str | None:
-        """Judge sent requests only: a request that found no free stream is no evidence against the server."""
+        """Judge sent requests only: a request that found no free stream says nothing about the server."""
         bound, failed, of = self._load.stop_on_error_share, self._failed_sent, self._sent
         if bound is None or of < min(JUDGED_FROM_REQUESTS, self.requests_total) or failed <= bound * of:
             return None

@@ -51,8 +51,8 @@ async def read_counters(
 ) -> ServerCounters:
     """Return the current counters; all None if the server has no such page.
 
-    Of several `metrics` the first one that matches a page is used. Raises EngineError if a page cannot be read, or, if
-    they are `required` (an engine that we started), if the response is neither the page nor 404.
+    The first of several `metrics` that matches a page is used. Raises EngineError if a page cannot be read, or, if they
+    are `required` (an engine that we started), if the response is neither the page nor 404.
     """
     pages = _Pages(session, base_url, required=required)
     try:

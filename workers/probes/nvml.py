@@ -104,7 +104,7 @@ def driver_version() -> str | None:
 def processes_on(gpu: Gpu) -> set[int] | None:
     """Return the pids that compute on this GPU, by the driver's numbers, which may differ inside a container.
 
-    None if the driver does not list them. Not every driver can list those that come through the MPS server.
+    None if the driver does not list them. Not every driver can list processes that come through the MPS server.
     """
 
     def first_known(functions: Iterable[Callable[[Any], Iterable[Any]]]) -> Iterable[Any] | None:

@@ -42,7 +42,7 @@ class Counters:
             self._successes[finish_reason] += 1
 
     def failure(self, reason: str) -> None:
-        """Count a failure. `abort`: the client went away. `error`: generation failed."""
+        """Count a failure. `abort`: the client disconnected. `error`: generation failed."""
         with self._lock:
             self._failures[reason] += 1
 

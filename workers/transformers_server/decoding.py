@@ -130,7 +130,7 @@ class Decoder:
         self._counters.round(drafted, accepted)
 
     def _config(self, params: GenerationParams) -> Any:
-        """Set everything that has a default explicitly; top_k would be 50."""
+        """Set everything that has a default explicitly: top_k would otherwise be 50."""
         eos_ids = list(self._models.eos_ids)
         sampling = (
             {"temperature": params.temperature, "top_p": params.top_p, "top_k": 0} if params.temperature > 0 else {}

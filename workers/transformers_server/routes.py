@@ -88,7 +88,7 @@ class _Server:
 async def _json(request: web.Request) -> object:
     try:
         return json.loads(await request.read())
-    except ValueError as error:  # bad UTF-8 is one, too
+    except ValueError as error:  # bad UTF-8 counts as such, too
         raise Refusal(400, f"the body is not JSON: {error}") from error
 
 

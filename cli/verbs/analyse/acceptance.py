@@ -23,7 +23,7 @@ Matrix = Annotated[
 ]
 Beside = Annotated[
     list[str] | None,
-    typer.Option("--beside", metavar="STUDY", help="With --matrix: the arms of this study too, of whatever target."),
+    typer.Option("--beside", metavar="STUDY", help="With --matrix: also the arms of this study, whatever its target."),
 ]
 Golden = Annotated[
     bool, typer.Option("--golden", help="Print the lengths in the form of InferenceX's golden files (YAML).")

@@ -119,7 +119,9 @@ def compare_groups(
     with results_of(study) as con:
         groups = by_group(con, study, by, of, baseline=baseline)
     if not groups:
-        raise UserError(f"{study} has no numbers by {by}: turns are those of sessions, contexts of measured requests")
+        raise UserError(
+            f"{study} has no numbers by {by}: only sessions have turns, and only measured requests have contexts"
+        )
     if as_json:
         print_json([asdict(group) for group in groups])
         return
@@ -148,7 +150,7 @@ def refuse_empty_baseline(comparison: StudyComparison) -> None:
     if having and not any(_has_values(pair.baseline) for pair in comparison.pairs):
         named = ", ".join(map(repr, dict.fromkeys(having)))
         raise UserError(
-            f"{comparison.baseline!r} has no {comparison.metric}: choose a --baseline that has it, of {named}"
+            f"{comparison.baseline!r} has no {comparison.metric}: choose a --baseline that has it, one of {named}"
         )
 
 

@@ -125,7 +125,8 @@ def _show(job: Job, report: Report, words: str | None, url: str) -> None:
         )
     for measured in report.cost_of_nothing:
         print_text(
-            f"Ready to draft but drafting nothing at {measured.load} at once: {ratio(measured)} of no speculation"
+            f"With a draft loaded that drafts nothing, {measured.load} requests at once: {ratio(measured)} of the "
+            f"speed without speculation"
         )
 
 

@@ -1,4 +1,4 @@
-"""`drafthouse neighbours`: the cost of busy other slots to a run."""
+"""`drafthouse neighbours`: what busy other slots cost a run."""
 
 from __future__ import annotations
 

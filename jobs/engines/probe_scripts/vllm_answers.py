@@ -109,4 +109,4 @@ def _works_here(method: str) -> bool:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # two seconds sooner than by taking apart all that was imported
+    os._exit(0)  # two seconds faster than searching everything that was imported

@@ -20,7 +20,7 @@ THROTTLED_WARNING, THROTTLED_INVALID, POWER_CAPPED = 0.01, 0.2, 0.5
 CLOCK_FELL, CLOCK_SAMPLES, AT_WORK_PERCENT = 0.05, 4, 50.0
 #: Seconds in which this run was idle but the GPU was not.
 BUSY_IDLE_SAMPLES = 2
-#: What an engine of another arm may take of a processor or of a GPU while it has no requests.
+#: How much of a processor or a GPU the engine of another arm may use while it has no requests.
 IDLE_WARNING_PERCENT, IDLE_INVALID_PERCENT = 5.0, 20.0
 #: Share of the window in which Drafthouse's other processes worked on the machine. They yield to the measured ones.
 BESIDE_WARNING = 0.05

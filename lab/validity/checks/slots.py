@@ -19,8 +19,8 @@ FIGURES = {
     "output_tok_per_s": ("throughput", statistics.median_high),
     "tpot_p50_ms": ("median TPOT", statistics.median_low),
 }
-#: How far a slot's median may lie from that of its like, of at least so many runs, and the share of studies on equal
-#: slots in which one may be named by chance.
+#: How far a slot's median may lie from that of the other slots, each of at least this many runs, and the share of
+#: studies on equal slots in which one may be named by chance.
 DIFFERS, LEAST_RUNS, BY_CHANCE = 0.05, 4, 0.05
 
 _PARTS = ("host", "hardware", "number of processors", "GPUs", "driver", "weights")

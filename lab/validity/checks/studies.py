@@ -16,10 +16,10 @@ from lab.validity.words import listed, percent
 
 #: Figures that two runs never share by chance; compared to six digits.
 FIGURES = ("output_tok_per_s", "ttft_mean_ms", "e2e_mean_ms")
-#: How much more tokens a round must be accepted in the last cell of an engine start than in its first, and what one
-#: cell may fall below the one before it. Real drafts that remember rose by half; those that do not differ by 5 %.
+#: By how much the tokens accepted per round must rise from the first to the last cell of an engine start, and how far a
+#: cell may fall below the one before it. Real drafts that remember rose by half; others differ by 5 %.
 RISE, FALL = 0.2, 0.05
-#: Below so many accepted tokens a round a rise is of no interest.
+#: With fewer accepted tokens per round than this, a rise does not matter.
 LEAST_ACCEPTED = 0.2
 #: Below this many runs of a cell there is no interval.
 REPEATS = 2

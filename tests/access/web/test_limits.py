@@ -131,9 +131,7 @@ def test_strangers_are_refused_and_delay_nobody_who_is_known() -> None:
 def test_a_visitor_has_a_share_and_all_visitors_have_a_limit() -> None:
     account = HeldBytes(100 * MIB, Counter, most_each=40 * MIB)
     with account.holding("sue", 40 * MIB):
-        with pytest.raises(
-            BusyError, match=r"40 MiB of yours are in the page's memory, and 1\.0 more would be over 40"
-        ):
+        with pytest.raises(BusyError, match=r"you have 40 MiB in the page's memory, and 1\.0 more would exceed 40"):
             account.hold("sue", MIB)
         account.hold("sam", 40 * MIB)
         account.hold("kim", 20 * MIB)
@@ -148,7 +146,7 @@ def test_a_visitor_has_a_share_and_all_visitors_have_a_limit() -> None:
 def test_what_was_uploaded_counts_too_and_one_visitor_never_has_it_all() -> None:
     uploaded = Counter({"sue": 30 * MIB})
     account = HeldBytes(100 * MIB, lambda: uploaded)
-    with pytest.raises(BusyError, match="30 MiB of yours"):
+    with pytest.raises(BusyError, match="you have 30 MiB"):
         account.hold("sue", 21 * MIB)
     uploaded.clear()
     account.hold("sue", 50 * MIB)

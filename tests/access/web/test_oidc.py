@@ -139,8 +139,8 @@ def test_an_answer_to_another_browsers_question_is_refused(lab: Lab) -> None:
     _, other = back_from_provider(lab, "alice")
     for cookie, words in (
         (other, "the answer belongs to another attempt"),
-        ("x=y", "begun in another browser"),
-        (f"{other.partition('=')[0]}=bm9uc2Vuc2U=", "begun in another browser"),
+        ("x=y", "started in another browser"),
+        (f"{other.partition('=')[0]}=bm9uc2Vuc2U=", "started in another browser"),
     ):
         status, _, body = lab.ask(path, headers={"Cookie": cookie})
         assert (status, words in body) == (403, True)
@@ -228,7 +228,7 @@ def test_the_clients_secret_does_not_follow_a_redirect_to_another_server(setting
         asked = oidc.Provider(settings)
         asked._read_s = time.monotonic()
         asked._description = {"token_endpoint": f"http://127.0.0.1:{provider.server_port}/token"}
-        with pytest.raises(AccessError, match=f"leads from 127.0.0.1:{provider.server_port} to 127.0.0.1"):
+        with pytest.raises(AccessError, match=f"redirects from 127.0.0.1:{provider.server_port} to 127.0.0.1"):
             asked._exchanged({"code": "x"})
         provider.shutdown()
         elsewhere.shutdown()

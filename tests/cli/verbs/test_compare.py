@@ -95,7 +95,7 @@ def test_acceptance_is_compared_between_arms_that_speculate(studied: Home) -> No
     refused = studied.ask("compare", "small", "--metric", "acceptance")
     assert refused.returncode == 2
     assert (
-        "'plain' has no acceptance_length: choose a --baseline that has it, of 'drafted well', 'drafted'"
+        "'plain' has no acceptance_length: choose a --baseline that has it, one of 'drafted well', 'drafted'"
         in refused.stderr
     )
     for pair in pairs(studied, "acceptance", "--baseline", "drafted")["drafted well"]:
@@ -157,7 +157,7 @@ def test_a_table_fails_for_ci_as_the_comparison_does(studied: Home) -> None:
 
 
 def test_a_verdict_names_its_reading_and_a_gate_is_strict(studied: Home) -> None:
-    usual = "verdicts: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)"
+    usual = "verdicts: on average at most 5 % of the calls in a table are false (Benjamini-Hochberg)"
     strict = "verdicts: with 95 % confidence no call in the table is false (Holm)"
     for arguments, line in (((), usual), (("--table", "--strict"), strict), (("--fail-if-slower", "5%"), strict)):
         assert line in studied.ask("compare", "small", *arguments).stdout.splitlines()

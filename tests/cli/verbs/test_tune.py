@@ -35,7 +35,7 @@ def test_a_measured_tuning_is_printed_with_what_to_deploy(tuned: tuple[Home, str
     assert answer.returncode == 0, answer.stderr
     assert "To deploy: draft scheduled" in answer.stdout
     assert "--speculative-config" in answer.stdout
-    assert "drafting nothing at 16 at once: 0.97" in answer.stdout
+    assert "that drafts nothing, 16 requests at once: 0.97" in answer.stdout
     assert f"/tune?job={job_id}" in answer.stdout
 
 

@@ -38,9 +38,9 @@ def test_what_is_written_reads_back_rounded_to_two_decimals() -> None:
         ("{", "x.yaml is not valid YAML"),
         ("- 1", "x.yaml should be a mapping"),
         ("m: 3", "x.yaml, m should be a mapping"),
-        ("m: {thinking_on: {3: 4.5}}", "x.yaml, m, thinking_on: 3: 4.5 is no draft length"),
-        ("m: {thinking_on: {a: 2}}", "'a': 2 is no draft length"),
-        ("m: {thinking_on: {3: true}}", "3: True is no draft length"),
+        ("m: {thinking_on: {3: 4.5}}", "x.yaml, m, thinking_on: 3: 4.5 should be a number of drafted tokens k"),
+        ("m: {thinking_on: {a: 2}}", "'a': 2 should be a number of drafted tokens k"),
+        ("m: {thinking_on: {3: true}}", "3: True should be a number of drafted tokens k"),
         ("m: {thinking_on: {}}", "has no acceptance length: it should look like"),
     ],
 )

@@ -122,7 +122,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["device", "folder"])
 def test_only_a_regular_file_is_read(tmp_path: Path, kind: str) -> None:
     """A device may have no end, and a pipe is waited for."""
-    with pytest.raises(UserError, match="is not a regular file: a dataset is one"):
+    with pytest.raises(UserError, match="is not a regular file: a dataset must be one"):
         read(Path("/dev/null") if kind == "device" else tmp_path)
 
 

@@ -158,7 +158,7 @@ def test_a_secret_is_sent_to_its_own_server_alone(tmp_path: Path, url: str) -> N
 
 @pytest.mark.parametrize("text", [f'production = "{KEY}"', f'[production]\nkey = "{KEY}"'])
 def test_a_secret_without_a_server_is_sent_to_none(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SettingsError, match=r"is for no server yet: set .*base_url of .production. in") as refused:
+    with pytest.raises(SettingsError, match=r"has no server yet: set .*base_url of .production. in") as refused:
         secret(home_with(tmp_path, text).home, "production", URL)
     assert KEY not in str(refused.value)
 
@@ -167,7 +167,7 @@ def test_a_secret_of_the_environment_without_a_server_is_sent_to_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRAFTHOUSE_SECRET_PRODUCTION", KEY)
-    with pytest.raises(SettingsError, match="for no server yet: set DRAFTHOUSE_SECRET_PRODUCTION_URL to"):
+    with pytest.raises(SettingsError, match="has no server yet: set DRAFTHOUSE_SECRET_PRODUCTION_URL to"):
         secret(home_with(tmp_path, BOUND).home, "production", URL)
 
 

@@ -282,7 +282,7 @@ def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
         "E beats no draft on code at concurrency 1: 1.42× [1.31, 1.54] its output throughput, by the strict reading.",
         "On code: enable E at concurrency 1: 1.42× [1.31, 1.54].",
         (
-            "How sure: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg); the first line "
+            "How sure: on average at most 5 % of the calls in a table are false (Benjamini-Hochberg); the first line "
             "stands on the strict reading: with 95 % confidence no call in the table is false (Holm)."
         ),
     ]

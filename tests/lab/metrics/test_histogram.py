@@ -28,7 +28,7 @@ def test_a_bucket_includes_its_upper_bound_and_tiny_values_count_as_zero() -> No
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1e-9])
 def test_what_is_no_duration_is_refused(wrong: float) -> None:
-    with pytest.raises(ValueError, match=r"^a histogram takes finite values that are not negative$"):
+    with pytest.raises(ValueError, match=r"^a histogram takes only finite values that are not negative$"):
         counted(1.0, wrong)
 
 

@@ -89,7 +89,7 @@ def test_an_answer_of_a_gigabyte_is_cut_and_that_is_said(walled: Walled) -> None
     roomy = walled.settings.model_copy(update={"sql_memory_mib": 256})
     result = run_sql(roomy, "select repeat('x', 20000) from range(50000)")
     assert result.table.num_rows == 32 * 2**20 // 20_004  # an offset of 4 bytes each
-    assert result.left_out == "only the first 1,677 rows are shown: more would be over 32 MiB"
+    assert result.left_out == "only the first 1,677 rows are shown: more would exceed 32 MiB"
 
 
 FLAGS = "list_transform(range(5000), lambda x: {'a': true, 'b': false})"

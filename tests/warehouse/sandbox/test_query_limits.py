@@ -54,14 +54,17 @@ def test_a_visitors_third_waiting_question_is_refused_with_and_without_threads()
         with limits.running("hasty", 0.0):
             asking = [asyncio.create_task(ask("hasty")) for _ in range(3)]
             done, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-            with pytest.raises(BusyError, match="and 2 more of yours wait: try again"), limits.running("hasty", 60.0):
+            with (
+                pytest.raises(BusyError, match="and 2 more of your queries wait: try again"),
+                limits.running("hasty", 60.0),
+            ):
                 pass
             await ask("another")
         await asyncio.wait(waiting)
         return [task.exception() for task in (*done, *waiting)]
 
     refused, *answered = asyncio.run(asked_at_once())
-    assert "1 of your own queries is running, and 2 more of yours wait" in str(refused)
+    assert "1 of your own queries is running, and 2 more of your queries wait" in str(refused)
     assert answered == [None, None]
     assert not limits._running
     assert not limits._waiting

@@ -20,7 +20,7 @@ from tests.webapp.homes import make_home
 from warehouse.app_db.engine import app_engine
 from webapp.api import watching
 from webapp.api.app import api
-from webapp.api.asking import Question
+from webapp.api.calls import Call
 from webapp.api.limits import MOST_JSON_BYTES, MOST_VALUES, Turns
 from webapp.api.watching import MOST_STREAMS, Watching
 
@@ -139,7 +139,7 @@ def test_a_visitor_has_so_many_streams_and_all_streams_look_once(
         return "{}", False
 
     async def tried() -> None:
-        watched, asking = Watching(look), Question(ADMIN, Gate(settings), lambda: ADMIN)
+        watched, call = Watching(look), Call(ADMIN, Gate(settings), lambda: ADMIN)
         events: asyncio.Queue[object] = asyncio.Queue()
 
         async def send(message: Message) -> None:
@@ -149,19 +149,19 @@ def test_a_visitor_has_so_many_streams_and_all_streams_look_once(
         async def receive() -> Message:
             return await asyncio.Future()
 
-        streams = [watched.stream(asking, "job") for _ in range(MOST_STREAMS)]
+        streams = [watched.stream(call, "job") for _ in range(MOST_STREAMS)]
         tasks = [asyncio.create_task(stream({"type": "http"}, receive, send)) for stream in streams]
         for _ in streams:
             assert await events.get() == b"event: job\ndata: {}\n\n"
         assert looks == ["job"]
-        with pytest.raises(BusyError, match=f"by {MOST_STREAMS} streams at once"):
-            watched.stream(asking, "job")
-        watched.stream(Question(Actor("another", Role.VIEWER), asking.gate, asking.again), "job")
+        with pytest.raises(BusyError, match=f"in {MOST_STREAMS} streams"):
+            watched.stream(call, "job")
+        watched.stream(Call(Actor("another", Role.VIEWER), call.gate, call.again), "job")
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert not watched._jobs
-        watched.stream(asking, "job")
+        watched.stream(call, "job")
 
     asyncio.run(tried())
 
@@ -175,15 +175,15 @@ def test_an_answer_is_its_visitors_until_it_is_sent(settings: Settings, monkeypa
             assert client.post("/api/v1/sql", json=sql).status_code == 200
         sql = {"sql": "select repeat('x', 200) from range(9000)"}
         refused = client.post("/api/v1/sql", json=sql)
-        assert (refused.status_code, "would be over 1" in refused.json()["detail"]) == (429, True)
+        assert (refused.status_code, "would exceed 1" in refused.json()["detail"]) == (429, True)
 
 
 def test_an_export_is_refused_by_names_that_cannot_be_files(client: TestClient) -> None:
     for names, why in (
         (("x", "x/y"), "x was sent both as a file and as a folder"),
         (("x", "x"), "x was sent twice"),
-        (("n" * 300,), "a name has 255 bytes at most"),
-        (("/".join("abcdefghij"),), "8 folders deep at most"),
+        (("n" * 300,), "a name may have 255 bytes at most"),
+        (("/".join("abcdefghij"),), "at most 8 folders"),
     ):
         refused = client.post("imports", files=[("exported", (name, b"x")) for name in names])
         assert (refused.status_code, why in refused.json()["detail"]) == (400, True), names

@@ -46,7 +46,7 @@ def test_an_answer_is_cut_where_it_becomes_too_long(as_format: Format) -> None:
     content, left_out = written(plain, as_format, 1_000_000)
     assert 850_000 < len(content) <= 1_000_200
     assert left_out.startswith("only the first ")
-    assert left_out.endswith("rows are shown: more would be over 0.953674 MiB in this format")
+    assert left_out.endswith("rows are shown: more would exceed 0.953674 MiB in this format")
     rows = json.loads(content)["rows"] if as_format == "json" else content.decode().splitlines()[1:]
     assert f"{len(rows):,} rows" in left_out
     with pytest.raises(QueryError, match="one row is larger"):
@@ -61,7 +61,7 @@ def test_json_is_what_it_was() -> None:
 
 def test_what_parquet_cannot_have_is_a_sentence() -> None:
     halves = pa.table({"a": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
-    with pytest.raises(QueryError, match="Parquet cannot have this answer"):
+    with pytest.raises(QueryError, match="Parquet cannot hold this answer"):
         written(SqlResult(halves), "parquet")
 
 

@@ -17,7 +17,7 @@ from tests.webapp.browser.conftest import Server
 pytestmark = pytest.mark.browser
 
 
-def test_pages_are_timed_by_their_links_by_the_page_list_and_by_visitors_at_once(
+def test_pages_are_timed_by_link_by_page_list_and_by_many_visitors(
     server: Server, browser: BrowserContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "_DRAWING_MS", 300.0)  # these pages have no chart to wait for

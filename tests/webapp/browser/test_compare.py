@@ -20,9 +20,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _CHARTS = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
 
 
-def test_a_link_to_a_comparison_and_to_advice_shows_the_same_to_somebody_else(
-    server: Server, page: Page, other: Page
-) -> None:
+def test_links_to_a_comparison_and_to_advice_show_others_the_same(server: Server, page: Page, other: Page) -> None:
     job_id = measure_study(server.settings, study(name="linked", arms=ARMS), writes={"n-gram": OTHERWISE})
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

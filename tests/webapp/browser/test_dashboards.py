@@ -42,7 +42,7 @@ def never_markup(page: Page) -> None:
     assert page.title() != "owned"
 
 
-def test_names_and_errors_are_never_markup_and_what_is_pinned_is_a_link_and_a_file(
+def test_names_and_errors_are_never_markup_and_a_pin_exports(
     server: Server, page: Page, other: Page, browser: BrowserContext, tmp_path: Path
 ) -> None:
     arms = [{"name": "no draft"}, {"name": HOSTILE, "speculation": NGRAM}]
@@ -82,9 +82,7 @@ def test_names_and_errors_are_never_markup_and_what_is_pinned_is_a_link_and_a_fi
     never_markup(page)
 
 
-def test_where_a_pin_is_from_is_the_view_that_was_pinned_whatever_its_page_showed_meanwhile(
-    server: Server, page: Page
-) -> None:
+def test_a_pin_leads_to_its_own_view_whatever_its_page_showed_since(server: Server, page: Page) -> None:
     arms = [{"name": "no draft"}, {"name": "n-gram", "speculation": NGRAM}]
     newest = measure_study(server.settings, study(name="newest", arms=arms))
     page.goto(f"{server.url}/results")
@@ -154,9 +152,7 @@ def key(page: Page, name: str) -> None:
     page.locator(f".st-key-{name}").get_by_role("button").first.press("Enter")
 
 
-def test_cards_are_changed_with_the_keyboard_or_dragged_and_what_was_removed_comes_back(
-    server: Server, page: Page
-) -> None:
+def test_cards_are_edited_by_keyboard_or_drag_and_removed_ones_restored(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, study(name="to arrange"))
     engine = app_engine(server.settings.app_database_url)
     board = dashboards.create(engine, "to arrange", actor=ADMIN)

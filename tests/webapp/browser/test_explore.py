@@ -16,7 +16,7 @@ from tests.webapp.three_arms import three_arms
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 
-def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: Server, page: Page, other: Page) -> None:
+def test_a_slice_is_chosen_and_shared_and_a_point_opens_its_run(server: Server, page: Page, other: Page) -> None:
     job_id = measure_study(server.settings, three_arms(name="explored"))
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -53,7 +53,7 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
     assert errors == []
 
 
-def test_a_link_clicked_before_a_page_has_changed_its_url_leads_to_its_own(server: Server, page: Page) -> None:
+def test_a_link_clicked_before_the_url_has_changed_opens_its_own_view(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, three_arms(name="left"))
     held: list[Callable[[], None]] = []
     is_slow = False

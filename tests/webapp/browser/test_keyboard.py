@@ -116,7 +116,7 @@ def test_explore_is_changed_and_left_by_keyboard(server: Server, page: Page) -> 
     assert len(tab_to(page, "Parquet")) <= 3
 
 
-def test_words_are_coloured_in_a_sql_field_that_is_drawn_later_than_the_page(server: Server, page: Page) -> None:
+def test_words_are_coloured_in_a_sql_field_drawn_after_its_page(server: Server, page: Page) -> None:
     measure_study(server.settings, three_arms(name="drawn late"))
     held: list[Route] = []
     page.route(re.compile(r"/TextArea\.\w+\.js"), lambda request: held.append(request))  # noqa: PLW0108 - Playwright takes no builtin
@@ -131,7 +131,7 @@ def test_words_are_coloured_in_a_sql_field_that_is_drawn_later_than_the_page(ser
     page.unroute_all()
 
 
-def test_names_are_completed_in_the_sql_field_and_escape_and_tab_leave_it(server: Server, page: Page) -> None:
+def test_the_sql_field_completes_names_and_escape_and_tab_leave_it(server: Server, page: Page) -> None:
     measure_study(server.settings, three_arms(name="asked about"))
     begin(page, f"{server.url}/sql", "SQL")
     tab_to(page, "SQL")

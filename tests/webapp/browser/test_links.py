@@ -24,7 +24,7 @@ from warehouse.app_db.engine import app_engine
 pytestmark = pytest.mark.browser
 
 
-def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Server, page: Page, other: Page) -> None:
+def test_a_link_to_a_query_shows_others_the_query_and_its_chart(server: Server, page: Page, other: Page) -> None:
     measure_study(server.settings, study(name="asked about"))
     page.goto(f"{server.url}/sql")
     heading(page, "SQL")
@@ -164,9 +164,7 @@ def test_the_results_download_as_csv(server: Server, page: Page, tmp_path: Path)
     assert json.dumps(rows).count("no draft") == 2
 
 
-def test_a_request_of_a_run_is_read_in_full_and_the_files_have_what_the_table_leaves_out(
-    server: Server, page: Page, tmp_path: Path
-) -> None:
+def test_a_request_is_read_in_full_and_files_have_every_column(server: Server, page: Page, tmp_path: Path) -> None:
     job_id = measure_study(server.settings, study(name="requests"))
     page.goto(f"{server.url}/run?job={job_id}&run_tab=Requests")
     heading(page, "Run")

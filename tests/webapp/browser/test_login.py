@@ -65,9 +65,7 @@ def keep(page: Page, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
-def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_share_it(
-    tmp_path: Path, browser: BrowserContext
-) -> None:
+def test_an_administrator_and_a_viewer_see_and_share_what_they_may(tmp_path: Path, browser: BrowserContext) -> None:
     settings = make_home(tmp_path)
     measure_study(settings, study(name="shared study", repeats=3))
     variables = environment(settings) | {"DRAFTHOUSE_WEB_LOGIN": "accounts"}

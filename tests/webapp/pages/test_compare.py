@@ -47,10 +47,10 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_by_link(open_page: O
     assert "The arm gone in this link does not exist" in words(app)
     assert "The arm gone too in this link does not exist" in words(app)
 
-    assert "of the calls in a table at most 5 % are false on average" in shown
+    assert "on average at most 5 % of the calls in a table are false" in shown
     strict = open_page("compare", job=job_id, reading="no false call in the table")
     assert "with 95 % confidence no call in the table is false" in words(strict)
-    assert "at most 5 % are false on average" not in words(strict)
+    assert "at most 5 % of the calls" not in words(strict)
 
     app = open_page("compare", job=job_id, metric="Acceptance length")
     assert "Acceptance length cannot be compared: no draft or the candidates have no value" in words(app)

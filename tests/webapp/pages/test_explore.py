@@ -215,7 +215,7 @@ def test_turns_and_contexts_are_dimensions_and_filters_of_requests() -> None:
 
 def test_a_metric_of_whole_runs_is_said_to_be_unknown_by_context() -> None:
     said = why_nothing(parse({"x": ("Context up to",)}))
-    assert said.startswith("Output throughput is known of whole runs only, not by context: choose a latency")
+    assert said.startswith("Output throughput is known for whole runs only, not by context: choose a latency")
     nothing = "Nothing to draw: choose another metric or other runs."
     assert why_nothing(parse({"x": ("Context up to",), "metric": ("Acceptance length",)})) == nothing
     assert why_nothing(parse({})) == nothing

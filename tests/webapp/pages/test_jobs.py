@@ -101,7 +101,7 @@ def test_the_figures_of_a_running_job_have_units_and_name_failed_runs() -> None:
         ),
         (
             *(job(), 1, None, [worker(waits_for="GPU 0 is used by python")]),
-            "Next in the queue; the workers that could run it wait: see below for what.",
+            "Next in the queue; the workers that could run it are waiting: see below for what.",
         ),
         (
             *(job(), 1, None, [worker(engines=(ENDPOINT,)), AWAY]),

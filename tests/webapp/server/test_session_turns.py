@@ -63,7 +63,7 @@ def test_a_click_reaches_its_callback_although_a_newer_run_waits() -> None:
         runner["text"]
 
 
-def test_a_run_that_was_replaced_neither_takes_back_a_click_nor_drops_what_it_did_not_come_to() -> None:
+def test_a_replaced_run_keeps_clicks_and_drops_no_unread_state() -> None:
     state = session(lambda: None)
     older, newer = TurnState(state, lambda: None), TurnState(state, lambda: None)
     begin(older, sent(text="a"))

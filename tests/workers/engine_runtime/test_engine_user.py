@@ -57,7 +57,7 @@ def home() -> Iterator[Path]:
 def test_an_engine_of_another_user_reads_only_models_of_the_home(home: Path) -> None:
     """Where these tests are not root's, such a worker is refused instead."""
     if os.geteuid() != 0:
-        with pytest.raises(SettingsError, match="only a worker of root"):
+        with pytest.raises(SettingsError, match="only a worker that runs as root"):
             engine_user(Settings(home=home, engine_user="nobody"))
         return
     user = engine_user(Settings(home=home, engine_user="nobody"))
@@ -121,5 +121,7 @@ async def test_a_launch_starts_its_engine_as_that_user_with_a_key(home: Path) ->
     settings = Settings(home=home, engines_file=engines, engine_user="nobody")
     measured, log = study(target=str(home / "models/target")), home / "logs/engines/job.log"
     said = f"the engine ended with exit status 0; its log ends:\n{USER.uid}\n{len(new_key()) + 1}$"
-    with pytest.raises((EngineError, SettingsError), match=said if os.geteuid() == 0 else "only a worker of root"):
+    with pytest.raises(
+        (EngineError, SettingsError), match=said if os.geteuid() == 0 else "only a worker that runs as root"
+    ):
         await start_engine(settings, measured, measured.arms[0], log, lambda _command, _process: None)

@@ -144,7 +144,7 @@ def _group(arm: str, rows: Sequence[Row], compared: Judged | None) -> Group:
 
 
 def _length(rows: Sequence[Row]) -> Interval | None:
-    """The pooled acceptance length, with the extremes of its runs as bounds: repeats of a greedy run are no sample."""
+    """Return the pooled acceptance length, bounded by its runs' extremes: repeats of a greedy run are not a sample."""
     counted = [row for row in rows if row["acceptance_length"] is not None]
     rounds = sum(row["num_drafts"] for row in counted)
     if not rounds:

@@ -20,7 +20,7 @@ class CarriedLoad:
     pair: Pair | None
 
     def sentence(self, baseline: str) -> str:
-        """`eagle3 carries 1.40× [1.20, 1.60] the load of plain`; empty if nothing is known of the ratio."""
+        """`eagle3 carries 1.40× [1.20, 1.60] the load of plain`; empty if the ratio is unknown."""
         ratio = None if self.pair is None else self.pair.ratio
         if ratio is None:
             return ""

@@ -132,8 +132,8 @@ def agreements(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> l
     """Return per cell how far candidate and baseline gave the same outputs; sampled ones only count degenerate ones."""
     runs = [run.run_id for pair in comparison.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
     sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
-    places = [list(pairs) for _, pairs in itertools.groupby(comparison.pairs, key=lambda pair: pair.cell)]
-    return [agreement for pairs in places for agreement in _agreements(con, pairs, sampled)]
+    cells = [list(pairs) for _, pairs in itertools.groupby(comparison.pairs, key=lambda pair: pair.cell)]
+    return [agreement for pairs in cells for agreement in _agreements(con, pairs, sampled)]
 
 
 def _agreements(

@@ -184,7 +184,7 @@ def _token_ids(lists: Any) -> list[array[int] | None]:
 
 
 def known_metric(metric: str) -> str:
-    """Return the metric. Raises QueryError for one that is not in `results.COMPARABLE`."""
+    """Return the metric. Raises QueryError for a metric that is not in `results.COMPARABLE`."""
     if metric not in COMPARABLE:
         raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join(COMPARABLE)}")
     return metric
@@ -239,10 +239,10 @@ _HISTORY = """
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.
 _OUTPUTS = f"""
     SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
-        SELECT arm, prompt_id, min("index") AS place, arg_min(struct_pack(
+        SELECT arm, prompt_id, min("index") AS position, arg_min(struct_pack(
             text := output_text, count := completion_tokens, ids := output_token_ids), run_id) AS got
         FROM {{records}} JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS arm) USING (run_id)
         WHERE list_contains($1::TEXT[], run_id) AND is_completed AND prompt_id IS NOT NULL AND {COMPARED}
         GROUP BY arm, prompt_id
-    ) ORDER BY arm, place
+    ) ORDER BY arm, position
 """  # noqa: S608 - no user's text is in it

@@ -38,8 +38,8 @@ class ArmQuality:
 
 def qualities(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[ArmQuality]:
     """Judge each candidate under each workload that has scores or repeated samples; the others are left out."""
-    pairs = sorted(comparison.pairs, key=_place)
-    found = [_judged(con, *place, list(same)) for place, same in itertools.groupby(pairs, key=_place)]
+    pairs = sorted(comparison.pairs, key=_arm_and_workload)
+    found = [_judged(con, *key, list(same)) for key, same in itertools.groupby(pairs, key=_arm_and_workload)]
     return [each for each in found if each.quality is not None or each.distribution is not None]
 
 
@@ -48,7 +48,7 @@ def sentences_of(found: ArmQuality) -> list[str]:
     return [each.sentence for each in (found.quality, found.distribution) if each is not None]
 
 
-def _place(pair: Pair) -> tuple[str, str]:
+def _arm_and_workload(pair: Pair) -> tuple[str, str]:
     return pair.candidate.arm, pair.cell.workload
 
 

@@ -83,7 +83,7 @@ DIMENSIONS: tuple[Axis, ...] = (
     Axis("Origin", "origin", "ordinal"),
     Axis("Day", "day", "ordinal", "UTC"),
 )
-#: Dimensions of a run's requests, for marks of runs.
+#: Dimensions of a run's requests, by which marks can split it.
 OF_REQUESTS: tuple[Axis, ...] = (
     Axis("Turn of the session", "turn", "ordinal", "9 stands for 9 to 16, and so on"),
     Axis("Context up to", "context", "ordinal", "tokens"),

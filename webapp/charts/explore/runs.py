@@ -31,7 +31,7 @@ PERCENTILES = (50, 90, 95, 99)
 _STEPS = 240
 #: Pixels between the marks of two series at one x, so that whiskers stand side by side.
 _DODGE_PX, _MOST_DODGED_PX = 9, 40
-#: The most that whiskers may widen an axis, in heights of what it shows without them.
+#: The most that whiskers may widen an axis, as a multiple of its height without them.
 _MOST_ROOM = 3.0
 _DODGE = alt.ExprRef("datum.dodge_px || 0")
 #: How strong each band is, from p50 outwards.

@@ -35,7 +35,7 @@ def show() -> None:
     working = [link for link in listed if link.works(now)]
     changes.show_outcome("links")
     if not gate().settings.web_share_days:
-        st.info("This lab shares nothing without a login (`DRAFTHOUSE_WEB_SHARE_DAYS` is 0): no link works.")
+        st.info("Shared links are turned off in this lab (`DRAFTHOUSE_WEB_SHARE_DAYS` is 0): no link works.")
     if not working:
         st.caption(
             "No shared link is active. Dashboards, Results and Run have a button *Share*, which makes a link that "

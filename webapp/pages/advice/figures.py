@@ -63,6 +63,8 @@ def _figure(job_id: str, cost: float | None, mode: Mode) -> Figure | None:
         return None
     source = "" if cost is None else f", at a draft cost of {cost:g} target steps"
     lacking = int((rows["predicted_speedup"].isna() & rows["speedup"].notna()).sum())
-    without = f"; {count(lacking, 'run')} without a predicted speed-up, as only they show what drafting costs"
+    without = (
+        f"; {count(lacking, 'run')} without a predicted speed-up, because the cost of drafting is known from them alone"
+    )
     note = f"one mark per run; predicted from the acceptance of the first position{source}{without if lacking else ''}"
     return Figure("predicted", "Predicted against measured", note, shown, charts, rows)

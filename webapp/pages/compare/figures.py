@@ -130,7 +130,7 @@ def crossing(
 ) -> Figure | None:
     """Draw a panel per workload that was measured at several concurrencies, with one load at each.
 
-    Of more than MAX_WORKLOADS only `workload` is drawn.
+    If there are more than MAX_WORKLOADS, only `workload` is drawn.
     """
     rows = tables.gains([pair for pair in comparison.pairs if pair.candidate.arm in candidates])
     lines = rows.groupby("workload")["concurrency"]
@@ -232,7 +232,7 @@ def _steps(selection: Selection, styles: Sequence[ArmStyle], _mode: Mode) -> Fig
             ("", by_group.steps_panel(part, str(title), axis, styles_drawn(part, drawn)))
             for title, part in rows.groupby("title", sort=False)
         )
-        note = f"{selection.workload}, {selection.load}; all repeats together; bars: from the least run to the greatest"
+        note = f"{selection.workload}, {selection.load}; all repeats together; bars: from the lowest run to the highest"
         return Figure("steps", f"By {axis[0].lower()}{axis[1:]}", note, drawn, panels, rows, _NARROW)
     return None
 

@@ -28,7 +28,7 @@ _READING_HELP = (
     "How the verdicts of this study are corrected: at most 5 % are expected to be wrong, or, with 95 % confidence, "
     "none is (for a public claim). The intervals are corrected in the same way."
 )
-#: In a row, and the pixels that each needs.
+#: The choices in a row, and the width in pixels that each needs.
 _CHOICES, _CHOICE_WIDTH = 5, 150
 
 
@@ -235,20 +235,20 @@ def _show_quality(selection: Selection) -> None:
     rows = tables.qualities(data.qualities(selection.comparison), selection.candidates)
     if rows.empty:
         st.caption(
-            "Nothing was scored: set score of the workload (exact, contains, number or json), with a dataset whose "
+            "Nothing was scored: set the workload's score (exact, contains, number or json), with a dataset whose "
             "rows say what is expected. Sampled answers are compared where a dataset repeats a prompt fifty times."
         )
         return
     show_table(rows, tables.QUALITIES, "Whether answers are worse", selection.view, "qualities")
     st.caption(
         "Scores of the same prompts, candidate minus baseline, over all loads and repeats. Not worse: the interval "
-        f"lies above -{MARGIN:.0%}. Sampled: whether completions of one prompt come from another distribution "
-        "(p < 5 %), and the chance to notice if a tenth of them did."
+        f"lies above -{MARGIN:.0%}. Sampled: whether the completions of a prompt come from different distributions "
+        "(p < 5 %), and the chance of noticing if a tenth of them did."
     )
 
 
 def _agreements(selection: Selection) -> list[Agreement] | None:
-    """Agreements at once where the outputs are few, else if the reader switches them on; None if not."""
+    """Return the agreements: at once where the outputs are few, else if the reader switches them on; None if not."""
     agreements = published_data.agreements(selection.comparison)
     if agreements is not None:
         return agreements

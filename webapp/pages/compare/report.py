@@ -28,7 +28,7 @@ from webapp.shared import downloads
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
 
-#: Of the files in the archive that the page offers.
+#: The name of the files in the archive that the page offers.
 _NAME = "report"
 
 

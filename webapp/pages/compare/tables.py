@@ -138,11 +138,11 @@ def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFra
 
 #: What is drawn by turn or context: a latency, or the acceptance length.
 _STEPS: Mapping[str, Metric] = {"TPOT (ms)": "tpot_mean_ms", "TTFT (ms)": "ttft_mean_ms"}
-_STEP_COLUMNS = ["arm", "step", "place", "title", "value", "low", "high", "words", "requests"]
+_STEP_COLUMNS = ["arm", "step", "order", "title", "value", "low", "high", "words", "requests"]
 
 
 def steps(selection: Selection, grain: Literal["turn", "context"]) -> pd.DataFrame:
-    """Return one row per step: arm, step (its label), place, title (the name of the value), value, low, high, words
+    """Return one row per step: arm, step (its label), order, title (the name of the value), value, low, high, words
     (the ratio) and requests, for every arm of the chosen workload and load.
     """
     arms = {*selection.candidates, selection.baseline}
@@ -153,14 +153,14 @@ def steps(selection: Selection, grain: Literal["turn", "context"]) -> pd.DataFra
             at = group.turn if grain == "turn" else group.context_tokens
             if at is None or (group.workload, group.concurrency) != here or group.arm not in arms:
                 continue
-            about = {"arm": group.arm, "step": step_label(grain, at), "place": at, "requests": group.requests}
+            about = {"arm": group.arm, "step": step_label(grain, at), "order": at, "requests": group.requests}
             if metric == "tpot_mean_ms" and group.length is not None:
                 length = group.length.__dict__ | {"title": f"{_LENGTH.label} (tokens per round)", "words": ""}
                 rows.append(about | length)
             if group.mean_ms is not None:
                 words = "" if group.ratio is None else written(group.ratio)
                 rows.append(about | {"title": title, "value": group.mean_ms, "words": words})
-    return _frame(rows, _STEP_COLUMNS, "low", "high").sort_values(["title", "place"], kind="stable")
+    return _frame(rows, _STEP_COLUMNS, "low", "high").sort_values(["title", "order"], kind="stable")
 
 
 def step_label(grain: str, at: int) -> str:
@@ -179,7 +179,7 @@ def written(interval: Interval) -> str:
 
 
 def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
-    """Return one row per cell: arm, concurrency, context_tokens, row (its label), place, gain, low, high, figure,
+    """Return one row per cell: arm, concurrency, context_tokens, row (its label), order, gain, low, high, figure,
     interval, written, length, needed_value and needed (the length that breaks even, alone and with its interval), word,
     requests.
     """
@@ -189,7 +189,7 @@ def surface_cells(surfaces: Mapping[str, Surface]) -> pd.DataFrame:
             "concurrency": cell.concurrency,
             "context_tokens": cell.context_tokens,
             "row": f"{cell.context_tokens:,}",
-            "place": cell.context_tokens,
+            "order": cell.context_tokens,
             "gain": cell.gain.value,
             "low": cell.gain.low,
             "high": cell.gain.high,
@@ -268,7 +268,7 @@ SURFACE = columns(
     high={"format": "%.2f", "width": None},
     word=Column("Verdict"),
     length=of_metric(_LENGTH),
-    needed=Column("Breaks even at length [95 %]", help="The price of a round in plain steps: length / gain"),
+    needed=Column("Breaks even at length [95 %]", help="Cost of a round in steps without speculation: length / gain"),
 )
 
 

@@ -42,7 +42,7 @@ _MIXABLE = (
     *("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target", "turn", "context"),
 )
 _CUT = ", some longer than the chart"
-_ECDF_NOTE = "share of all requests of a group's runs together, exact to 0.5 %; dashed: p50 and p95"
+_ECDF_NOTE = "share of all requests in a group's runs, exact to 0.5 %; dashed: p50 and p95"
 _BANDS_NOTE = "ms; line: p50, bands: up to p90, p95 and p99 of all requests of the runs together"
 
 

@@ -148,7 +148,7 @@ def why_nothing(selection: Selection) -> str:
     if selection.of_requests and selection.metric.column not in GROUPED:
         steps = " and ".join(selection.of_requests)
         return (
-            f"{selection.metric.label} is known of whole runs only, not by {steps}: choose a latency (mean, p50, "
+            f"{selection.metric.label} is known for whole runs only, not by {steps}: choose a latency (mean, p50, "
             "p90, p95 or p99), acceptance length or acceptance rate as the metric."
         )
     return "Nothing to draw: choose another metric or other runs."

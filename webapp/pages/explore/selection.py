@@ -142,11 +142,11 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
 
 def _check_of_requests(selection: Selection) -> None:
-    """Refuse, with UserError, metrics that are known of whole runs only."""
+    """Refuse, with UserError, metrics that are known for whole runs only."""
     if selection.mark == "Pareto":
         raise UserError(
-            "Pareto needs the throughput, which is not known by turn or context: choose another mark, or neither draw "
-            "nor filter by them"
+            "Pareto needs the throughput, which is not known by turn or context: choose another mark, or stop "
+            "drawing and filtering by them"
         )
     is_pooled = url_params.LATENCY in USES[selection.mark]
     if is_pooled and selection.latency.column not in slices.OF_REQUESTS:

@@ -29,7 +29,7 @@ UNDO = "imports"
 _LABELS = {
     "study": ("Study", "our baseline", "Runs of one study are compared with each other"),
     "arm": ("Arm", "draft k=3", "What is compared: a draft model, a method, or none"),
-    "hardware": ("Hardware", "H200", "By which prices are found"),
+    "hardware": ("Hardware", "H200", "Used to look up prices"),
     "target": ("Target", "Qwen3-32B", "The model that was served"),
     "method": ("Method", "eagle3", "Of speculation: none, draft_model, eagle3, ngram, ..."),
     "dataset": ("Dataset", "ShareGPT", "Where the prompts are from"),

@@ -126,7 +126,9 @@ def show_headlines(headlines: Sequence[Headline]) -> None:
         "its study's verdict and interval."
     )
     if any(headline.arm is None for headline in headlines):
-        st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
+        st.caption(
+            "One repeat gives no interval, because it does not show how much runs vary. Use three repeats or more."
+        )
 
 
 def show_ended(ended: pd.DataFrame) -> None:

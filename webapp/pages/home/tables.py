@@ -31,11 +31,13 @@ HEADLINE_COLUMNS = columns(
     arm={"label": "Surest arm", "width": 120},
     mean=Column("Speed-up over all cells", help="Geometric mean of output throughput over the baseline's", width=145),
     cost=Column(
-        "Per 10⁶ output tokens", help="In its surest cell, at the study's price or the price book's", width=120
+        "Per 10⁶ output tokens",
+        help="In the cell with the strongest evidence, at the study's price or the price book's",
+        width=120,
     ),
     open=Column("Study", width=64, link_text="Results"),
     cells=Column("Cells", "%d", "Workloads × loads in which the arm was compared"),
-    arms=Column("Arms", "%d", "Candidates from which the surest was chosen"),
+    arms=Column("Arms", "%d", "Candidates among which it has the strongest evidence"),
     hardware={},
 )
 _COLOURS = {state: colour for state, (colour, _) in BADGES.items()} | {"imported": "gray", NOT_QUEUED: "gray"}

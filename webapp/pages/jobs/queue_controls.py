@@ -40,7 +40,7 @@ def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     if lacking := lacking_engines(job.study, able):
         return f"{literal(lacking)}: add it to engines.toml of a host, or cancel"
     if able:
-        return "the workers that could run it wait: see below for what"
+        return "the workers that could run it are waiting: see below for what"
     names = ", ".join(sorted({worker.hardware for worker in online}))
     return f"it requires {literal(job.study.hardware)}, but the workers online have {literal(names)}"
 

@@ -35,7 +35,9 @@ def show(engine: sa.Engine) -> None:
 
 
 def _show_jobs(engine: sa.Engine, jobs: Sequence[SetAside]) -> None:
-    head = f"{count(len(jobs), 'job')} cannot be read by this Drafthouse or by a worker; the queue goes on without"
+    head = (
+        f"{count(len(jobs), 'job')} cannot be read by this Drafthouse or by a worker; the rest of the queue continues"
+    )
     st.warning(head, icon=":material/report:")
     with st.expander("Which, and why"):
         for job in jobs:

@@ -113,7 +113,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     pairs = [pair for pair in comparison.pairs if not pair.comparison.control]
     found = [claim.judge(claimed, pair) for pair in pairs]
     if not pairs:
-        return f"{claimed:g}× was claimed; nothing is measured to set it against."
+        return f"{claimed:g}× was claimed; no measurement can be compared with it."
     kindest = max(found, key=claim.ORDER.index)
     gains = [(0.0 if pair.gain is None else pair.gain.value, pair) for pair in pairs]
     of_kindest = [gain for gain, finding in zip(gains, found, strict=True) if finding == kindest]
@@ -124,7 +124,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
 
 
 def break_even_card(comparison: StudyComparison) -> Card:
-    """Return the card of the break-even of the best pair's arm on its workload."""
+    """Return the break-even card: where the best pair's arm stops paying on its workload."""
     label = "Break-even"
     best = best_pair(comparison)
     if best is None:

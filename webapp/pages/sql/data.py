@@ -74,7 +74,7 @@ def _let_reader_stop() -> None:
 
 
 def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlResult, float]:
-    """Return the result and its seconds.
+    """Return the result and the seconds that it took.
 
     Raises QueryError as `run_sql` does, and if other queries take all slots of the sandbox for too long.
     """
@@ -88,7 +88,7 @@ def _within_values(result: SqlResult) -> SqlResult:
     most = max(1, _MAX_VALUES // max(1, len(result.columns)))
     if result.table.num_rows <= most:
         return result
-    left_out = f"only the first {most:,} rows are shown: more would be over {_MAX_VALUES:,} values"
+    left_out = f"only the first {most:,} rows are shown: more would exceed {_MAX_VALUES:,} values"
     return SqlResult(result.table.slice(0, most), left_out)
 
 

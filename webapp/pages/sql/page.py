@@ -211,7 +211,7 @@ def show_answer() -> None:
 
 
 def _stop(sql: str) -> None:
-    """Remember the stopped query. The click itself has ended it by starting the page's script anew."""
+    """Remember the stopped query. The click itself has ended the query by restarting the page's script."""
     st.session_state[_STOPPED] = sql
 
 

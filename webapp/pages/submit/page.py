@@ -76,7 +76,7 @@ def problems_here(study: Study) -> list[Problem]:
 def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem]:
     """Return what this host lacks for the valid fields and rows of an invalid study.
 
-    Nothing if what is left makes no study.
+    Returns nothing if the rest does not make a study.
     """
     wrong_rows = {(row[1], int(row[2])) for path, _ in problems if (row := ROW.match(path))}
     wrong = {inputs.shown_problem(problem).anchor for problem in problems}

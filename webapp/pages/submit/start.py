@@ -31,7 +31,7 @@ from webapp.shared.verdicts.answers import DECIDE, FROM_JOB, TUNE
 _YES = ("true", "1", "yes")
 _IN_URL = ("preset", "reference", FROM_JOB, DECIDE, TUNE, "study")
 _MAX_JOBS = 50
-#: Of a study's name in the message about replaced edits.
+#: The most letters of a study's name in the message about replaced edits.
 _MAX_LETTERS = 80
 _UNDO = "submit"
 _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "submit-reference", "submit-missing"

@@ -50,7 +50,7 @@ _WORKLOAD_COLUMNS: Mapping[str, Width] = {
     "input_tokens": _LENGTH_WIDTH,
     "output_tokens": _LENGTH_WIDTH,
 }
-#: Of a pause that was just chosen, in seconds.
+#: The length of a pause that was just chosen, in seconds.
 _FIRST_THINK_S = 2.0
 #: In pixels, the widest label with its question mark.
 _LOAD_WIDTH = 106

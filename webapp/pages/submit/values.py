@@ -26,7 +26,7 @@ from lab.study.study import UNTIL_DECIDED
 
 Problem = tuple[str, str]
 Row = Mapping[str, Any]
-#: Of an arm that has no `speculation.method`.
+#: The method of an arm that has no `speculation.method`.
 NO_SPECULATION = "none"
 #: The values of `sessions.think` that need seconds.
 TIMED = ("fixed", "exponential")
@@ -175,7 +175,7 @@ class TextFormat:
 
 
 _TOML = TextFormat("TOML, one per line", flags_text, read_flags)
-#: By the last part of a field's path.
+#: The format of a text by the last part of its field's path.
 TEXTS: Mapping[str, TextFormat] = {
     "flags": _TOML,
     "engine_flags": _TOML,

@@ -30,8 +30,8 @@ _MOST_TUNINGS = 6
 _ENDED = {
     "": "it is still measuring",
     "decided": "no other setting can be faster by more than 2 %",
-    "most repeats": "it took as many repeats as it may",
-    "most runs": "it took as many runs as it may",
+    "most repeats": "it reached the limit of repeats",
+    "most runs": "it reached the limit of runs",
     "budget spent": "its budget is spent",
 }
 
@@ -105,7 +105,7 @@ def show_summary(report: Report) -> None:
             Card("Best for all loads", report.single.name, "if one setting has to do for all of them"),
             Card("Loads decided", f"{decided} of {len(report.best)}", _ENDED.get(report.ended, report.ended)),
             Card(
-                "Runs", f"{report.runs}", f"one run of everything would take {report.grid_runs}, and know no interval"
+                "Runs", f"{report.runs}", f"one run of everything would take {report.grid_runs}, and give no interval"
             ),
         ]
     )
@@ -149,7 +149,9 @@ def show_final(report: Report, view: View) -> None:
     if not report.final:
         return
     st.subheader("Measured at the end", anchor=False)
-    st.caption("In repeats of their own, after everything was chosen, so chance in the choice does not flatter them.")
+    st.caption(
+        "Measured in separate repeats after everything was chosen, so that chance in the choice does not flatter them."
+    )
     for cell in report.cost_of_nothing:
         st.markdown(f":material/toggle_off: {nothing_sentence(cell)}")
     show_table(data.measured(report.final), data.RESULT_COLUMNS, "Measured at the end", view, "final")

@@ -115,8 +115,8 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
         icon=":material/experiment:",
         query_params={FROM_JOB: job_id, DECIDE: asked.metric},
         help=f"Opens the Submit page with {literal(', '.join(arm.name for arm in proposed.arms))} on "
-        f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')}. How many repeats "
-        "decide is an estimate that is enough in about half of all cases.",
+        f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')}. The number of "
+        "repeats is an estimate, which suffices in about half of all cases.",
     )
 
 

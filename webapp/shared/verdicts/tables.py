@@ -91,7 +91,7 @@ def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
         alone=Column("Without the correction", help="Where the interval alone excludes 1", width=140),
         same=Column("Same output", "%.0f %%", "Share of prompts with the baseline's output; greedy only", width=85),
         differs=Column(
-            "Else from", help="Median over prompts with another output; about: estimated from the text", width=105
+            "Else from", help="Median over prompts with a different output; about: estimated from the text", width=105
         ),
         degenerate=Column("Degenerate", "%.0f %%", "Share of the outputs that are long enough to judge"),
     )

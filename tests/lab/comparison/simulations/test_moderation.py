@@ -1,6 +1,6 @@
 """By simulation, in worlds whose truth is known: what a table promises when its cells moderate each other.
 
-Half of the cells have an effect, or none has. The promises: of the calls in a table at most 5 % are false on average,
+Half of the cells have an effect, or none has. The promises: on average at most 5 % of the calls in a table are false,
 of tables without any effect at most 5 % hold a call, and intervals hold the truth in 93 to 97 %.
 """
 

@@ -161,7 +161,7 @@ def test_steps_of_single_requests_are_those_of_groups(settings: Settings) -> Non
 
 def test_what_groups_of_requests_do_not_have_is_refused(studied: Settings) -> None:
     with open_warehouse(studied.warehouse_file) as con:
-        with pytest.raises(QueryError, match="any percentile is of whole runs"):
+        with pytest.raises(QueryError, match="other percentiles are known for whole runs only"):
             slices.runs(con, Filters(), ["ttft_p72.5_ms"], ("turn",))
         with pytest.raises(QueryError, match="'day' is not a filter"):
             slices.runs(con, Filters(), [], ("day",))

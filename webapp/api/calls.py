@@ -1,4 +1,4 @@
-"""The visitor and the lab's settings, as every operation of the API gets them."""
+"""What every operation of the API gets: the visitor and the lab's settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lab.roles import Actor
 
 
 @dataclass(frozen=True)
-class Question:
-    """An authorised request: its visitor and the lab's settings."""
+class Call:
+    """An authorised call of the API: its visitor and the lab's settings."""
 
     actor: Actor
     gate: Gate
@@ -32,12 +32,12 @@ class Question:
         return self.gate.engine
 
 
-def question(request: Request) -> Question:
+def authorised_call(request: Request) -> Call:
     actor, gate = request.scope.get(ACTOR), request.scope.get(GATE)
     again = request.scope.get(AGAIN)
     if not isinstance(actor, Actor) or not isinstance(gate, Gate) or again is None:
         raise HTTPException(401, "send a token: Authorization: Bearer ...")
-    return Question(actor, gate, again)
+    return Call(actor, gate, again)
 
 
-Asking = Annotated[Question, Depends(question)]
+AuthorisedCall = Annotated[Call, Depends(authorised_call)]

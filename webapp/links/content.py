@@ -1,6 +1,6 @@
-"""Draws what can be shared, as cards: a dashboard, a study's answer with its figures, and a run with its numbers.
+"""Draws the content of a shared link as cards: a dashboard, a study's answer and figures, or a run with its numbers.
 
-Nothing here checks access, and the output depends only on the thing, never on the visitor's address.
+Nothing here checks access, and the output depends only on the item, never on the visitor's address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Draw = Callable[[Mode], Sequence[Figure]]
 
 
 @dataclass(frozen=True, eq=False)
-class Thing:
+class Content:
     """The content of a link. `sentence` is the most important line, `lines` are the rest; a preview shows `picture`."""
 
     title: str
@@ -58,23 +58,23 @@ def title_of(kind: Kind, subject: str) -> str | None:
     return None if found is None else _run_title(found)
 
 
-def thing(kind: Kind, subject: str) -> Thing | None:
+def content_of(kind: Kind, subject: str) -> Content | None:
     """Draw the item; None if it does not exist (any more). Raises UserError without a warehouse."""
     with published_data.shared_connection():
         title = title_of(kind, subject)
-        return None if title is None else _THINGS[kind](subject, title)
+        return None if title is None else _CONTENT_OF[kind](subject, title)
 
 
-def _dashboard(dashboard_id: str, title: str) -> Thing:
+def _dashboard(dashboard_id: str, title: str) -> Content:
     pinned = pins.pins_on(published_data.engine(), dashboard_id)
     light, dark = (render_pins.render(pinned, mode, "") for mode in ("light", "dark"))
     sheets = tuple(replace(sheet, about=replace(sheet.about, link="")) for sheet in sheets_of(light, dark))
     figures = sum(sheet.light is not None for sheet in sheets)
     as_of = moment(published_data.published_at())
-    return Thing(title, f"A dashboard with {count(figures, 'figure')}; data of {as_of}.", (), sheets)
+    return Content(title, f"A dashboard with {count(figures, 'figure')}; data of {as_of}.", (), sheets)
 
 
-def _study(job_id: str, title: str) -> Thing:
+def _study(job_id: str, title: str) -> Content:
     text = answers.text_of(job_id)
     headline = "There is no answer yet: the study has no valid run of its baseline." if text is None else text.headline
     lines = () if text is None else tuple(line for line in text.lines if line != headline)
@@ -83,7 +83,7 @@ def _study(job_id: str, title: str) -> Thing:
         *_sheets(lambda mode: results_figures.figures(parameters, mode)),
         *_sheets(lambda mode: _compared(parameters, mode)),
     )
-    return Thing(title, headline, lines, sheets)
+    return Content(title, headline, lines, sheets)
 
 
 def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -96,18 +96,18 @@ def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figur
         return []
 
 
-def _run_of(run_id: str, title: str) -> Thing:
+def _run_of(run_id: str, title: str) -> Content:
     run = _run(run_id)
     if run is None:  # it was removed between two reads
-        return Thing(title, "This run is no longer there.", (), ())
+        return Content(title, "This run is no longer there.", (), ())
     parameters = {url_params.RUN.key: (run_id,)}
     sheets = (*_sheets(lambda _mode: [_numbers(run)]), *_sheets(lambda mode: run_figures.figures(parameters, mode)))
     findings = published_data.run_findings(run_id).iterrows()
     lines = tuple(f"{finding['severity']}: {finding['sentence']}" for _, finding in findings)
-    return Thing(title, _verdict(run), lines, sheets)
+    return Content(title, _verdict(run), lines, sheets)
 
 
-_THINGS: Mapping[Kind, Callable[[str, str], Thing]] = {
+_CONTENT_OF: Mapping[Kind, Callable[[str, str], Content]] = {
     Kind.DASHBOARD: _dashboard,
     Kind.STUDY: _study,
     Kind.RUN: _run_of,
@@ -130,7 +130,7 @@ def _verdict(run: pd.Series) -> str:
         return f"This run failed: {run['error']}" if isinstance(run["error"], str) else "This run failed."
     if pd.isna(run["is_valid"]):
         return "This run was not checked."
-    return "This run is valid." if run["is_valid"] else "This run is invalid: its numbers are not to be relied on."
+    return "This run is valid." if run["is_valid"] else "This run is invalid: do not rely on its numbers."
 
 
 def _numbers(run: pd.Series) -> Figure:
