@@ -111,10 +111,9 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
 
 def _without_price(runs: pd.DataFrame) -> str:
     """Say which hardware has no price; empty if no cost is drawn, or each run has a price."""
-    unknown = runs.loc[runs["currency"].isna(), "hardware"].dropna().unique() if "currency" in runs else []
-    if not len(unknown):
-        return ""
-    return f" No price is known of {' and '.join(sorted(map(str, unknown)))}: give one on the page Cost."
+    without = runs.loc[runs["currency"].isna(), "hardware"].dropna() if "currency" in runs else pd.Series(dtype=str)
+    names = " and ".join(sorted(set(map(str, without))))
+    return f" No price is known of {names}: give one on the page Cost." if names else ""
 
 
 def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
