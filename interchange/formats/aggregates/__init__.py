@@ -1,0 +1,1 @@
+"""Formats that have figures of a run and none of its requests."""
