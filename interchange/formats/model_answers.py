@@ -18,7 +18,7 @@ from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, Im
 _OWNER = "an answer of EAGLE, Medusa or Spec-Bench"
 _NOTES = {
     "choices.*.turns": "the requests, one per turn, and their output_text",
-    "choices.*.new_tokens": "completion_tokens",
+    "choices.*.new_tokens": "completion_tokens, unless all are 0, as in EAGLE's first files without speculation",
     "choices.*.wall_time": "e2e, from seconds; their sum is duration_s, because one answer follows another",
     "choices.*.decoding_steps": "num_drafts (rounds), of Spec-Bench",
     "choices.*.idxs": "num_drafts - 1, of EAGLE and Medusa, which number rounds from 0",
@@ -64,13 +64,14 @@ def _read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 
 def _run(model: str | None, category: str | None, group: Sequence[tuple[Part, _Answer]]) -> ImportedRun:
-    turns = [turn for part, answer in group for turn in _turns(part, answer)]
+    counts_tokens = any(any(choice.new_tokens) for _, answer in group for choice in answer.choices)
+    turns = [turn for part, answer in group for turn in _turns(part, answer, counts_tokens=counts_tokens)]
     speculates = any(rounds is not None and tokens > rounds for tokens, rounds, _, _ in turns)
     requests = [
         ImportedRequest(
             index,
             e2e_ms=wall_s * 1000,
-            completion_tokens=tokens,
+            completion_tokens=tokens if counts_tokens else None,
             output_text=text,
             spec_drafts=rounds if speculates else None,
             spec_accepted_tokens=tokens - rounds if speculates and rounds is not None else None,
@@ -79,6 +80,8 @@ def _run(model: str | None, category: str | None, group: Sequence[tuple[Part, _A
     ]
     taken = Taken(columns={"concurrency": 1}, metrics={"duration_s": sum(wall_s for _, _, wall_s, _ in turns)})
     taken.leave_out("choices.*.accept_lengths", "by round, without a mark where a turn ends")
+    if not counts_tokens:
+        taken.leave_out("choices.*.new_tokens", "0 for every answer: they were not counted")
     first = group[0][0]
     return build_run(
         FORMAT.name,
@@ -91,7 +94,7 @@ def _run(model: str | None, category: str | None, group: Sequence[tuple[Part, _A
     )
 
 
-def _turns(part: Part, answer: _Answer) -> Iterator[tuple[int, int | None, float, str]]:
+def _turns(part: Part, answer: _Answer, *, counts_tokens: bool) -> Iterator[tuple[int, int | None, float, str]]:
     """Yield tokens, rounds, seconds and text of each turn."""
     for number, choice in enumerate(answer.choices):
         counts = [len(choice.turns), len(choice.new_tokens), len(choice.wall_time)]
@@ -104,7 +107,7 @@ def _turns(part: Part, answer: _Answer) -> Iterator[tuple[int, int | None, float
             zip(choice.turns, choice.new_tokens, choice.wall_time, strict=True)
         ):
             of_turn = None if rounds is None else rounds[index]
-            if of_turn is not None and of_turn > tokens:
+            if counts_tokens and of_turn is not None and of_turn > tokens:
                 raise part.document.error(
                     ("choices", number), f"{of_turn} rounds are more than {tokens} tokens, but each yields one"
                 )
@@ -114,7 +117,7 @@ def _turns(part: Part, answer: _Answer) -> Iterator[tuple[int, int | None, float
 FORMAT = Format(
     "model-answers",
     "answer files of EAGLE, Medusa and Spec-Bench",
-    "EAGLE and Spec-Bench of 2025, Medusa of 2023",
+    "EAGLE and Medusa of 2023, and of Spec-Bench, made by its source",
     _is_answer,
     _read,
     (),

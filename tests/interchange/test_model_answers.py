@@ -30,7 +30,7 @@ def test_each_turn_is_a_request_with_its_rounds_and_accepted_tokens() -> None:
     assert run.requests.texts("spec_accepted_tokens").to_pylist() == [38, 15]
     assert run.requests.texts("output_text").to_pylist() == ["Once", "upon"]
     assert run.metrics["acceptance_length"] == pytest.approx(88 / 35)
-    assert (run.metrics["output_tok_per_s"], run.metrics["e2e_mean_ms"]) == (pytest.approx(40.0), pytest.approx(1100.0))
+    assert [run.metrics["output_tok_per_s"], run.metrics["e2e_mean_ms"]] == pytest.approx([40.0, 1100.0])
     assert run.metrics["acceptance_rate"] is run.metrics["num_draft_tokens"] is None
     assert (run.labels, run.columns["concurrency"]) == ({"arm": "eagle-7b-temperature-0.0"}, 1)
 
@@ -44,6 +44,12 @@ def test_a_file_without_speculation_has_no_acceptance() -> None:
     (run,) = imported(line({"idxs": [57, 29]}))
     assert run.metrics["num_drafts"] is run.metrics["acceptance_length"] is None
     assert run.metrics["completion_tokens"] == 88
+
+
+def test_tokens_that_were_not_counted_are_unknown() -> None:
+    (run,) = imported(line({"idxs": [511, 300]}, new_tokens=[0, 0]))
+    assert run.metrics["completion_tokens"] is run.metrics["output_tok_per_s"] is run.metrics["num_drafts"] is None
+    assert run.metrics["e2e_mean_ms"] == pytest.approx(1100.0)
 
 
 def test_each_category_is_a_run_of_its_own() -> None:

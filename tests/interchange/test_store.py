@@ -423,18 +423,21 @@ def test_only_imported_results_can_be_removed_and_only_by_whom_may(settings: Set
 
 def test_runs_of_aggregates_are_judged_and_shown_without_what_they_lack(settings: Settings, tmp_path: Path) -> None:
     """Figures of nine tools, most of them without counts, durations and requests."""
+    folder = tmp_path / "results"
+    folder.mkdir()
     answer = line({"decoding_steps": [20, 15]}, "math")
     values = {"l": LLAMA, "s": SUMMARY, "r": RESPONSES, "x": [SETTING], "t": TRTLLM, "b": BENCHY, "a": answer}
     values["v"] = {"avg_latency": 1.25, "latencies": [1.25], "percentiles": {"50": 1.25}}
     for name, value in values.items():
-        (tmp_path / name).write_text(json.dumps(value))
-    (tmp_path / "summary.txt").write_text(LOADGEN)
-    (tmp_path / "report.yaml").write_text(REPORT)
-    stored = imported(settings, tmp_path)
+        (folder / name).write_text(json.dumps(value))
+    (folder / "summary.txt").write_text(LOADGEN)
+    (folder / "report.yaml").write_text(REPORT)
+    stored = imported(settings, folder)
     assert (len(stored.runs), stored.skipped, stored.refused) == (9, (), ())
     rows = ask(
         settings,
-        "SELECT tool, output_tok_per_s, ttft_mean_ms, acceptance_length, origin, status FROM results ORDER BY tool",
+        "SELECT tool, output_tok_per_s, ttft_mean_ms, acceptance_length, origin, status FROM results "
+        "WHERE tool IS NOT NULL ORDER BY tool",
     )
     assert [(row[0], *(None if value is None else round(value, 2) for value in row[1:4])) for row in rows] == [
         ("inferencex", 1640.0, 210.0, None),

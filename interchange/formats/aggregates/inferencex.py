@@ -85,7 +85,7 @@ def _add_rates(record: _Record, taken: Taken, gpus: int, decoding: int) -> None:
 FORMAT = declared(
     "inferencex",
     "InferenceMAX and InferenceX, aggregates",
-    "2025-10 to 2026-08",
+    "2025-12 and 2026-01",
     _FIGURES,
     _NOTES,
     keys=("hw", "conc", "framework", "tput_per_gpu"),

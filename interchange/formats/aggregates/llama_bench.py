@@ -70,7 +70,7 @@ def _adjust(part: Part, taken: Taken) -> Mapping[str, str]:
 FORMAT = declared(
     "llama-bench",
     "llama-bench, JSON, JSON lines or CSV",
-    "llama.cpp b6000 to b9859",
+    "llama.cpp b5863 to b9859",
     _FIGURES,
     _NOTES,
     keys=("build_commit", "model_filename", "n_prompt", "n_gen", "avg_ts"),

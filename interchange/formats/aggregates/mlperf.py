@@ -37,7 +37,10 @@ _FIGURES: tuple[Figure, ...] = (
         for q in ("97.00", "99.90")
     ),
     Figure("Scheduled samples per second", None, "the rate at which requests were sent, not the requested one"),
-    Figure("Tokens per second (inferred)", None, "from a mean number of tokens, not from those that were generated"),
+    *(
+        Figure(f"{name} (inferred)", None, "from a mean number of tokens, not from those that were generated")
+        for name in ("Completed tokens per second", "Tokens per second")
+    ),
     Figure("Scheduled tokens per second", None, "of requests sent, not completed"),
 )
 _NOTES = {
@@ -62,7 +65,7 @@ def _adjust(part: Part, taken: Taken) -> Mapping[str, str]:
 FORMAT = declared(
     "mlperf-loadgen",
     "MLPerf LoadGen, mlperf_log_summary.txt of language models",
-    "MLPerf inference 4.0 to 5.0",
+    "MLPerf inference 4.1",
     _FIGURES,
     _NOTES,
     keys=("MLPerf Results Summary",),

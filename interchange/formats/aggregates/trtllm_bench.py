@@ -66,7 +66,7 @@ def _adjust(part: Part, taken: Taken) -> Mapping[str, str]:
 FORMAT = declared(
     "trtllm-bench",
     "trtllm-bench, --report_json",
-    "TensorRT-LLM 1.0, from its source",
+    "TensorRT-LLM 1.x, made by its source: no public one was found",
     _FIGURES,
     _NOTES,
     keys=("engine", "world_info", "request_info", "performance"),
