@@ -208,6 +208,7 @@ def test_reports_that_cannot_be_read_say_why() -> None:
     assert "units: one of s, s/token, ms, ms/token is expected here" in refused(
         REPORT.replace("units: ms}", "units: h}")
     )
+    assert "is expected here, not []" in refused(REPORT.replace("units: ms}", "units: []}"))
     assert "a report on sessions" in refused(REPORT.replace("{stage: 1}", "{file_type: session_lifecycle}"))
     assert "61 of 60 requests failed" in refused(REPORT.replace("failures: 2", "failures: 60"))
 

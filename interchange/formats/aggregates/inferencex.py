@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from interchange.fields import STD, Figure, Taken, statistics_of
 from interchange.formats.aggregates.declared import declared
@@ -56,7 +57,7 @@ class _Record(Record):
     output_tput_per_gpu: Number | None = None
     input_tput_per_gpu: Number | None = None
     spec_decoding: Name = None
-    mtp: Name = None
+    mtp: Any = None
 
 
 def _adjust(part: Part, taken: Taken) -> Mapping[str, str]:
@@ -65,7 +66,7 @@ def _adjust(part: Part, taken: Taken) -> Mapping[str, str]:
     gpus = record.tp if prefill is None or decode is None else prefill + decode
     if gpus:
         _add_rates(record, taken, gpus, decode if prefill and decode else gpus)
-    if (record.spec_decoding or record.mtp or "").lower() not in _NO_SPECULATION:
+    if str(record.spec_decoding or record.mtp or "").lower() not in _NO_SPECULATION:
         taken.columns["method"] = record.spec_decoding or "mtp"
     return {"hardware": f"{gpus}x {record.hw}" if gpus else record.hw} if record.hw else {}
 

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 
 from interchange.build import build_run
 from interchange.fields import Figure, Format, Taken, has_keys, latency_columns, statistics_of, take
+from interchange.files import printable
 from interchange.json_reader import Document
 from interchange.typed_json import Anything, Count, Name, Number, Part, Record, at, parse, whole
 from warehouse.bundles.imported_run import ImportedRun, SourceFile, canonical_json
@@ -195,8 +196,9 @@ def _units(part: Part, report: _Report) -> dict[str, float]:
     for key in _LATENCIES:
         latency = latencies.get(key)
         unit = latency.get("units", "s") if isinstance(latency, dict) else "s"
-        if unit not in _UNITS_MS:
-            raise part.document.error((key, "units"), f"one of {', '.join(_UNITS_MS)} is expected here, not {unit!r}")
+        if not isinstance(unit, str) or unit not in _UNITS_MS:
+            why = f"one of {', '.join(_UNITS_MS)} is expected here, not {printable(repr(unit))}"
+            raise part.document.error((key, "units"), why)
         found[key] = _UNITS_MS[unit]
     return found
 
@@ -233,11 +235,9 @@ def _hardware(part: Part, report: _Report) -> str | None:
     found += [(engine.replicas, engine.accelerator) for engine in engines if engine.accelerator]
     models = {accelerator.model for _, accelerator in found}
     counts = [replicas * accelerator.count for replicas, accelerator in found if accelerator.count]
-    return (
-        f"{sum(counts)}x {models.pop()}"
-        if len(models) == 1 and None not in models and len(counts) == len(found)
-        else None
-    )
+    if len(models) != 1 or None in models or len(counts) < len(found):
+        return None
+    return f"{sum(counts)}x {models.pop()}"
 
 
 FORMAT = Format(
