@@ -25,6 +25,8 @@ from jobs.datasets.formats import (
 from jobs.datasets.prompt import Message, text_of
 from jobs.datasets.sessions import turns_of
 
+#: Some published files have an empty category.
+_CategoryOrNone = Annotated[Category | None, BeforeValidator(lambda value: None if value == "" else value)]
 _BATCH_EXAMPLE = '{"custom_id": "1", "method": "POST", "body": {"messages": [{"role": "user", "content": "..."}]}}'
 _INSTRUCTION_EXAMPLE = '{"instruction": "...", "input": "...", "output": "..."}'
 _TURNS_EXAMPLE = '{"question_id": 1, "category": "writing", "turns": ["..."]}'
@@ -87,7 +89,7 @@ class _Instance(Record):
 
 class _Instruction(_Instance):
     instruction: Words
-    category: Category | None = None
+    category: _CategoryOrNone = None
     instances: list[_Instance] = Field(default_factory=list)
 
 
@@ -101,7 +103,7 @@ def _instruction_row(record: Mapping[str, Any]) -> Row:
 
 class _Questions(Record):
     turns: Annotated[list[Words], Field(min_length=1)]
-    category: Category | None = None
+    category: _CategoryOrNone = None
 
 
 def _turns_row(record: Mapping[str, Any]) -> Row:

@@ -1,1 +1,1 @@
-"""Formats that have figures of a run and none of its requests."""
+"""Formats with figures of a run and few or none of its requests; most are a call of `declared.declared`."""

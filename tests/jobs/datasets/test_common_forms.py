@@ -46,7 +46,7 @@ def row(record: dict[str, Any]) -> Row:
             None,
         ),
         ({"instruction": "Add.", "instances": [{"input": "1 1", "output": "2"}]}, "Add.\n\n1 1", None, "2", None),
-        ({"question_id": 1, "turns": ["First?", "Then?"]}, "First?", None, None, None),
+        ({"question_id": 1, "category": "", "turns": ["First?", "Then?"]}, "First?", None, None, None),
         ({"id": "x", "items": TURNS}, "Count.", None, "1", None),
         ({"conversations": TURNS}, "Count.", None, "1", None),
         ({"conversation": SAID, "model": "m"}, "Count.", None, "1", None),
