@@ -19,14 +19,19 @@ from interchange.json_reader import Document, checked
 from interchange.kinds import CSV, LOADGEN, YAML
 from lab.errors import ForeignFileError
 
-#: A value of YAML takes ten times the memory of one of JSON while it is read. The largest report seen has 0.1 MiB.
-_LARGEST_YAML_BYTES = 2 * MIB
+#: A value of YAML takes ten times the memory of one of JSON while it is read. The largest file seen has 0.1 MiB.
+_LARGEST_BYTES = 2 * MIB
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _COUNTED = re.compile(r"(?P<count>\d+|No) (?P<what>warnings|errors|ERRORS) encountered")
 
 
 def text_documents(file: ForeignFile, kind: str) -> tuple[Document, ...]:
     """Return the documents of a file of this kind (`kinds.readable_text`). Raises ForeignFileError."""
+    if file.size_bytes > _LARGEST_BYTES:
+        raise ForeignFileError(
+            f"{printable(file.name)}: {file.size_bytes / MIB:.1f} MiB of {kind} are more than the limit of "
+            f"{_LARGEST_BYTES // MIB}: import it in parts, or as JSON"
+        )
     content = file.whole()
     try:
         text = content.decode("utf-8-sig")
@@ -37,11 +42,6 @@ def text_documents(file: ForeignFile, kind: str) -> tuple[Document, ...]:
 
 
 def _yaml(file: ForeignFile, text: str) -> list[Document]:
-    if file.size_bytes > _LARGEST_YAML_BYTES:
-        raise ForeignFileError(
-            f"{printable(file.name)}: {file.size_bytes / MIB:.1f} MiB of YAML are more than the limit of "
-            f"{_LARGEST_YAML_BYTES // MIB}: save it as JSON"
-        )
     try:
         return [Document(file, 1, yaml.load(text, _Loader))]  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
@@ -109,7 +109,9 @@ def _loadgen(file: ForeignFile, text: str) -> list[Document]:
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if counted := _COUNTED.match(line):
-            found[f"{counted['what'].lower()} encountered"] = 0 if counted["count"] == "No" else int(counted["count"])
+            found[f"{counted['what'].lower()} encountered"] = (
+                0 if counted["count"] == "No" else _value(counted["count"])
+            )
         elif colon and value.strip():
             found.setdefault(name.strip(), _value(value.strip()))
     has_tokens = any("okens per second" in name for name in found)

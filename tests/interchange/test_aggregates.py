@@ -105,6 +105,7 @@ def test_loadgens_offline_scenario_has_no_rate_and_its_own_names() -> None:
 def test_what_loadgen_itself_calls_invalid_is_doubted() -> None:
     run = only(LOADGEN.replace("VALID", "INVALID").replace("No errors", "3 ERRORS"))
     assert run.doubts == ("LoadGen calls the result INVALID", "LoadGen met 3 errors")
+    assert only(LOADGEN.replace("No errors", f"{'9' * 5000} errors")).doubts[0].startswith("LoadGen met 999")
 
 
 def test_loadgens_runs_without_a_language_model_or_speed_are_no_results() -> None:

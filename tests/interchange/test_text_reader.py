@@ -36,7 +36,7 @@ def test_yaml_has_the_values_of_json() -> None:
         ("a: " + "[" * 2000, "r.yaml: it is nested too deep"),
         ("a: " + "[" * 70 + "]" * 70, "r.yaml: a[0][0]: it is nested more than 64 levels deep"),
         ("a: " + "9" * 5000 + "\n", "r.yaml: this is not YAML (Exceeds the limit"),
-        ("a: " + "x" * 2**21, "r.yaml: 2.0 MiB of YAML are more than the limit of 2: save it as JSON"),
+        ("a: " + "x" * 2**21, "r.yaml: 2.0 MiB of YAML are more than the limit of 2: import it in parts, or as JSON"),
     ],
 )
 def test_yaml_that_is_not_read_says_why(text: str, sentence: str) -> None:
