@@ -154,7 +154,7 @@ def build_run(
         labels=dict(labels or {}),
         printed=dict(taken.printed),
         left_out=tuple(dict.fromkeys(taken.left_out)),
-        doubts=tuple(dict.fromkeys(doubts)),
+        doubts=tuple(dict.fromkeys((*doubts, *taken.doubts))),
         companions=tuple(companions),
     )
 

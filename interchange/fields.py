@@ -77,6 +77,7 @@ class Taken:
     columns: dict[str, Scalar] = field(default_factory=dict)
     printed: dict[str, float] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)  # sentences about figures of the file that contradict each other
 
     def leave_out(self, name: str, why: str) -> None:
         """Record why the run lacks a figure."""

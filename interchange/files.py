@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from interchange.kinds import HEAD_BYTES, begins_like_json
+from interchange.kinds import HEAD_BYTES, begins_like_json, readable_text
 from lab.errors import ForeignFileError
 from warehouse.bundles.imported_run import SourceFile
 
@@ -163,7 +163,7 @@ def _read_file(path: Path, name: str, *, was_named: bool) -> ForeignFile:
         raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")
     with path.open("rb") as opened:
         head = opened.read(HEAD_BYTES)
-        if not was_named and not begins_like_json(head):
+        if not was_named and not begins_like_json(head) and not readable_text(head):
             return ForeignFile(name, head, was_named)
         if status.st_size > LARGEST_FILE_BYTES:
             raise ForeignFileError(too_large(name, status.st_size))

@@ -71,9 +71,13 @@ def documents(file: ForeignFile) -> tuple[Document, ...]:
     found = (decoded,) if decoded else _whole(file)
     if not found:
         raise ForeignFileError(f"{printable(file.name)}: the file is empty")
-    for document in found:
-        _check(document, document.value, ())
-    return found
+    return tuple(map(checked, found))
+
+
+def checked(document: Document) -> Document:
+    """Return the document if all of it can be stored. Raises ForeignFileError."""
+    _check(document, document.value, ())
+    return document
 
 
 def shown_path(path: Sequence[Step]) -> str:

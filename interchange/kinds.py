@@ -1,4 +1,4 @@
-"""Identifies a file that is not JSON by its beginning, and suggests what to import instead."""
+"""Identifies a file by its beginning: as JSON, as a text that is read, or as something to replace by another file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,28 @@ _JSON = re.compile(r'\{\s*(["}]|$)|\[\s*([\[{"\]]|-?\d[\d.eE+-]*\s*([,\]]|$)|tru
 _SECTION = re.compile(r"\[\[?[^\[\]]+\]\]?\s*(#.*)?$")
 #: The longest name of a column in CSV, in characters; anything longer is prose with commas.
 _LONGEST_COLUMN = 60
+#: Texts that are read as results, by how they begin; a YAML report may have its keys in any order.
+YAML, CSV, LOADGEN = "YAML", "CSV", "text of LoadGen"
+_READABLE = {
+    YAML: re.compile(
+        r"(---\s*\n|#.*\n|\s*\n)*(version: ['\"]?0\.\d|(run|scenario|metrics|results):[\s\S]*"
+        r"(request_performance|component_health|time_to_first_token|requests_per_sec))"
+    ),
+    CSV: re.compile(r'"?build_commit"?,(.*,)?"?avg_ts"?,'),
+    LOADGEN: re.compile(r"=+\s*\nMLPerf Results Summary\s*\n"),
+}
 _YAML = re.compile(r"(---\s*$|%YAML|(- )?[\w.\"'/-]+:(\s|$))")
 
 
 def begins_like_json(head: bytes) -> bool:
     """Return whether the content may be a JSON object or list, perhaps a damaged one."""
     return bool(_JSON.match(_text(head)))
+
+
+def readable_text(head: bytes) -> str:
+    """Return the kind of a text that may be a result; empty for anything else."""
+    text = _text(head)
+    return next((kind for kind, pattern in _READABLE.items() if pattern.match(text)), "")
 
 
 def kind_of(head: bytes) -> tuple[str, str]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from interchange.files import ForeignFile, printable
 from interchange.formats import FORMATS
 from interchange.json_reader import Document, documents
-from interchange.kinds import begins_like_json, kind_of
+from interchange.kinds import begins_like_json, kind_of, readable_text
+from interchange.text_reader import text_documents
 from lab.errors import ForeignFileError
 from warehouse.bundles.imported_run import ImportedRun
 
@@ -130,13 +131,14 @@ def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
     if file.problem:
         raise ForeignFileError(file.problem)
     head = file.head
-    if not begins_like_json(head):
+    text = readable_text(head)
+    if not text and not begins_like_json(head):
         kind, remedy = kind_of(head)
         if kind == "text" and file.was_named and head.lstrip()[:1] in (b"{", b"["):
             documents(file)  # its error names the line
         raise _NotAResultError(f"{printable(file.name)}: this is {kind}, not JSON: {remedy}", kind)
     detected: list[tuple[str, Document]] = []
-    for document in documents(file):
+    for document in text_documents(file, text) if text else documents(file):
         name = _format_of(document.value)
         if name is None or tool not in (AUTO, name):
             kind = _what_it_is(document.value, name)

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from interchange.fields import Format
-from interchange.formats import aiperf, genai_bench, guidellm, inference_perf, sglang_bench, vllm_bench
+from interchange.formats import aiperf, genai_bench, guidellm, inference_perf, model_answers, sglang_bench, vllm_bench
+from interchange.formats.aggregates import (
+    inferencex,
+    llama_bench,
+    llama_benchy,
+    llmd_report,
+    llmperf,
+    mlperf,
+    trtllm_bench,
+    vllm_offline,
+)
 
 FORMATS: dict[str, Format] = {
     format_.name: format_
@@ -15,5 +25,15 @@ FORMATS: dict[str, Format] = {
         sglang_bench.FORMAT,
         genai_bench.FORMAT,
         inference_perf.FORMAT,
+        mlperf.FORMAT,
+        llmd_report.FORMAT,
+        llama_bench.FORMAT,
+        llmperf.FORMAT,
+        inferencex.FORMAT,
+        vllm_offline.LATENCY,
+        vllm_offline.THROUGHPUT,
+        trtllm_bench.FORMAT,
+        llama_benchy.FORMAT,
+        model_answers.FORMAT,
     )
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.datasets import benchmarks, formats, synthetic, traces
+from jobs.datasets import benchmarks, common_forms, formats, synthetic, traces
 from jobs.datasets.formats import RowReader
 from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
@@ -64,13 +64,13 @@ REFERENCE = Dataset(
 #: Any file of the user's own, by path or under a name.
 CUSTOM = Dataset(
     "custom",
-    "prompts of your own: name the file, or register it under any name that is free",
+    "prompts of your own, or a file in a common form: name it, or register it under any name that is free",
     source="you",
     licence="yours",
     how_to_get="write one JSON object a line, then `drafthouse datasets add NAME FILE`",
     columns="JSONL: prompt, or messages [{role, content}], each perhaps with wait_s; perhaps category, output_tokens, "
-    "arrival_s",
-    read_row=formats.custom_row,
+    "arrival_s; or the rows of OpenAI batch files, Alpaca, Dolly, FastChat (turns), ShareGPT and LMSYS",
+    read_row=common_forms.own_row,
 )
 _SHAREGPT = Dataset(
     "sharegpt",
@@ -78,8 +78,8 @@ _SHAREGPT = Dataset(
     source=_HUB + "anon8231489123/ShareGPT_Vicuna_unfiltered",
     licence="Apache-2.0 by its card; the texts are its users' own",
     how_to_get="download ShareGPT_V3_unfiltered_cleaned_split.json from there",
-    columns="JSON list: conversations [{from, value}]. Conversations without a reply are left out; used are prompts of "
-    "4 to 1024 tokens that with the reply have 2048 at most",
+    columns="JSON list: conversations (or items) [{from, value}]. Conversations without a reply are left out; used are "
+    "prompts of 4 to 1024 tokens that with the reply have 2048 at most",
     read_row=formats.sharegpt_row,
     fits=formats.fits_sharegpt,
 )
@@ -132,6 +132,17 @@ _BURSTGPT = Dataset(
     read_row=formats.burstgpt_row,
     synthetic=True,
 )
+_AZURE = Dataset(
+    "azure_llm",
+    "lengths and arrival times of requests to Azure's LLM services; its texts were not published, so tokens are random",
+    source="https://github.com/Azure/AzurePublicDataset",
+    licence="CC-BY-4.0 by its repository",
+    how_to_get="download AzureLLMInferenceTrace_conv.csv or _code.csv (of 2023 or 2024) from there",
+    columns="CSV: TIMESTAMP (date and time), ContextTokens, GeneratedTokens. Requests without tokens on one side are "
+    "left out. Requests stay in the order of time, from one that the seed picks",
+    read_row=formats.azure_row,
+    synthetic=True,
+)
 _SWE_BENCH = Dataset(
     "swe_bench",
     "issues of Python projects, asking for a patch; the category is the repository",
@@ -166,7 +177,7 @@ _HUMANEVAL = Dataset(
     "164 Python functions to complete",
     source="https://github.com/openai/human-eval",
     licence="MIT by its repository",
-    how_to_get="download and unpack data/HumanEval.jsonl.gz from there",
+    how_to_get="download data/HumanEval.jsonl.gz from there",
     columns="JSONL or Parquet: task_id, prompt, perhaps canonical_solution",
     read_row=benchmarks.humaneval_row,
 )
@@ -228,7 +239,7 @@ _READ = (_SHAREGPT, _SPEC_BENCH, _MT_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF, _GSM
 #: Datasets in the same formats, but without a shipped sample.
 _READ_ALONE = (
     *(_SPEED_BENCH, _HUMANEVAL, _MBPP, _MATH_500, _CNN, _BFCL, _JSON_SCHEMA),
-    *(_MOONCAKE, _OTEL),
+    *(_MOONCAKE, _OTEL, _AZURE),
 )
 _SAMPLES = {
     "sharegpt": "sharegpt_sample.json",

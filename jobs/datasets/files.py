@@ -1,16 +1,18 @@
-"""Reads a dataset's file into rows: JSON lines, a JSON list, CSV or Parquet, recognised by how the file begins.
+"""Reads a dataset's file, gzipped or not, into rows: JSON lines, a JSON list, CSV or Parquet, by how it begins.
 
-A file is valid as a whole or not at all: the first invalid row is reported with its line.
+The first invalid record is reported with its line, and the file is refused. One in a thousand is skipped and counted.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
+import gzip
 import hashlib
 import io
 import json
 import stat
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,6 +35,10 @@ _BATCH, _BATCH_BYTES = 1024, 2**28
 _MOST_CHARACTERS = 2**30
 #: The largest file.
 _MOST_BYTES = 2**31
+#: The most bytes that a gzip file unpacks to.
+_MOST_UNPACKED_BYTES = 2**28
+#: One invalid record is skipped in so many, and no more than so many in all.
+_ONE_IN, _MOST_INVALID = 1_000, 100
 #: The number of characters from which a file's format is recognised.
 _HEAD = 4096
 #: Files in memory: every check of a study reads its datasets, the list of datasets reads all, and they rarely change.
@@ -46,6 +52,8 @@ class Stock(Frozen):
 
     rows: int
     left_out: int  # records that the dataset's own rule excludes
+    invalid: int = 0  # records that are not valid, and were skipped
+    first_invalid: str = ""  # which one, and why
     categories: dict[str, int]
     has_output_lengths: bool  # every row has one
     has_replies: bool  # some of these lengths have to be counted
@@ -68,6 +76,7 @@ class DatasetFile:
     rows: tuple[Row, ...]
     left_out: int
     sha256: str
+    invalid: tuple[str, ...] = ()  # which records were skipped, and why
 
     @functools.cached_property
     def stock(self) -> Stock:
@@ -75,6 +84,8 @@ class DatasetFile:
         return Stock(
             rows=len(self.rows),
             left_out=self.left_out,
+            invalid=len(self.invalid),
+            first_invalid=next(iter(self.invalid), ""),
             categories=dict(sorted(categories.items())),
             has_output_lengths=all(row.has_output_length for row in self.rows),
             has_replies=any(row.reply is not None for row in self.rows),
@@ -127,12 +138,19 @@ def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, calle
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES)  # it may grow while it is read
     rows: list[Row] = []
-    left_out, room = 0, _MOST_CHARACTERS
-    for where, record in _records(content, called):
+    invalid: list[str] = []
+    records, left_out, room = 0, 0, _MOST_CHARACTERS
+    for where, record in _records(_unpacked(content, called), called):
+        records += 1
         try:
+            if isinstance(record, RowError):
+                raise record
             read = read_row(record)
         except RowError as error:
-            raise UserError(f"{called}, {where}: {error}") from None
+            invalid.append(f"{where}: {error}")
+            if len(invalid) > _MOST_INVALID:
+                break
+            continue
         found = read if isinstance(read, tuple) else () if read is None else (read,)
         room -= sum(map(_characters, found))
         if room < 0:
@@ -142,9 +160,24 @@ def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, calle
             )
         left_out += not found
         rows += found
+    if len(invalid) * _ONE_IN > records or len(invalid) > _MOST_INVALID:
+        raise UserError(f"{called}, {invalid[0]}")
     if not rows:
         raise UserError(f"{called} has no usable row" + (f" ({left_out} were left out)" if left_out else ""))
-    return DatasetFile(sessions_of(rows), left_out, hashlib.sha256(content).hexdigest())
+    return DatasetFile(sessions_of(rows), left_out, hashlib.sha256(content).hexdigest(), tuple(invalid))
+
+
+def _unpacked(content: bytes, called: str) -> bytes:
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            unpacked = file.read(_MOST_UNPACKED_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{called} is not a gzip file that can be unpacked: {error}") from None
+    if len(unpacked) > _MOST_UNPACKED_BYTES:
+        raise UserError(f"{called} unpacks to more than {_MOST_UNPACKED_BYTES >> 20} MiB: unpack it first")
+    return unpacked
 
 
 def _characters(row: Row) -> int:
@@ -157,7 +190,7 @@ _read_large = functools.lru_cache(_REMEMBERED_LARGE)(_read_file)
 
 
 def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
-    """Yield each record with its position in the file."""
+    """Yield each record with its position in the file; a RowError for one that cannot be decoded."""
     if content.startswith(b"PAR1"):
         return _parquet(content, called)
     text = content.decode("utf-8-sig")
@@ -166,26 +199,26 @@ def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
         raise UserError(f"{called} is a web page, not the data: download the file itself (its raw form)")
     if start.startswith("["):
         return _json_list(text, called)
-    return _json_lines(text, called) if start.startswith("{") or not start else _json_lines_or_csv(text, called)
+    return _json_lines(text) if start.startswith("{") or not start else _json_lines_or_csv(text, called)
 
 
 def _json_lines_or_csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
     """Yield records of JSON lines or of CSV, which begins with names; a broken line of JSON is reported as JSON."""
     head = text.split("\n", 1)[0]
-    return _csv(text, called) if "," in head and not head.lstrip().startswith(('"', "{")) else _json_lines(text, called)
+    return _csv(text, called) if "," in head and not head.lstrip().startswith(('"', "{")) else _json_lines(text)
 
 
-def _json_lines(text: str, called: str) -> Iterator[tuple[str, Any]]:
+def _json_lines(text: str) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield f"line {number}", _json(line, called, f"line {number}")
+            yield f"line {number}", _json(line)
 
 
-def _json(line: str, called: str, where: str) -> Any:
+def _json(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{called}, {where}: this is not valid JSON: {error}") from None
+        return RowError(f"this is not valid JSON: {error}")
 
 
 def _json_list(text: str, called: str) -> Iterator[tuple[str, Any]]:
@@ -214,10 +247,10 @@ def _csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
         names = next(lines)
         for values in filter(None, lines):  # blank lines do not count
             if len(values) != len(names):
-                raise UserError(
-                    f"{called}, line {lines.line_num}: this row does not have the {len(names)} columns of line 1"
-                )
-            yield f"line {lines.line_num}", dict(zip(names, values, strict=True))
+                why = RowError(f"this row does not have the {len(names)} columns of line 1")
+                yield f"line {lines.line_num}", why
+            else:
+                yield f"line {lines.line_num}", dict(zip(names, values, strict=True))
     except csv.Error as error:
         raise UserError(f"{called}, line {lines.line_num}: this is not valid CSV: {error}") from None
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from jobs.datasets.prompt import Message, text_of
@@ -25,6 +26,7 @@ _MULTI_TURN = frozenset(
     ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities", "mt_bench")
 )
 _BURSTGPT_EXAMPLE = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type"
+_AZURE_EXAMPLE = "TIMESTAMP,ContextTokens,GeneratedTokens"
 _SWE_BENCH_EXAMPLE = '{"repo": "owner/name", "problem_statement": "..."}'
 _ASK = """You are given an issue of the repository {repo}. Write a patch in unified diff format that resolves it.
 
@@ -130,7 +132,7 @@ class _Custom(Record):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if self.prompt is None and self.messages is None:
-            raise ValueError("the row has no prompt (and no messages)")
+            raise ValueError("the row has no prompt (nor messages, instruction, turns, conversations, items or body)")
         if self.prompt is not None and self.messages is not None:
             raise ValueError("the row has both prompt and messages: keep one of them")
         return self
@@ -158,7 +160,7 @@ class _Turn(Record):
 
 
 class _Conversation(Record):
-    conversations: list[dict[str, Any]]
+    conversations: Annotated[list[dict[str, Any]], Field(validation_alias=AliasChoices("conversations", "items"))]
 
 
 def sharegpt_row(record: Mapping[str, Any]) -> Row | None:
@@ -242,6 +244,33 @@ def burstgpt_row(record: Mapping[str, Any]) -> Row | None:
         input_tokens=request.request_tokens,
         output_tokens=request.response_tokens,
         time_s=request.timestamp_s,
+    )
+
+
+class _AzureRequest(Record):
+    model_config = ConfigDict(strict=False)  # every value of a CSV file is text
+
+    timestamp: Annotated[str, Field(alias="TIMESTAMP")]
+    context_tokens: Annotated[int, Field(alias="ContextTokens", ge=0, le=1_000_000)]
+    generated_tokens: Annotated[int, Field(alias="GeneratedTokens", ge=0, le=1_000_000)]
+
+
+def azure_row(record: Mapping[str, Any]) -> Row | None:
+    """Azure's traces of LLM inference: arrival times and lengths of requests, without texts.
+
+    None for a request that has no tokens on one side. Raises RowError.
+    """
+    request = checked(_AzureRequest, record, _AZURE_EXAMPLE)
+    try:
+        arrival = datetime.fromisoformat(request.timestamp)
+    except ValueError:
+        raise RowError(f"TIMESTAMP must be a date and time, got {_shortened(request.timestamp)}") from None
+    if not request.context_tokens or not request.generated_tokens:
+        return None
+    return Row(
+        input_tokens=request.context_tokens,
+        output_tokens=request.generated_tokens,
+        time_s=(arrival if arrival.tzinfo else arrival.replace(tzinfo=UTC)).timestamp(),
     )
 
 

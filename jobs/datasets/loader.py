@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,11 +42,15 @@ def load_prompts(
     settings: Settings, workload: Workload, count: int, seed: int, *, target: str | None = None
 ) -> tuple[Prompt, ...]:
     """Return the first `count` prompts of the workload in the order of `seed`; a smaller count gives the first of a
-    larger one.
+    larger one, and each repetition of a prompt has its number.
 
     `target` is the model whose tokenizer counts; only datasets whose lengths are counted need it. Raises UserError if
     the dataset cannot be read or holds fewer prompts, or if there is no tokenizer.
     """
+    return numbered(_loaded(settings, workload, count, seed, target))
+
+
+def _loaded(settings: Settings, workload: Workload, count: int, seed: int, target: str | None) -> Iterable[Prompt]:
     resolved = resolve(settings, workload.dataset)
     check_fields(resolved.dataset, workload)
     tokenizer = functools.partial(_tokenizer, settings.models_dir, target)
@@ -66,8 +70,8 @@ def load_prompts(
         picked = list(itertools.islice(_counted(in_order, workload, resolved.dataset, tokenizer()), count))
         if len(picked) < count:
             raise UserError(too_few(workload, len(picked), count))
-        return tuple(picked)
-    return numbered(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(in_order, count))
+        return picked
+    return (_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(in_order, count))
 
 
 def _tokenizer(models_dir: Path, target: str | None) -> TargetTokenizer:

@@ -31,7 +31,7 @@ from lab.errors import UserError
 from lab.study.model_base import Frozen
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+_FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt", ".gz")
 
 
 class Registered(Frozen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -15,6 +16,18 @@ from interchange.files import ForeignFile
 from interchange.reading import read_runs
 from lab.errors import ForeignFileError
 from tests.interchange.sample_files import SAMPLES
+from tests.interchange.test_aggregates import (
+    BENCHY,
+    LLAMA,
+    LOADGEN,
+    REPORT,
+    RESPONSES,
+    SECOND,
+    SETTING,
+    SUMMARY,
+    TRTLLM,
+)
+from tests.interchange.test_model_answers import line
 from warehouse.bundles.imported_run import ImportedRun
 
 _FILES = (
@@ -30,7 +43,18 @@ _FILES = (
     "inference-perf/spec-synthetic64x32-c2-4/stage_0_lifecycle_metrics.json",
     "inference-perf/spec-synthetic64x32-c2-4/per_request_lifecycle_metrics.json",
 )
-_EVERY = pytest.mark.parametrize("name", _FILES)
+_SMALL: dict[str, list[Any]] = {
+    "llama-bench": [LLAMA],
+    "llmperf summary": [SUMMARY],
+    "llmperf responses": [RESPONSES],
+    "inferencex": [[SETTING]],
+    "llm-d": [SECOND],
+    "trtllm-bench": [TRTLLM],
+    "llama-benchy": [BENCHY],
+    "answers": [line({"decoding_steps": [20, 15]}, "math"), line({"idxs": [19, 14]})],
+}
+_TEXTS = {"llm-d": REPORT, "loadgen": LOADGEN, "csv": f"{','.join(LLAMA)}\n{','.join(map(str, LLAMA.values()))}\n"}
+_EVERY = pytest.mark.parametrize("name", [*_FILES, *_SMALL])
 _FUZZ = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 _LONGEST_LIST = 3
 _JUNK = st.one_of(
@@ -52,6 +76,8 @@ def _cut(value: Any) -> Any:
 
 
 def _documents(name: str) -> list[Any]:
+    if name in _SMALL:
+        return copy.deepcopy(_SMALL[name])
     text = (SAMPLES / name).read_text(encoding="utf-8")
     lines = text.splitlines() if "\n{" in text.strip() and "\n  " not in text else [text]
     documents = [_cut(json.loads(line)) for line in lines[:_LONGEST_LIST]]
@@ -118,7 +144,17 @@ def test_any_value_may_be_anything(name: str, data: st.DataObject) -> None:
 @_FUZZ
 @given(data=st.data())
 def test_any_bytes_may_be_cut_changed_or_repeated(name: str, data: st.DataObject) -> None:
-    content = "\n".join(map(json.dumps, _documents(name))).encode()
+    _change(name, "\n".join(map(json.dumps, _documents(name))).encode(), data)
+
+
+@pytest.mark.parametrize("name", _TEXTS)
+@_FUZZ
+@given(data=st.data())
+def test_texts_may_be_cut_changed_or_repeated(name: str, data: st.DataObject) -> None:
+    _change(name, _TEXTS[name].encode(), data)
+
+
+def _change(name: str, content: bytes, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(content)))
     end = data.draw(st.integers(start, min(len(content), start + 200)))
     put = data.draw(st.binary(max_size=8) | st.sampled_from([b"", content[start:end] * 2, b'"', b"}", b",", b"\xff"]))

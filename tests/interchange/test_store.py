@@ -22,6 +22,8 @@ from lab.metrics.records import BUNDLE_FORMAT_VERSION
 from lab.validity import CHECKS
 from tests.actors import ADMIN, VIEWER
 from tests.interchange.sample_files import APPENDED, DETAILED, SAMPLES
+from tests.interchange.test_aggregates import BENCHY, LLAMA, LOADGEN, REPORT, RESPONSES, SETTING, SUMMARY, TRTLLM
+from tests.interchange.test_model_answers import line
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
 from tests.warehouse.runs import write_run
@@ -417,3 +419,35 @@ def test_only_imported_results_can_be_removed_and_only_by_whom_may(settings: Set
         with pytest.raises(AccessError):
             change(settings, job_id, actor=VIEWER)
     assert ask(settings, "select count(*) from runs where origin <> 'published'") == [(2,)]
+
+
+def test_runs_of_aggregates_are_judged_and_shown_without_what_they_lack(settings: Settings, tmp_path: Path) -> None:
+    """Figures of nine tools, most of them without counts, durations and requests."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    answer = line({"decoding_steps": [20, 15]}, "math")
+    values = {"l": LLAMA, "s": SUMMARY, "r": RESPONSES, "x": [SETTING], "t": TRTLLM, "b": BENCHY, "a": answer}
+    values["v"] = {"avg_latency": 1.25, "latencies": [1.25], "percentiles": {"50": 1.25}}
+    for name, value in values.items():
+        (folder / name).write_text(json.dumps(value))
+    (folder / "summary.txt").write_text(LOADGEN)
+    (folder / "report.yaml").write_text(REPORT)
+    stored = imported(settings, folder)
+    assert (len(stored.runs), stored.skipped, stored.refused) == (9, (), ())
+    rows = ask(
+        settings,
+        "SELECT tool, output_tok_per_s, ttft_mean_ms, acceptance_length, origin, status FROM results "
+        "WHERE tool IS NOT NULL ORDER BY tool",
+    )
+    assert [(row[0], *(None if value is None else round(value, 2) for value in row[1:4])) for row in rows] == [
+        ("inferencex", 1640.0, 210.0, None),
+        ("llama-bench", None, None, None),
+        ("llama-benchy", None, 110.0, None),
+        ("llm-d-report", 479.5, 539.5, None),
+        ("llmperf", 290.5, 115.0, None),
+        ("mlperf-loadgen", 2200.25, 1038.0, None),
+        ("model-answers", 40.0, None, 2.51),
+        ("trtllm-bench", 640.0, 21.0, None),
+        ("vllm-bench-latency", None, None, None),
+    ]
+    assert {row[4:] for row in rows} == {("imported", "completed")}

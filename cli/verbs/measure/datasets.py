@@ -10,6 +10,7 @@ import typer
 from cli.arguments import AsJson
 from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
+from jobs.datasets.files import Stock
 from jobs.datasets.listing import DatasetState
 
 app = typer.Typer(add_completion=False)
@@ -57,8 +58,8 @@ def add(
     if as_json:
         print_json(added.model_dump(mode="json"))
         return
-    left_out = f" ({added.stock.left_out:,} records skipped)" if added.stock and added.stock.left_out else ""
-    print_text(f"dataset {added.name}: {_prompts(added)} prompts{left_out}, sha256 {added.sha256}")
+    skipped = _skipped(added.stock) if added.stock else ""
+    print_text(f"dataset {added.name}: {_prompts(added)} prompts{skipped}, sha256 {added.sha256}")
 
 
 @app.command()
@@ -66,6 +67,12 @@ def remove(name: Annotated[str, typer.Argument(help="The name it was registered 
     """Remove a registered dataset and delete its copy; the original file stays."""
     the_lab().remove_dataset(name)
     print_text(f"dataset {name} is no longer registered")
+
+
+def _skipped(stock: Stock) -> str:
+    counts = [f"{stock.left_out:,} records skipped"] if stock.left_out else []
+    counts += [f"{stock.invalid:,} invalid ones, the first in {stock.first_invalid}"] if stock.invalid else []
+    return f" ({', '.join(counts)})" if counts else ""
 
 
 def _prompts(dataset: DatasetState) -> str:

@@ -163,6 +163,7 @@ def test_the_list_has_every_datasets_source_and_state(settings: Settings, tmp_pa
     assert states["mine"].stock is not None
     assert states["mine"].stock.categories == {"x": 3}
     assert {name for name in states if states[name].synthetic} == {
-        *("random", "random_s", "random_m", "random_l", "random_x", "prefix_repetition", "burstgpt", "burstgpt_sample")
+        *("random", "random_s", "random_m", "random_l", "random_x", "prefix_repetition", "burstgpt", "burstgpt_sample"),
+        "azure_llm",
     }
     assert not [state for state in list_datasets(Settings(home=tmp_path / "other")) if state.state == "registered"]

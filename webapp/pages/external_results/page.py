@@ -66,12 +66,12 @@ def show_upload() -> None:
     with st.expander("Import result files of other tools", icon=":material/upload_file:", expanded=True):
         uploaded = uploads.choose_files(
             "Files",
-            ["json", "jsonl"],
+            ["json", "jsonl", "csv", "yaml", "yml", "txt"],
             _UPLOADER,
             _MAX_MIB,
             multiple=True,
-            help_text="Results of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and "
-            "inference-perf. Upload all files of a run together.",
+            help_text="Results of vllm bench, GuideLLM, AIPerf, SGLang, genai-bench, inference-perf, llm-d, "
+            "llama-bench, llmperf, MLPerf, InferenceX and others. Upload all files of a run together.",
         )
         labels = choose_labels()
         if st.button("Import", icon=":material/upload_file:", disabled=not uploaded) and uploaded:

@@ -39,7 +39,7 @@ DEFAULT_ENGINE = "vllm"
 DEMO = "demo"
 _REFRESH_S = 10
 _MAX_MIB = 200
-_UPLOADER, _TYPES = "dataset-file", ["jsonl", "json", "csv", "parquet"]
+_UPLOADER, _TYPES = "dataset-file", ["jsonl", "json", "csv", "parquet", "gz"]
 #: Key in the session's state: whether the last upload was registered, and a sentence.
 _OUTCOME = "datasets-outcome"
 _REPLACE = "dataset-replace"
@@ -185,5 +185,8 @@ def register(name: str, file_name: str, content: BinaryIO, *, replace: bool = Fa
             return False, literal(str(error).replace(f"{folder}/", ""))
     datasets.clear()
     _missing.clear()
-    rows = f" with {count(added.stock.rows, 'row')}" if added.stock else ""
+    stock = added.stock
+    rows = f" with {count(stock.rows, 'row')}" if stock else ""
+    if stock and stock.invalid:
+        rows += f", without {count(stock.invalid, 'invalid record')} (the first in {literal(stock.first_invalid)})"
     return True, f"{literal(added.name)} is registered{rows}: you can choose it as the dataset of a workload."

@@ -1,0 +1,95 @@
+"""InferenceMAX and InferenceX: aggregates of a benchmark, one record per setting. Their times are seconds, and their
+throughput is per GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from interchange.fields import STD, Figure, Taken, statistics_of
+from interchange.formats.aggregates.declared import declared
+from interchange.typed_json import Count, Name, Number, Part, Record
+
+_LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "icl", "e2el": "e2e"}
+_GAP = "gaps between chunks, not tokens"
+_SECONDS = 1000.0
+_FIGURES: tuple[Figure, ...] = (
+    Figure("model", "target"),
+    Figure("conc", "concurrency"),
+    Figure("framework", "engine"),
+    *(
+        figure
+        for name, ours in _LATENCIES.items()
+        for figure in (
+            *statistics_of(f"{{}}_{name}", f"{ours}", _GAP if ours == "icl" else "", _SECONDS),
+            Figure(f"median_{name}", f"{ours}_p50_ms", _GAP if ours == "icl" else "", _SECONDS),
+        )
+    ),
+    *(Figure(f"std_{name}", None, STD) for name in _LATENCIES),
+    *(Figure(f"p99.9_{name}", None, "no column for this percentile") for name in _LATENCIES),
+    *(
+        Figure(f"{statistic}_intvty", None, "no column; 1 / tpot")
+        for statistic in ("mean", "median", "std", "p90", "p95", "p99", "p99.9")
+    ),
+    Figure("tput_per_gpu", None, "per GPU: total_tok_per_s is that of all"),
+    Figure("output_tput_per_gpu", None, "per GPU: output_tok_per_s is that of all"),
+    Figure("input_tput_per_gpu", None, "per GPU: the rate of prompt tokens has no column"),
+)
+_NOTES = {
+    "tput_per_gpu × GPUs": "total_tok_per_s, if input and output add up to it; the GPUs are tp, or those that prefill "
+    "and those that decode",
+    "output_tput_per_gpu × GPUs": "output_tok_per_s, likewise; of separate GPUs those that decode",
+    "spec_decoding, mtp": "method; none and off are a run without",
+    "hw": "a label hardware, with the number of GPUs",
+    "isl, osl": "labels, not lengths: prompts are drawn from a range below them",
+}
+_NO_SPECULATION = ("none", "off", "false", "")
+
+
+class _Record(Record):
+    hw: Name = None
+    tp: Count | None = None
+    num_prefill_gpu: Count | None = None
+    num_decode_gpu: Count | None = None
+    tput_per_gpu: Number
+    output_tput_per_gpu: Number | None = None
+    input_tput_per_gpu: Number | None = None
+    spec_decoding: Name = None
+    mtp: Any = None
+
+
+def _adjust(part: Part, taken: Taken) -> Mapping[str, str]:
+    record = part.parse(_Record, "an aggregate of InferenceX")
+    prefill, decode = record.num_prefill_gpu, record.num_decode_gpu
+    gpus = record.tp if prefill is None or decode is None else prefill + decode
+    if gpus:
+        _add_rates(record, taken, gpus, decode if prefill and decode else gpus)
+    if str(record.spec_decoding or record.mtp or "").lower() not in _NO_SPECULATION:
+        taken.columns["method"] = record.spec_decoding or "mtp"
+    return {"hardware": f"{gpus}x {record.hw}" if gpus else record.hw} if record.hw else {}
+
+
+def _add_rates(record: _Record, taken: Taken, gpus: int, decoding: int) -> None:
+    """Add the rates of all GPUs, unless input and output do not add up to the total: then GPUs are counted wrongly."""
+    total = record.tput_per_gpu * gpus
+    output = None if record.output_tput_per_gpu is None else record.output_tput_per_gpu * decoding
+    if output is not None and record.input_tput_per_gpu is not None:
+        others = record.input_tput_per_gpu * (gpus if decoding == gpus else gpus - decoding)
+        if not math.isclose(output + others, total, rel_tol=0.005):
+            taken.leave_out("tput_per_gpu", f"input and output of {gpus} GPUs do not add up to it")
+            return
+    taken.metrics |= {"total_tok_per_s": total, "output_tok_per_s": output}
+
+
+FORMAT = declared(
+    "inferencex",
+    "InferenceMAX and InferenceX, aggregates",
+    "2025-12 and 2026-01",
+    _FIGURES,
+    _NOTES,
+    keys=("hw", "conc", "framework", "tput_per_gpu"),
+    not_labels=("hw",),
+    adjust=_adjust,
+)
