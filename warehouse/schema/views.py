@@ -14,6 +14,7 @@ import duckdb
 
 from host.settings import ARCHIVE_FOLDER
 from warehouse.schema.column import Column, column
+from warehouse.schema.judgement_columns import JUDGED_ARM_COLUMNS, JUDGED_METRIC_COLUMNS, JUDGEMENT_COLUMNS
 from warehouse.schema.request_columns import IN_MICROSECONDS, REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import METRIC_COLUMNS, RUN_ID, RUN_STARTED_AT, VERDICT_COLUMNS, WAREHOUSE
@@ -105,8 +106,59 @@ REQUESTS = View(
     (*_of("r", (_RUN[name] for name in _IN_REQUESTS)), *_of("q", REQUEST_COLUMNS)),
     "FROM request_records AS q JOIN runs AS r USING (run_id)",
 )
+#: What has become of the runs that a judgement rests on.
+_SINCE = """(
+    SELECT judgement_id, count(*) AS of_runs, count(*) FILTER (r.run_id IS NULL) AS removed,
+        count(*) FILTER (v.is_valid = false) AS invalid, min(v.why_invalid[1]) FILTER (v.is_valid = false) AS why
+    FROM (SELECT judgement_id, unnest(run_ids) AS run_id FROM judgements) AS rested
+    LEFT JOIN runs AS r USING (run_id) LEFT JOIN verdicts AS v USING (run_id) GROUP BY judgement_id
+)"""
+_MORE = """(
+    SELECT judgement_id, count(*) AS added FROM judgements AS judged JOIN valid_latest_runs AS latest USING (job_id)
+    WHERE concurrency IS NOT NULL AND pattern IS NOT NULL AND NOT list_contains(run_ids, run_id) GROUP BY judgement_id
+)"""
+_CHANGED_BECAUSE = """nullif(concat_ws('; ',
+        CASE WHEN since.removed > 0 THEN concat(since.removed, ' of its ', since.of_runs, ' runs removed') END,
+        CASE WHEN since.invalid > 0
+            THEN concat(since.invalid, ' of its ', since.of_runs, ' runs found invalid: ', since.why) END,
+        CASE WHEN more.added > 0 THEN concat('runs measured or restored since: ', more.added) END), '')"""
+_STANDS = """cause = 'ended' AND coalesce(queued.state NOT IN ('queued', 'running'), true) AND NOT EXISTS (
+        SELECT 1 FROM judgements AS later
+        WHERE later.job_id = j.job_id AND later.cause = 'ended' AND later.tries > j.tries)"""
+_JUDGED = {column.name: column for column in (*JUDGED_ARM_COLUMNS, *JUDGED_METRIC_COLUMNS, *JUDGEMENT_COLUMNS)}
+COMPARISONS = View(
+    "comparisons",
+    "One row per arm, cell, metric and reading: the verdicts as they were stored when their study ended, and those of "
+    "studies that were judged again. Pages and the command show those with is_default",
+    (
+        *_of("j", (_JUDGED["study"],)),
+        *_of("a", (_JUDGED["arm"],)),
+        *_of("m", (_JUDGED["baseline"],)),
+        *_of("a", (_JUDGED[name] for name in ("workload", "load", "concurrency", "metric"))),
+        *_of("m", (_JUDGED["unit"],)),
+        *_of("a", (_JUDGED[name] for name in ("ratio", "low", "high", "verdict", "reading", "scope"))),
+        *_of("j", (_JUDGED["as_of"],)),
+        (
+            _STANDS,
+            column(
+                "is_default", "bool", "whether it is the study's verdict, and not one that was asked for later"
+            ),
+        ),
+        (
+            _CHANGED_BECAUSE,
+            column("changed_because", "text?", "what became of its runs since, so that it may be another one today"),
+        ),
+        *_of("a", (_JUDGED["basis"],)),
+        *_of("m", (_JUDGED["history_jobs"],)),
+        *_of("j", (_JUDGED[name] for name in ("run_ids", "analysis_version", "judged_at", "cause", "job_id"))),
+        *_of("j", (_JUDGED["judgement_id"],)),
+    ),
+    "FROM judged_arms AS a JOIN judged_metrics AS m USING (judgement_id, metric) JOIN judgements AS j USING "
+    f"(judgement_id)\nLEFT JOIN {_SINCE} AS since USING (judgement_id)\nLEFT JOIN {_MORE} AS more USING (judgement_id)"
+    "\nLEFT JOIN jobs AS queued ON queued.job_id = j.job_id",
+)
 #: In an order in which each may read the ones before it.
-VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS)
+VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS, COMPARISONS)
 
 
 #: How DuckDB writes down each view that this process described, by our SQL of it.
