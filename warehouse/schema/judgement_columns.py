@@ -24,9 +24,7 @@ JUDGED_METRIC_COLUMNS: tuple[Column, ...] = (
     column("unit", "text", "unit of the metric"),
     column("baseline", "text", "the arm that the others are compared with"),
     column("history_jobs", "texts", "jobs measured earlier whose scatter informed the intervals"),
-    column(
-        "answer_json", "text", "comparisons with all that verdicts follow from, for Drafthouse itself"
-    ),
+    column("answer_json", "text", "comparisons with all that verdicts follow from, for Drafthouse itself"),
 )
 JUDGED_ARM_COLUMNS: tuple[Column, ...] = (
     _JUDGEMENT_ID,

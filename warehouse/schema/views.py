@@ -140,9 +140,7 @@ COMPARISONS = View(
         *_of("j", (_JUDGED["as_of"],)),
         (
             _STANDS,
-            column(
-                "is_default", "bool", "whether it is the study's verdict, and not one that was asked for later"
-            ),
+            column("is_default", "bool", "whether it is the study's verdict, and not one that was asked for later"),
         ),
         (
             _CHANGED_BECAUSE,

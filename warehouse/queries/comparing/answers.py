@@ -68,4 +68,4 @@ def provenance(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> P
     (row,) = dicts(con, _PROVENANCE, [list(comparison.jobs)])
     repeats = {pair.comparison.repeats for pair in comparison.pairs}
     lists = {name: tuple(row[name] or ()) for name in ("hardware", "engines")}
-    return Provenance(jobs=comparison.jobs, repeats=tuple(sorted(repeats)), **row | lists)
+    return Provenance(jobs=comparison.jobs, repeats=tuple(sorted(repeats)), standing=comparison.standing, **row | lists)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import duckdb
@@ -64,6 +64,7 @@ class StudyComparison:
     strict: bool = False  # the reading of the verdicts: see `lab.comparison.verdict.verdicts`
     history_jobs: tuple[str, ...] = ()  # measured earlier; their scatter informed the intervals
     stored: Stored | None = None  # where the verdicts come from; None if they were computed for this question
+    judged: tuple[Judging, ...] = ()  # all judgements of the job, oldest first
     values_changed: int = 0  # runs whose number is computed otherwise today than when the verdicts were stored
 
     @property
@@ -109,12 +110,13 @@ def compare_study(
     without a recorded price.
     """
     jobs = paired_runs.jobs_of(con, study)
-    metric = known_metric(con, jobs, metric)
-    if price_usd_per_hour is None and (chosen := _chosen(judgings(con, jobs), judgement)):
-        stored = stored_answer(con, chosen, metric)
-        if stored is not None and baseline in (None, stored.answer.baseline):
-            return _as_stored(con, jobs, stored, strict=strict)
-    return compute_study(con, jobs, metric, baseline=baseline, price_usd_per_hour=price_usd_per_hour, strict=strict)
+    metric, judged = known_metric(con, jobs, metric), tuple(judgings(con, jobs))
+    chosen = _chosen(judged, judgement)
+    stored = None if chosen is None else stored_answer(con, chosen, metric)
+    if stored is not None and price_usd_per_hour is None and baseline in (None, stored.answer.baseline):
+        return replace(_as_stored(con, jobs, stored, strict=strict), judged=judged)
+    computed = compute_study(con, jobs, metric, baseline=baseline, price_usd_per_hour=price_usd_per_hour, strict=strict)
+    return replace(computed, judged=judged)
 
 
 def known_metric(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> str:
@@ -197,7 +199,7 @@ def _as_stored(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], stored: Stor
         strict,
         answer.history_jobs,
         stored,
-        changed,
+        values_changed=changed,
     )
 
 

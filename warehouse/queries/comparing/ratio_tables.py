@@ -60,14 +60,15 @@ def arm_tables(
 
 
 def arm_means(comparison: StudyComparison) -> dict[str, Judged]:
-    """Return each candidate over all of its cells: the mean over repeats of the geometric mean of its ratios.
+    """Return each candidate over all of its cells: the mean over repeats of the geometric mean of its ratios, or its
+    only cell.
 
     The verdicts are corrected for the number of arms.
     """
     if comparison.stored is not None and comparison.is_whole:
         return comparison.stored.means(strict=comparison.strict)
     arms = dict.fromkeys(pair.candidate.arm for pair in comparison.pairs)
-    means = {arm: _sweep([pair for pair in comparison.pairs if pair.candidate.arm == arm], comparison) for arm in arms}
+    means = {arm: _one([pair for pair in comparison.pairs if pair.candidate.arm == arm], comparison) for arm in arms}
     judged = verdicts(list(means.values()), strict=comparison.strict)
     return {arm: Judged(mean, verdict) for (arm, mean), verdict in zip(means.items(), judged, strict=True)}
 

@@ -69,6 +69,16 @@ NOT_STORED = (
 )
 
 
+def multiplicity(*, strict: bool) -> str:
+    """Say what the verdicts by one metric allow for the others."""
+    if strict:
+        return (
+            f"each metric is a table of its own: over the {len(DECIDING)} metrics that decide, the chance of a false "
+            "call somewhere may add up"
+        )
+    return f"each of the {len(DECIDING)} metrics that decide is a table of its own, and not corrected for the others"
+
+
 @dataclass(frozen=True)
 class Stored:
     """A stored answer by one metric. `means` are the arms over all cells, in both readings."""
