@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION, sha256_of
+from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION, VERDICTS, sha256_of
 from interchange.vllm_json import vllm_results
 from lab.errors import UserError
+from warehouse.bundles.judgements import judgement_file
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.queries.comparing.paired_runs import jobs_of
 from warehouse.queries.rows import dicts
@@ -27,6 +28,8 @@ FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vll
 #: The beginning of a text that spreadsheets run as a formula: other people choose the names of arms and imports.
 FORMULA = r"^([=+@\t\r-])"
 _RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY started_at, run_id"
+_COMPARISONS = "SELECT * FROM comparisons WHERE job_id IN (SELECT unnest(?)) ORDER BY ALL"
+_JUDGEMENTS = "SELECT judgement_id FROM judgements WHERE job_id IN (SELECT unnest(?))"
 _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
 
 
@@ -59,7 +62,9 @@ def is_folder(to: Path) -> bool:
 
 
 def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
-    """Write the bundles as they are, results.parquet, each study as TOML, and a manifest with every file's digest."""
+    """Write the bundles and stored verdicts as they are, results.parquet, comparisons.parquet, each study as TOML,
+    and a manifest with every file's digest.
+    """
     query = "SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?)) ORDER BY job_id, run_id"
     runs = con.execute(query, [list(jobs)]).fetchall()
     with _replacing(to) as writing:
@@ -72,10 +77,20 @@ def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequenc
                 )
             shutil.copytree(source, writing / "bundles" / job_id / run_id)
         _write_parquet(con, jobs, writing / "results.parquet")
+        pq.write_table(con.execute(_COMPARISONS, [list(jobs)]).to_arrow_table(), writing / "comparisons.parquet")
+        _copy_verdicts(bundles, con, jobs, writing / VERDICTS)
         for row in dicts(con, _STUDIES, [list(jobs)]):
             (writing / f"study-{row['study_id'][:12]}.toml").write_text(row["toml"], encoding="utf-8")
         (writing / MANIFEST).write_text(json.dumps(_manifest(writing, jobs), indent=1) + "\n", encoding="utf-8")
     return len(runs)
+
+
+def _copy_verdicts(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> None:
+    """Copy the files of judgements that are here: a lab elsewhere sends none."""
+    to.mkdir()
+    for (judgement_id,) in con.execute(_JUDGEMENTS, [list(jobs)]).fetchall():
+        if (file := judgement_file(bundles, judgement_id)).exists():
+            shutil.copyfile(file, to / file.name)
 
 
 def _manifest(folder: Path, jobs: Sequence[str]) -> dict[str, object]:

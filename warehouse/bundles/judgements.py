@@ -118,6 +118,10 @@ def judgements_folder(bundles: Path) -> Path:
     return bundles.with_name(f"{bundles.name}-verdicts")
 
 
+def judgement_file(bundles: Path, judgement_id: str) -> Path:
+    return judgements_folder(bundles) / f"{judgement_id}{_ENDING}"
+
+
 def stored_ids(bundles: Path) -> list[str]:
     """Return the ids of all judgements, sorted; empty without a folder."""
     with contextlib.suppress(FileNotFoundError), os.scandir(judgements_folder(bundles)) as entries:
@@ -139,7 +143,7 @@ def write_judgement(bundles: Path, judgement: Judgement) -> None:
         writing.write_text(judgement.model_dump_json() + "\n", encoding="utf-8")
         fsync(writing)
         with contextlib.suppress(FileExistsError):
-            os.link(writing, folder / f"{judgement.judgement_id}{_ENDING}")  # unlike a renaming, it replaces nothing
+            os.link(writing, judgement_file(bundles, judgement.judgement_id))  # a renaming would replace it
     finally:
         writing.unlink(missing_ok=True)
     fsync(folder)
@@ -147,7 +151,7 @@ def write_judgement(bundles: Path, judgement: Judgement) -> None:
 
 def read_judgement(bundles: Path, judgement_id: str) -> Judgement:
     """Read a judgement. Raises BundleError if its file cannot be read."""
-    file = judgements_folder(bundles) / f"{judgement_id}{_ENDING}"
+    file = judgement_file(bundles, judgement_id)
     try:
         return Judgement.model_validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:

@@ -223,7 +223,7 @@ def _show_reading(comparison: StudyComparison) -> None:
         print_text(f"noise: informed by the earlier {_named(comparison.history_jobs)}")
     for judged in comparison.judged:
         if comparison.stored is None or judged != comparison.stored.judging:
-            print_text(f"also judged {judged.label}: --judgement {judged.judgement_id}")
+            print_text(f"other verdicts: {judged.label}: --judgement {judged.judgement_id}")
     for arm, control in controls(comparison).items():
         print_text(f"{arm} is a control, {control.sentence}")
 

@@ -18,6 +18,7 @@ from lab.comparison.verdict import Judged, Verdict
 from lab.metrics.catalogue import COST
 from warehouse.bundles.judgements import StoredArm, StoredMetric, StoredVerdict
 from warehouse.queries.rows import dicts
+from warehouse.schema.views import judgings as judgings_query
 
 #: The metrics that decide: their verdicts are stored. Pages offer these, the default first.
 DECIDING = (
@@ -29,10 +30,10 @@ DECIDING = (
 FIRST = "first"
 _ARMS = TypeAdapter(tuple[StoredArm, ...])
 _INTERVALS, _EFFECT = ("ratio", "difference", "interval"), "effect"
-_OF_JOB = """
-    SELECT DISTINCT judgement_id, cause, as_of, judged_at, analysis_version, changed_because, is_default
-    FROM comparisons WHERE job_id = ? ORDER BY judged_at, judgement_id
-"""
+_OF_JOB = f"""
+    SELECT judgement_id, cause, as_of, judged_at, analysis_version, changed_because, is_default
+    FROM ({judgings_query("job_id = $1")}) ORDER BY judged_at, judgement_id
+"""  # noqa: S608 - no user's text is in it
 _ANSWER = """
     SELECT arms_json, answer_json FROM judged_metrics JOIN judgements USING (judgement_id)
     WHERE judgement_id = ? AND metric = ?
