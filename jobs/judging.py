@@ -28,5 +28,5 @@ def judge_again(settings: Settings, database: sa.Engine, study: str, *, actor: A
         judgement = judge(con, jobs[0])
     with database.begin() as connection:
         audit.record(connection, actor, Change.JUDGE, judgement.judgement_id)
-    write_judgement(settings.bundles, judgement)
+        write_judgement(settings.bundles, judgement)
     return judgement.judgement_id

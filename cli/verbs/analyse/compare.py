@@ -217,8 +217,9 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
 
 def _show_reading(comparison: StudyComparison) -> None:
     """Print the reading of the verdicts, since when they stand, and how large the noise is by the controls."""
-    print_text(f"verdicts: {READING_WORDS[comparison.strict]}; {multiplicity(strict=comparison.strict)}")
-    print_text(comparison.standing)
+    print_text(f"verdicts: {READING_WORDS[comparison.strict]}")
+    print_text(f"metrics: {multiplicity(strict=comparison.strict)}")
+    print_text(f"standing: {comparison.standing}")
     if comparison.history_jobs:
         print_text(f"noise: informed by the earlier {_named(comparison.history_jobs)}")
     for judged in comparison.judged:

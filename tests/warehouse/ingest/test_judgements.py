@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import lab.comparison
@@ -18,8 +20,8 @@ from tests.warehouse.asking import ask, contents
 from tests.webapp.homes import WORKER, claimed_job, finish, make_home
 from tests.webapp.test_finished_study import BEGAN, EARLIER, LATER, everything_said, measure
 from warehouse.app_db.engine import app_engine
-from warehouse.bundles.judgements import read_judgement, stored_ids, write_judgement
-from warehouse.bundles.run_bundle import bundle_folder
+from warehouse.bundles.judgements import Judgement, read_judgement, stored_ids, write_judgement
+from warehouse.bundles.run_bundle import REQUESTS_FILE, bundle_folder
 from warehouse.ingest import judgements
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
@@ -143,6 +145,41 @@ def test_a_job_that_is_measured_again_gets_its_verdict_when_it_ends_again(settin
     ingest_all(settings)
     assert stored_ids(settings.bundles) == [f"{job_id}~ended-0", f"{job_id}~ended-1"]
     assert ask(settings, "SELECT DISTINCT judgement_id FROM comparisons WHERE is_default") == [(f"{job_id}~ended-1",)]
+
+
+def test_a_job_is_not_judged_before_its_last_bundle_is_in(settings: Settings) -> None:
+    job_id = claimed_job(settings, study(name="asked"))
+    measure(settings, job_id, BEGAN)
+    late = bundle_folder(settings.bundles, job_id, f"{job_id}-drafted-1-0") / REQUESTS_FILE
+    late.rename(settings.home / "late")
+    finish(settings, job_id, "done")
+    ingest_all(settings)
+    assert stored_ids(settings.bundles) == []
+    (settings.home / "late").rename(late)
+    ingest_all(settings)
+    ((runs,),) = ask(settings, "SELECT DISTINCT len(run_ids) FROM comparisons")
+    assert runs == 9
+
+
+def test_jobs_are_judged_although_one_of_them_cannot_be(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = []
+    for name in ("one", "two"):
+        ids.append(claimed_job(settings, study(name=name)))
+        measure(settings, ids[-1], BEGAN)
+        finish(settings, ids[-1], "done")
+    judge = judging.judge_ended
+
+    def fails_for_one(con: duckdb.DuckDBPyConnection, job_id: str, tries: int, ended_at: datetime) -> Judgement:
+        if job_id == ids[0]:
+            raise ZeroDivisionError
+        return judge(con, job_id, tries, ended_at)
+
+    monkeypatch.setattr(judging, "judge_ended", fails_for_one)
+    ingest_all(settings)
+    assert stored_ids(settings.bundles) == [f"{ids[1]}~ended-0"]
+    monkeypatch.undo()
+    ingest_all(settings)
+    assert len(stored_ids(settings.bundles)) == 2
 
 
 def claimed_again(settings: Settings) -> str:

@@ -81,6 +81,8 @@ def run_config() -> dict[str, Any]:
 def rules_sentence(comparison: StudyComparison) -> str:
     """Name the rule behind each of two intervals of an arm that has several cells; empty where each has one."""
     arms = {pair.candidate.arm for pair in comparison.pairs}
+    if comparison.stored is not None and not comparison.is_whole:
+        return " Means over a category are computed now, from the runs of today; its cells have the stored verdicts."
     if len(arms) == len(comparison.pairs):
         return ""
     return (
