@@ -87,9 +87,9 @@ def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequenc
 
 def _copy_verdicts(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> None:
     """Copy the files of judgements that are here: a lab elsewhere sends none."""
-    to.mkdir()
     for (judgement_id,) in con.execute(_JUDGEMENTS, [list(jobs)]).fetchall():
         if (file := judgement_file(bundles, judgement_id)).exists():
+            to.mkdir(exist_ok=True)
             shutil.copyfile(file, to / file.name)
 
 

@@ -116,13 +116,15 @@ def test_a_study_judged_again_has_both_verdicts_and_shows_the_first(settings: Se
     job_id = ended_study(settings)
     measure(settings, "later", LATER, scatter=0.9)
     ingest_all(settings)
-    said = everything_said(settings, job_id)
+    rows = ask(settings, ROWS)
     with open_warehouse(settings.warehouse_file) as con:
+        first = compare_study(con, job_id)
         again = judging.judge_again(con, job_id)
     write_judgement(settings.bundles, again)
     ingest_all(settings)
-    assert everything_said(settings, job_id) == said
+    assert ask(settings, ROWS) == rows
     with open_warehouse(settings.warehouse_file) as con:
+        assert repr(compare_study(con, job_id).pairs) == repr(first.pairs)
         assert [judged.cause for judged in judgings(con, [job_id])] == ["ended", "asked"]
         asked = compare_study(con, job_id, judgement=again.judgement_id)
     assert asked.history_jobs == ("later", "earlier")
