@@ -56,6 +56,8 @@ def test_a_study_that_has_ended_says_the_same_everywhere_whatever_changes(
 ) -> None:
     shown, rows = everything_shown(settings, open_page, job_id), ask(settings, ROWS.format(job_id))
     written = exported(settings, job_id, tmp_path / "first")
+    gate = ("compare", job_id, "--fail-if-slower", "5%")
+    status = new_home(settings.home).ask(*gate).returncode
     assert rows
     measure(settings, "earlier", EARLIER, scatter=0.9, attempt=1)
     measure(settings, "of the same pair", LATER, scatter=0.9)
@@ -66,6 +68,7 @@ def test_a_study_that_has_ended_says_the_same_everywhere_whatever_changes(
     assert everything_shown(settings, open_page, job_id) == shown
     assert ask(settings, ROWS.format(job_id)) == rows
     assert exported(settings, job_id, tmp_path / "second") == written
+    assert new_home(settings.home).ask(*gate).returncode == status
 
 
 def test_pages_command_and_sql_name_the_run_that_was_removed(
