@@ -18,9 +18,9 @@ from pyarrow import csv
 from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION, VERDICTS, sha256_of
 from interchange.vllm_json import vllm_results
 from lab.errors import UserError
-from warehouse.bundles.judgements import judgement_file
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.queries.comparing.paired_runs import jobs_of
+from warehouse.queries.comparing.stored import judgements_of
 from warehouse.queries.rows import dicts
 
 #: The format by the suffix of the file's name; any other name is a folder.
@@ -29,7 +29,6 @@ FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vll
 FORMULA = r"^([=+@\t\r-])"
 _RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY started_at, run_id"
 _COMPARISONS = "SELECT * FROM comparisons WHERE job_id IN (SELECT unnest(?)) ORDER BY ALL"
-_JUDGEMENTS = "SELECT judgement_id FROM judgements WHERE job_id IN (SELECT unnest(?))"
 _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
 
 
@@ -78,19 +77,18 @@ def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequenc
             shutil.copytree(source, writing / "bundles" / job_id / run_id)
         _write_parquet(con, jobs, writing / "results.parquet")
         pq.write_table(con.execute(_COMPARISONS, [list(jobs)]).to_arrow_table(), writing / "comparisons.parquet")
-        _copy_verdicts(bundles, con, jobs, writing / VERDICTS)
+        _write_verdicts(con, jobs, writing / VERDICTS)
         for row in dicts(con, _STUDIES, [list(jobs)]):
             (writing / f"study-{row['study_id'][:12]}.toml").write_text(row["toml"], encoding="utf-8")
         (writing / MANIFEST).write_text(json.dumps(_manifest(writing, jobs), indent=1) + "\n", encoding="utf-8")
     return len(runs)
 
 
-def _copy_verdicts(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> None:
-    """Copy the files of judgements that are here: a lab elsewhere sends none."""
-    for (judgement_id,) in con.execute(_JUDGEMENTS, [list(jobs)]).fetchall():
-        if (file := judgement_file(bundles, judgement_id)).exists():
-            to.mkdir(exist_ok=True)
-            shutil.copyfile(file, to / file.name)
+def _write_verdicts(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> None:
+    """Write a file for each judgement, as it lies beside the bundles."""
+    for judgement in judgements_of(con, jobs):
+        to.mkdir(exist_ok=True)
+        (to / f"{judgement.judgement_id}.json").write_text(judgement.model_dump_json() + "\n", encoding="utf-8")
 
 
 def _manifest(folder: Path, jobs: Sequence[str]) -> dict[str, object]:

@@ -122,7 +122,7 @@ def test_another_question_is_computed_and_says_so(job_id: str, settings: Setting
     def said(*arguments: str) -> str:
         return " ".join(home.ask("compare", job_id, *arguments).stdout.split())
 
-    computed = "standing: no verdict is stored for this question: it was computed now"
+    computed = "standing: computed now from the study's runs and the history of when it began"
     assert computed in said("--baseline", "same")
     assert computed in said("--metric", "cost", "--price-per-hour", "2")
     assert computed not in said("--baseline", "plain")

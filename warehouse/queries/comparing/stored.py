@@ -16,7 +16,7 @@ from lab.comparison.effect import Effect, Interval
 from lab.comparison.spread import Spread
 from lab.comparison.verdict import Judged, Verdict
 from lab.metrics.catalogue import COST
-from warehouse.bundles.judgements import StoredArm, StoredMetric, StoredVerdict
+from warehouse.bundles.judgements import Judgement, StoredArm, StoredMetric, StoredVerdict
 from warehouse.queries.rows import dicts
 from warehouse.schema.views import judgings as judgings_query
 
@@ -34,6 +34,11 @@ _OF_JOB = f"""
     SELECT judgement_id, cause, as_of, judged_at, analysis_version, changed_because, is_default
     FROM ({judgings_query("job_id = $1")}) ORDER BY judged_at, judgement_id
 """  # noqa: S608 - no user's text is in it
+_JUDGEMENTS = "SELECT * FROM judgements WHERE list_contains(?, job_id) ORDER BY judgement_id"
+_ANSWERS = """
+    SELECT judgement_id, answer_json FROM judged_metrics JOIN judgements USING (judgement_id)
+    WHERE list_contains(?, job_id)
+"""
 _ANSWER = """
     SELECT arms_json, answer_json FROM judged_metrics JOIN judgements USING (judgement_id)
     WHERE judgement_id = ? AND metric = ?
@@ -106,6 +111,21 @@ def stored_answer(con: duckdb.DuckDBPyConnection, judging: Judging, metric: str)
     return Stored(judging, _ARMS.validate_json(row[0]), StoredMetric.model_validate_json(row[1]))
 
 
+def judgements_of(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> list[Judgement]:
+    """Return the judgements of these jobs whole, as they are in their files."""
+    answers: dict[str, list[StoredMetric]] = {}
+    for judgement_id, answer in con.execute(_ANSWERS, [list(jobs)]).fetchall():
+        answers.setdefault(judgement_id, []).append(StoredMetric.model_validate_json(answer))
+    return [
+        Judgement(
+            **{name: row[name] for name in Judgement.model_fields if name in row},
+            arms=_ARMS.validate_json(row["arms_json"]),
+            metrics=tuple(sorted(answers.get(row["judgement_id"], ()), key=lambda of: DECIDING.index(of.metric))),
+        )
+        for row in dicts(con, _JUDGEMENTS, [list(jobs)])
+    ]
+
+
 def fields_of(record: Comparison | Verdict) -> dict[str, Any]:
     """Return the fields of a comparison or a verdict as JSON values; infinite numbers are texts."""
     return {name: _plain(value) for name, value in vars(record).items()}
@@ -125,7 +145,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Effect):
         return {"value": value.value, "spread": _plain(value.spread)}
     if isinstance(value, Spread):
-        numbers = {name: float(number) for name, number in vars(value).items()}
+        numbers = {name: number if isinstance(number, int) else float(number) for name, number in vars(value).items()}
         return {name: number if np.isfinite(number) else str(number) for name, number in numbers.items()}
     return value
 
@@ -142,7 +162,11 @@ def _read(name: str, value: Any) -> Any:
     if name in _INTERVALS:
         return Interval(**value)
     if name == _EFFECT:
-        spread = value["spread"]
-        numbers = None if spread is None else {part: np.asarray(float(number)) for part, number in spread.items()}
-        return Effect(value["value"], None if numbers is None else Spread(**numbers))
+        return Effect(value["value"], None if value["spread"] is None else _spread(**value["spread"]))
     return value
+
+
+def _spread(blocks: float | str, blocks_df: float | str, prompts: float | str, prompts_df: float | str) -> Spread:
+    variances = [np.asarray(float(variance)) for variance in (blocks, prompts)]
+    dfs = [float(df) if isinstance(df, str) else df for df in (blocks_df, prompts_df)]
+    return Spread(variances[0], dfs[0], variances[1], dfs[1])
