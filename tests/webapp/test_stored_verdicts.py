@@ -76,7 +76,7 @@ def test_pages_command_and_sql_name_the_run_that_was_removed(
 ) -> None:
     shutil.rmtree(bundle_folder(settings.bundles, job_id, f"{job_id}-drafted-1-0"))
     rebuild(settings)
-    because = "1 of its 6 runs removed"
+    because = "1 of its 6 runs was removed"
     for page in ("results", "compare"):
         assert f"Changed because: {because}. The stored verdicts are shown." in words(open_page(page, job=job_id))
     home = new_home(settings.home)

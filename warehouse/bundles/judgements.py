@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -138,7 +137,7 @@ def write_judgement(bundles: Path, judgement: Judgement) -> None:
     """Write a judgement, all of it or nothing, and leave one with the same id as it is. Raises OSError."""
     folder = judgements_folder(bundles)
     folder.mkdir(exist_ok=True)
-    writing = folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
+    writing = folder / f"{_TEMPORARY}{judgement.judgement_id}"  # so what a kill left is written over
     try:
         writing.write_text(judgement.model_dump_json() + "\n", encoding="utf-8")
         fsync(writing)

@@ -123,9 +123,13 @@ _JUDGINGS = """
     SELECT here.*, cause = 'ended' AND here.tries = max(here.tries) OVER (PARTITION BY here.job_id)
             AND coalesce(queued.state NOT IN ('queued', 'running'), true) AS is_default,
         nullif(concat_ws('; ',
-            CASE WHEN removed > 0 THEN concat(removed, ' of its ', of_runs, ' runs removed') END,
-            CASE WHEN invalid > 0 THEN concat(invalid, ' of its ', of_runs, ' runs found invalid: ', why) END,
-            CASE WHEN added > 0 THEN concat('runs measured or restored since: ', added) END), '') AS changed_because
+            CASE WHEN removed > 0
+                THEN concat(removed, ' of its ', of_runs, if(removed = 1, ' runs was', ' runs were'), ' removed') END,
+            CASE WHEN invalid > 0 THEN concat(
+                invalid, ' of its ', of_runs, if(invalid = 1, ' runs was', ' runs were'), ' found invalid: ', why) END,
+            CASE WHEN added > 0
+                THEN concat(added, if(added = 1, ' run was', ' runs were'), ' measured or restored since') END
+        ), '') AS changed_because
     FROM here LEFT JOIN since USING (judgement_id) LEFT JOIN more USING (judgement_id)
     LEFT JOIN jobs AS queued ON queued.job_id = here.job_id
 """

@@ -98,10 +98,10 @@ def test_a_run_that_is_removed_is_named_as_the_reason_of_a_change(settings: Sett
     shutil.rmtree(bundle_folder(settings.bundles, job_id, f"{job_id}-drafted-1-0"))
     rebuild(settings)
     assert ask(settings, ROWS) == rows
-    assert changed_because(settings) == [("1 of its 9 runs removed",)]
+    assert changed_because(settings) == [("1 of its 9 runs was removed",)]
     with open_warehouse(settings.warehouse_file) as con:
         comparison = compare_study(con, job_id)
-    assert "changed because: 1 of its 9 runs removed" in comparison.standing
+    assert "changed because: 1 of its 9 runs was removed" in comparison.standing
     assert [len(pair.candidate.runs) for pair in comparison.pairs] == [3, 3]
 
 
@@ -109,7 +109,7 @@ def test_runs_that_appear_later_are_named_as_the_reason_of_a_change(settings: Se
     job_id = ended_study(settings)
     measure(settings, job_id, BEGAN, repeats=range(3, 4))
     ingest_all(settings)
-    assert changed_because(settings) == [("runs measured or restored since: 3",)]
+    assert changed_because(settings) == [("3 runs were measured or restored since",)]
 
 
 def test_a_study_judged_again_has_both_verdicts_and_shows_the_first(settings: Settings) -> None:

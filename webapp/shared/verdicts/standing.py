@@ -20,6 +20,8 @@ from webapp.shared.url_params import first
 _NOW = "computed now"
 #: Of the earlier studies that inform the noise.
 _MOST_NAMED = 5
+#: Of the sentence and of the button beside it.
+_WIDTHS = (5, 1)
 _judgings = published_data.published_query()(stored.judgings)
 
 
@@ -56,14 +58,15 @@ def link(job_id: str, judgement: str) -> dict[str, tuple[str, ...]]:
 
 def show(comparison: StudyComparison) -> None:
     """Show since when the verdicts stand, whether they may be others today, and what they allow for other metrics."""
-    standing, because = comparison.standing, comparison.changed_because
-    if because:
+    since = stored.NOT_STORED if comparison.stored is None else comparison.stored.judging.sentence
+    if because := comparison.changed_because:
         st.warning(f"Changed because: {literal(because)}. The stored verdicts are shown.", icon=":material/history:")
     many = stored.multiplicity(strict=comparison.strict)
     noise = f" Noise: informed by {literal(_earlier(comparison.history_jobs))}." if comparison.history_jobs else ""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"{_sentence(standing)} {_sentence(many)}{noise}")
-        if len(comparison.jobs) == 1 and comparison.pairs and visitor.allowed_any(Change.JUDGE):
+    words, button = st.columns(_WIDTHS, vertical_alignment="center")
+    words.caption(f"{_sentence(since)} {_sentence(many)}{noise}")
+    if len(comparison.jobs) == 1 and comparison.pairs and visitor.allowed_any(Change.JUDGE):
+        with button:
             _show_button(comparison.jobs[0])
 
 
