@@ -16,6 +16,7 @@ from jobs import leases, queue
 from lab.comparison import verdict
 from tests.actors import ADMIN
 from tests.lab.studies import study
+from tests.lab.validity.healthy import healthy
 from tests.warehouse.asking import ask, contents
 from tests.webapp.homes import WORKER, claimed_job, finish, make_home
 from tests.webapp.test_finished_study import BEGAN, EARLIER, LATER, everything_said, measure
@@ -103,6 +104,19 @@ def test_a_run_that_is_removed_is_named_as_the_reason_of_a_change(settings: Sett
         comparison = compare_study(con, job_id)
     assert "changed because: 1 of its 9 runs was removed" in comparison.standing
     assert [len(pair.candidate.runs) for pair in comparison.pairs] == [3, 3]
+
+
+def test_a_run_that_is_found_invalid_later_is_named_with_why(settings: Settings) -> None:
+    job_id = ended_study(settings)
+    rows, after = ask(settings, ROWS), healthy().run.counters_after
+    assert after is not None
+    wrong = after.model_copy(update={"generation_tokens": 10.0 * (after.generation_tokens or 0)})
+    shutil.rmtree(bundle_folder(settings.bundles, job_id, f"{job_id}-drafted-1-0"))
+    measure(settings, job_id, BEGAN, repeats=range(1, 2), counters_after=wrong)
+    rebuild(settings)
+    assert ask(settings, ROWS) == rows
+    ((because,),) = changed_because(settings)
+    assert because.startswith("1 of its 9 runs was found invalid: ")
 
 
 def test_runs_that_appear_later_are_named_as_the_reason_of_a_change(settings: Settings) -> None:

@@ -79,8 +79,8 @@ def multiplicity(*, strict: bool) -> str:
     """Say what the verdicts by one metric allow for the others."""
     if strict:
         return (
-            f"each metric is a table of its own: over up to {len(DECIDING)} metrics that decide, the chances of a false "
-            "call add up"
+            f"each metric is a table of its own: over up to {len(DECIDING)} metrics that decide, the chances of "
+            "a false call add up"
         )
     return f"each of up to {len(DECIDING)} metrics that decide is a table of its own, and not corrected for the others"
 
