@@ -160,6 +160,9 @@ class Elsewhere:
     def retry(self, name: str, *, everything: bool) -> str:
         return str(self._lab.retry(name, everything=everything)["job_id"])
 
+    def judge_again(self, study: str) -> str:
+        return str(self._lab.ask(f"/studies/{drafthouse.quoted(study)}/judgements", "POST")["judgement"])
+
     def reprioritise(self, name: str, value: int) -> str:
         path = f"/jobs/{drafthouse.quoted(name)}/priority"
         return str(self._lab.ask(path, "POST", body={"priority": value})["job_id"])

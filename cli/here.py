@@ -144,6 +144,12 @@ class Here:
         queue.retry(self.database, job_id, actor=local_actor(), everything=everything)
         return job_id
 
+    def judge_again(self, study: str) -> str:
+        """Judge the study with the history and the analysis of today and return the judgement's id."""
+        from jobs.judging import judge_again
+
+        return judge_again(self._settings, self.database, study, actor=local_actor())
+
     def reprioritise(self, name: str, value: int) -> str:
         """Give the queued job another priority and return its id."""
         from jobs import order, queue

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION, sha256_of
+from interchange.restore import MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION, VERDICTS, sha256_of
 from interchange.vllm_json import vllm_results
 from lab.errors import UserError
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.queries.comparing.paired_runs import jobs_of
+from warehouse.queries.comparing.stored import judgements_of
 from warehouse.queries.rows import dicts
 
 #: The format by the suffix of the file's name; any other name is a folder.
@@ -27,6 +28,7 @@ FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vll
 #: The beginning of a text that spreadsheets run as a formula: other people choose the names of arms and imports.
 FORMULA = r"^([=+@\t\r-])"
 _RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY started_at, run_id"
+_COMPARISONS = "SELECT * FROM comparisons WHERE job_id IN (SELECT unnest(?)) ORDER BY ALL"
 _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
 
 
@@ -59,7 +61,9 @@ def is_folder(to: Path) -> bool:
 
 
 def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
-    """Write the bundles as they are, results.parquet, each study as TOML, and a manifest with every file's digest."""
+    """Write the bundles and stored verdicts as they are, results.parquet, comparisons.parquet, each study as TOML,
+    and a manifest with every file's digest.
+    """
     query = "SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?)) ORDER BY job_id, run_id"
     runs = con.execute(query, [list(jobs)]).fetchall()
     with _replacing(to) as writing:
@@ -72,10 +76,19 @@ def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequenc
                 )
             shutil.copytree(source, writing / "bundles" / job_id / run_id)
         _write_parquet(con, jobs, writing / "results.parquet")
+        pq.write_table(con.execute(_COMPARISONS, [list(jobs)]).to_arrow_table(), writing / "comparisons.parquet")
+        _write_verdicts(con, jobs, writing / VERDICTS)
         for row in dicts(con, _STUDIES, [list(jobs)]):
             (writing / f"study-{row['study_id'][:12]}.toml").write_text(row["toml"], encoding="utf-8")
         (writing / MANIFEST).write_text(json.dumps(_manifest(writing, jobs), indent=1) + "\n", encoding="utf-8")
     return len(runs)
+
+
+def _write_verdicts(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> None:
+    """Write a file for each judgement, as it lies beside the bundles."""
+    for judgement in judgements_of(con, jobs):
+        to.mkdir(exist_ok=True)
+        (to / f"{judgement.judgement_id}.json").write_text(judgement.model_dump_json() + "\n", encoding="utf-8")
 
 
 def _manifest(folder: Path, jobs: Sequence[str]) -> dict[str, object]:

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
+from pydantic import ValidationError
 
 from interchange.files import printable
 from lab.errors import BundleError, ForeignFileError
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
+from warehouse.bundles.judgements import Judgement, write_judgement
 from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, provenance_of
 from warehouse.bundles.run_bundle import (
     LOG_FILE,
@@ -35,6 +37,8 @@ from warehouse.bundles.table_sizes import MAX_TABLE_BYTES, table_sizes
 
 #: The file that lists what an export has, and its format.
 MANIFEST, MANIFEST_FORMAT, MANIFEST_VERSION = "drafthouse-export.json", "drafthouse export", 1
+#: The folder of stored verdicts in an export.
+VERDICTS = "verdicts"
 #: Limits of one file of a bundle, of its run.json, which becomes one row, and of an engine's log, which is cut.
 MAX_FILE_BYTES, MAX_RUN_BYTES, MAX_LOG_BYTES = 512 * 2**20, 16 * 2**20, 64 * 2**20
 _MAX_MANIFEST_BYTES = 64 * 2**20
@@ -92,14 +96,32 @@ def restore_bundles(root: Path, folder: Path, importer: str, refuse_more: Callab
 
 
 def restore_as_measured(root: Path, folder: Path, refuse_jobs: Callable[[set[str]], None]) -> Restored:
-    """Copy every bundle of the export that is missing under `root` unchanged, with its ids: all or none.
+    """Copy every bundle of the export that is missing under `root` unchanged, with its ids: all or none; then the
+    verdicts that were stored when their studies ended.
 
     `refuse_jobs` is called with the jobs that would get runs, and may raise. Raises like `restore_bundles`.
     """
     runs = [_Run(job_id, run_id, content) for (job_id, run_id), content in _bundles(folder).items()]
     new = _new(root, runs)
     refuse_jobs({run.job_id for run in new})
-    return _written(root, folder, runs, new, sum(path.stat().st_size for run in new for path in run.content.values()))
+    verdicts = _verdicts(folder, {run.job_id for run in runs})
+    size_bytes = sum(path.stat().st_size for run in new for path in run.content.values())
+    restored = _written(root, folder, runs, new, size_bytes)
+    for judgement in verdicts:
+        write_judgement(root, judgement)
+    return restored
+
+
+def _verdicts(folder: Path, jobs: set[str]) -> list[Judgement]:
+    """Return the judgements of these jobs in the export."""
+    files = _files(folder, VERDICTS).values()
+    try:
+        found = [Judgement.model_validate_json(path.read_bytes()) for path in files]
+    except ValidationError as error:
+        raise _error(folder, f"a stored verdict cannot be read: {str(error).splitlines()[0]}") from None
+    if strange := [printable(judgement.job_id) for judgement in found if judgement.job_id not in jobs]:
+        raise _error(folder, f"it has a verdict on {strange[0]}, but no run of that job")
+    return found
 
 
 def _new(root: Path, runs: Iterable[_Run]) -> list[_Run]:
@@ -123,18 +145,20 @@ def _written(root: Path, folder: Path, runs: Sequence[_Run], new: Sequence[_Run]
 def _bundles(folder: Path) -> dict[tuple[str, str], Content]:
     """Return the files of each bundle by its job and run in the export."""
     bundles: dict[tuple[str, str], Content] = {}
-    for name, path in _files(folder).items():
+    for name, path in _files(folder, "bundles").items():
         job_id, run_id, inner = _split(folder, name)
         bundles.setdefault((job_id, run_id), {})[inner] = path
+    if not bundles:
+        raise _error(folder, "it contains no run")
     return bundles
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    """Return the files of bundles by their names in the manifest, after checking their digests."""
+def _files(folder: Path, within: str) -> dict[str, Path]:
+    """Return the files within a folder of the export, by their names in the manifest, after checking their digests."""
     digests = _digests(folder)
     files: dict[str, Path] = {}
     for name, digest in digests.items():
-        if not name.startswith("bundles/"):
+        if not name.startswith(f"{within}/"):
             continue
         path, parts = folder / name, PurePosixPath(name).parts
         if ".." in parts or any(folder.joinpath(*parts[:end]).is_symlink() for end in range(1, len(parts) + 1)):
@@ -144,8 +168,6 @@ def _files(folder: Path) -> dict[str, Path]:
         if sha256_of(path) != digest:
             raise _error(folder, f"{printable(name)} was changed after the export: its digest differs")
         files[name] = path
-    if not files:
-        raise _error(folder, "it contains no run")
     return files
 
 

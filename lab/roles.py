@@ -55,6 +55,7 @@ class Change(StrEnum):
     SUBMIT = "job.submit"
     CANCEL = "job.cancel"
     RETRY = "job.retry"
+    JUDGE = "study.judge"
     ORDER = "job.order"
     PRICES = "price.change"
     DATASETS = "dataset.change"
@@ -71,6 +72,7 @@ RULES: dict[Change, Rule] = {
     Change.SUBMIT: Rule("submit a study", Role.SUBMITTER),
     Change.CANCEL: Rule("cancel a job", Role.SUBMITTER),
     Change.RETRY: Rule("run a job again", Role.SUBMITTER),
+    Change.JUDGE: Rule("judge a study again", Role.SUBMITTER, Role.SUBMITTER),
     Change.ORDER: Rule("move a job forward in the queue", Role.ADMINISTRATOR),
     Change.PRICES: Rule("change the price book", Role.ADMINISTRATOR),
     Change.DATASETS: Rule("add or remove datasets", Role.ADMINISTRATOR),

@@ -33,6 +33,7 @@ class Provenance:
     runs: int
     launches: int
     repeats: tuple[int, ...]
+    standing: str = ""  # since when the verdicts stand
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ def _provenance(report: Report) -> str:
         f"{provenance.runs} valid run{'s' * (provenance.runs != 1)}{_starts(provenance.launches)}",
         f"{repeats} repeat{'s' * (repeats != '1')} a cell" if repeats else "",
         "strict reading (Holm)" if report.answer.strict else "usual reading (Benjamini-Hochberg)",
+        provenance.standing,
         f"Drafthouse {report.drafthouse_version}",
     ]
     return f"<sub>{_plain(' · '.join(part for part in parts if part))}</sub>"

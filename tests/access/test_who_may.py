@@ -16,12 +16,15 @@ from access.shared_links import Kind
 from interchange.store import import_paths
 from jobs import leases, order, queue
 from jobs.datasets.listing import add_dataset, remove_dataset
+from jobs.judging import judge_again
 from lab.cost import Price
 from lab.errors import AccessError, UserError
 from lab.roles import Actor, Change, Role
 from tests.actors import ADMIN, OTHER_SUBMITTER, SUBMITTER, VIEWER
+from tests.webapp.test_finished_study import BEGAN, measure
 from tests.workers.homes import Home
 from warehouse.app_db import audit, dashboards, pins, price_book, saved_views
+from warehouse.ingest.service import ingest_all
 
 ALL = (ADMIN, SUBMITTER, OTHER_SUBMITTER, VIEWER)
 SAMPLE = Path(__file__).parents[1] / "interchange" / "samples" / "vllm-bench" / "base-code-c1.json"
@@ -48,6 +51,12 @@ def _failed(home: Home) -> str:
     leases.claim(home.database, "w", 30.0)
     leases.finish(home.database, job_id, "w", "failed", error="gone")
     return job_id
+
+
+def _measured(home: Home) -> str:
+    measure(home.settings, "measured", BEGAN, repeats=range(2))
+    ingest_all(home.settings)
+    return "measured"
 
 
 def _two_queued(home: Home) -> str:
@@ -108,6 +117,9 @@ CASES = {
     ),
     "cancel": Case(Change.CANCEL, lambda h, job, a: queue.cancel(h.database, job, actor=a), _OWNERS, _queued),
     "retry": Case(Change.RETRY, lambda h, job, a: queue.retry(h.database, job, actor=a), _OWNERS, _failed),
+    "judge again": Case(
+        Change.JUDGE, lambda h, job, a: judge_again(h.settings, h.database, job, actor=a), _SUBMITTERS, _measured
+    ),
     "priority": Case(Change.ORDER, lambda h, job, a: order.reprioritise(h.database, job, 3, actor=a), _ADMINS, _queued),
     "move up": Case(Change.ORDER, lambda h, job, a: order.move_up(h.database, job, actor=a), _ADMINS, _two_queued),
     "add a price": Case(Change.PRICES, lambda h, _, a: price_book.add(h.database, PRICE, actor=a), _ADMINS),

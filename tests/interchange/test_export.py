@@ -178,7 +178,7 @@ def test_the_folder_has_bundles_studies_and_a_manifest_of_all(filled: Settings, 
         "jobs": ["job-1"],
         "files": {name: digest for name, digest in sorted(digests.items()) if name != MANIFEST},
     }
-    assert {name.split("/")[0] for name in files} == {"bundles", "results.parquet", MANIFEST}
+    assert {name.split("/")[0] for name in files} == {"bundles", "results.parquet", "comparisons.parquet", MANIFEST}
     for run in ("run-1", "run-2"):
         for path in (filled.bundles / "job-1" / run).iterdir():
             assert (folder / "bundles" / "job-1" / run / path.name).read_bytes() == path.read_bytes()

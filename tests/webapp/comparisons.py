@@ -38,10 +38,10 @@ def comparison(
     comparisons = compare_cells(
         [CellRuns(base.runs, own.runs, control=own.arm in controls) for base, own in pairs], "higher"
     )
-    judged = verdicts(comparisons, strict=strict)
+    judged, strictly = verdicts(comparisons, strict=strict), verdicts(comparisons, strict=True)
     made = [
-        Pair(compared, verdict, own.cell, base, own)
-        for (base, own), compared, verdict in zip(pairs, comparisons, judged, strict=True)
+        Pair(compared, verdict, own.cell, base, own, strict_verdict)
+        for (base, own), compared, verdict, strict_verdict in zip(pairs, comparisons, judged, strictly, strict=True)
     ]
     return StudyComparison(("job",), "output_tok_per_s", "plain", tuple(made), "tok/s", strict)
 

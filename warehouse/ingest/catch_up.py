@@ -25,6 +25,9 @@ GROWING = (
     *(name for name, table in WAREHOUSE.tables.items() if "run_id" in table.columns and table is not published_runs),
     "prompt_lists",
     "studies",
+    "judgements",
+    "judged_metrics",
+    "judged_arms",
 )
 #: The columns that show, row by row, whether one file is an earlier state of the other.
 _HISTORY = {"runs": "run_id", "studies": "study_id"}

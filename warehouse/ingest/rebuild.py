@@ -1,8 +1,9 @@
-"""Rebuilds the warehouse from bundles alone."""
+"""Rebuilds the warehouse from bundles, and from the verdicts that are stored beside them."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from warehouse.bundles.run_bundle import find_bundles, fsync
 from warehouse.ingest.app_tables import read_app_tables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, record_rejection, rejection
 from warehouse.ingest.job_verdicts import judge_jobs
+from warehouse.ingest.judgements import read_stored
 from warehouse.ingest.master import (
     connect_master,
     create_master,
@@ -20,6 +22,8 @@ from warehouse.ingest.master import (
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
 from warehouse.ingest.row_groups import RUNS_A_GROUP
+
+_log = logging.getLogger("drafthouse.ingester")
 
 
 def rebuild(settings: Settings) -> None:
@@ -50,6 +54,8 @@ def rebuild(settings: Settings) -> None:
                 for job_id, failed in judge_jobs(connection, settings.bundles).items():
                     if failed is not None:
                         record_rejection(connection, job_id, rejection(failed))
+                for error in read_stored(connection, settings.bundles)[2]:
+                    _log.warning("%s", error)
             replace_master(settings.master_file, fresh)
             with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
                 master.publish(only_grown=False)

@@ -26,7 +26,8 @@ from host.settings import Settings, load_settings
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
 from warehouse.bundles.removed import removed_folder, removed_jobs
-from warehouse.bundles.run_bundle import RUN_FILE
+from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
+from warehouse.ingest import judgements
 from warehouse.ingest.app_tables import AppReader, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, forget_runs, record_rejection, rejection
 from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
@@ -38,6 +39,7 @@ from warehouse.ingest.master import (
 from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
+from warehouse.queries.rows import Row
 
 #: Bundles are ingested for at most this long before the master is published.
 BUDGET_S = 2.0
@@ -88,6 +90,9 @@ class Ingester:
     only_grown: bool = True  # no row of a run was removed since the last publication
     refused: str = ""  # why the app tables cannot be read, as last logged
     removed_ns: int = -1  # when results were removed last, as far as this ingester has looked
+    judged_ns: int = -1  # likewise when a job was judged last
+    may_have_ended: bool = True  # whether a job may have ended that is not judged yet
+    unjudgeable: set[str] = field(default_factory=set)  # jobs that ended and failed to be judged
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -115,6 +120,8 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S, *, all_jobs: boo
         _replicate(ingester)  # before judging: a study's own price is judged with its runs
     if not more:
         _judge(ingester)
+        with _named("storing the verdicts of a job that has ended"):
+            more = _store_verdicts(ingester, deadline)
     if not ingester.published:
         with _named("publishing"):
             ingester.master.publish(only_grown=ingester.only_grown)
@@ -183,7 +190,7 @@ def _ingest(ingester: Ingester, batch: Mapping[str, Path]) -> None:
         ingester.set_aside.pop(path, None)
         ingester.ingested.add(path)
         ingester.unjudged.add(folder.parent.name)
-        ingester.published = False
+        ingester.published, ingester.may_have_ended = False, True
         _log.info("ingested %s", path)
     _record_rejections(ingester)
 
@@ -207,6 +214,68 @@ def _judge(ingester: Ingester) -> None:
             ingester.set_aside.pop(job_id, None)
             ingester.published = False
     _record_rejections(ingester)
+
+
+def _store_verdicts(ingester: Ingester, deadline_s: float) -> bool:
+    """Judge jobs that have ended, and read what was judged elsewhere. Return whether the deadline left jobs over."""
+    _read_judgements(ingester)
+    if not ingester.may_have_ended:
+        return False
+    ingester.may_have_ended = False
+    for job in judgements.ended_jobs(ingester.connection):
+        if job["job_id"] in ingester.unjudgeable:
+            continue
+        if not _has_all_bundles(ingester, job["job_id"]):
+            ingester.may_have_ended = True
+        elif time.monotonic() > deadline_s:
+            ingester.may_have_ended = True
+            return True
+        else:
+            _store_verdict(ingester, job)
+    return False
+
+
+def _store_verdict(ingester: Ingester, job: Row) -> None:
+    """Judge a job and store its verdicts. One that cannot be judged, or written, does not stop the others: the next
+    ingester tries it again, and until then its verdicts are computed when they are shown.
+    """
+    try:
+        judgement = judgements.judge_ended_job(ingester.connection, job)
+        judgements.store_judgement(ingester.connection, ingester.settings.bundles, judgement)
+        ingester.published = False
+    except duckdb.Error:
+        raise
+    except Exception:  # noqa: BLE001 - whatever it is: one job must not stop the others
+        _log.exception("the verdicts of %s are not stored", job["job_id"])
+        ingester.unjudgeable.add(job["job_id"])
+
+
+def _read_judgements(ingester: Ingester) -> None:
+    """Read what was judged again, or before this master was made."""
+    bundles = ingester.settings.bundles
+    modified_ns = judgements.modified_ns(bundles)
+    if modified_ns == ingester.judged_ns:
+        return
+    added, removed, errors = judgements.read_stored(ingester.connection, bundles)
+    for error in errors:
+        _log.warning("%s", error)
+    ingester.published &= not (added or removed)
+    ingester.only_grown &= not removed
+    if time.time_ns() - modified_ns > judgements.SETTLES_S * 1e9:
+        ingester.judged_ns = modified_ns
+
+
+def _has_all_bundles(ingester: Ingester, job_id: str) -> bool:
+    """Return whether every bundle of a job that has ended is ingested, or was rejected for good."""
+    with contextlib.suppress(FileNotFoundError):
+        for folder in (ingester.settings.bundles / job_id).iterdir():
+            path = f"{job_id}/{folder.name}"
+            if path in ingester.ingested or is_being_written(folder.name) or not (folder / RUN_FILE).exists():
+                continue
+            aside = ingester.set_aside.get(path)
+            if aside is None or not (aside.is_final or time.monotonic() - aside.first_s > RETRY_REJECTED_S):
+                return False
+    return True
 
 
 def _set_aside(ingester: Ingester, path: str, error: Exception) -> None:
@@ -274,7 +343,7 @@ def _replicate(ingester: Ingester) -> None:
         _log.exception("the app database cannot be read: jobs in the warehouse are not up to date")
         return
     if tables and replicate_app_tables(ingester.connection, tables):
-        ingester.published = False
+        ingester.published, ingester.may_have_ended = False, True
 
 
 @contextlib.contextmanager

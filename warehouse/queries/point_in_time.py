@@ -68,11 +68,12 @@ def _views(moment: datetime) -> list[str]:
         return "run_id" in WAREHOUSE.tables[table].columns and not table.startswith(_AT_ALL_TIMES)
 
     tables = [name for name in WAREHOUSE.tables if name != "runs"]
+    judged = f"WHERE epoch(judged_at) <= {moment.timestamp()!r}"  # before, verdicts are computed
     ended = f"epoch(started_at) + coalesce(window_s, 0) <= {moment.timestamp()!r}"
     return [
         _view("runs", f"WHERE {ended}"),
         _view("alembic_version", ""),
-        *(_view(name, _OF_RUNS if is_of_runs(name) else "") for name in tables),
+        *(_view(name, _OF_RUNS if is_of_runs(name) else judged if name == "judgements" else "") for name in tables),
         *(_view(view.name, _OF_RUNS) if view is REQUEST_RECORDS else view.sql for view in VIEWS),
     ]
 

@@ -16,6 +16,7 @@ from lab.metrics.definition import Metric
 from warehouse.app_db import schema as app_schema
 from warehouse.schema import request_columns
 from warehouse.schema.column import Column, column, table
+from warehouse.schema.judgement_columns import JUDGED_ARM_COLUMNS, JUDGED_METRIC_COLUMNS, JUDGEMENT_COLUMNS
 from warehouse.schema.published_columns import (
     DOUBT_COLUMNS,
     FIGURE_COLUMNS,
@@ -235,6 +236,21 @@ capacities = table(
     "capacities",
     "What searches for capacities found: one row per arm, workload and search for each repeat and for all together",
     CAPACITY_COLUMNS,
+)
+judgements = table(
+    WAREHOUSE,
+    "judgements",
+    "When the verdicts on a job were computed, and what they rest on. They are stored in files beside the bundles",
+    JUDGEMENT_COLUMNS,
+)
+judged_metrics = table(
+    WAREHOUSE, "judged_metrics", "The metrics by which a judgement compares the arms", JUDGED_METRIC_COLUMNS
+)
+judged_arms = table(
+    WAREHOUSE,
+    "judged_arms",
+    "One row per arm, cell, metric and reading of a judgement. Read the view comparisons",
+    JUDGED_ARM_COLUMNS,
 )
 telemetry = table(
     WAREHOUSE,

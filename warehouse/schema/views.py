@@ -14,6 +14,7 @@ import duckdb
 
 from host.settings import ARCHIVE_FOLDER
 from warehouse.schema.column import Column, column
+from warehouse.schema.judgement_columns import JUDGED_ARM_COLUMNS, JUDGED_METRIC_COLUMNS, JUDGEMENT_COLUMNS
 from warehouse.schema.request_columns import IN_MICROSECONDS, REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import METRIC_COLUMNS, RUN_ID, RUN_STARTED_AT, VERDICT_COLUMNS, WAREHOUSE
@@ -105,8 +106,74 @@ REQUESTS = View(
     (*_of("r", (_RUN[name] for name in _IN_REQUESTS)), *_of("q", REQUEST_COLUMNS)),
     "FROM request_records AS q JOIN runs AS r USING (run_id)",
 )
+_JUDGINGS = """
+    WITH here AS (SELECT * FROM judgements{of_job}),
+    since AS (
+        SELECT judgement_id, count(*) AS of_runs, count(*) FILTER (r.run_id IS NULL) AS removed,
+            count(*) FILTER (v.is_valid = false) AS invalid, min(v.why_invalid[1]) FILTER (v.is_valid = false) AS why
+        FROM (SELECT judgement_id, unnest(run_ids) AS run_id FROM here) AS rested
+        LEFT JOIN (SELECT run_id FROM runs{of_job}) AS r USING (run_id) LEFT JOIN verdicts AS v USING (run_id)
+        GROUP BY judgement_id
+    ),
+    more AS (
+        SELECT judgement_id, count(*) AS added FROM here JOIN (FROM valid_latest_runs{of_job}) AS latest USING (job_id)
+        WHERE concurrency IS NOT NULL AND pattern IS NOT NULL AND NOT list_contains(run_ids, run_id)
+        GROUP BY judgement_id
+    )
+    SELECT here.*, cause = 'ended' AND here.tries = max(here.tries) OVER (PARTITION BY here.job_id)
+            AND coalesce(queued.state NOT IN ('queued', 'running'), true) AS is_default,
+        nullif(concat_ws('; ',
+            CASE WHEN removed > 0
+                THEN concat(removed, ' of its ', of_runs, if(removed = 1, ' runs was', ' runs were'), ' removed') END,
+            CASE WHEN invalid > 0 THEN concat(
+                invalid, ' of its ', of_runs, if(invalid = 1, ' runs was', ' runs were'), ' found invalid: ', why) END,
+            CASE WHEN added > 0
+                THEN concat(added, if(added = 1, ' run was', ' runs were'), ' measured or restored since') END
+        ), '') AS changed_because
+    FROM here LEFT JOIN since USING (judgement_id) LEFT JOIN more USING (judgement_id)
+    LEFT JOIN jobs AS queued ON queued.job_id = here.job_id
+"""
+
+
+def judgings(of_job: str = "") -> str:
+    """Return a query of all columns of judgements, is_default and changed_because: what became of its runs since.
+
+    `of_job` is a condition on job_id, which is applied before anything is joined.
+    """
+    return _JUDGINGS.format(of_job=f" WHERE {of_job}" if of_job else "")
+
+
+_JUDGED = {column.name: column for column in (*JUDGED_ARM_COLUMNS, *JUDGED_METRIC_COLUMNS, *JUDGEMENT_COLUMNS)}
+COMPARISONS = View(
+    "comparisons",
+    "One row per arm, cell, metric and reading: the verdicts as they were stored when their study ended, and those of "
+    "studies that were judged again. Pages and the command show those with is_default",
+    (
+        *_of("j", (_JUDGED["study"],)),
+        *_of("a", (_JUDGED["arm"],)),
+        *_of("m", (_JUDGED["baseline"],)),
+        *_of("a", (_JUDGED[name] for name in ("workload", "load", "concurrency", "metric"))),
+        *_of("m", (_JUDGED["unit"],)),
+        *_of("a", (_JUDGED[name] for name in ("ratio", "low", "high", "verdict", "reading", "scope"))),
+        *_of("j", (_JUDGED["as_of"],)),
+        (
+            "j.is_default",
+            column("is_default", "bool", "whether it is the study's verdict, and not one that was asked for later"),
+        ),
+        (
+            "j.changed_because",
+            column("changed_because", "text?", "what became of its runs since, so that it may be another one today"),
+        ),
+        *_of("a", (_JUDGED["basis"],)),
+        *_of("m", (_JUDGED["history_jobs"],)),
+        *_of("j", (_JUDGED[name] for name in ("run_ids", "analysis_version", "judged_at", "cause", "job_id"))),
+        *_of("j", (_JUDGED["judgement_id"],)),
+    ),
+    "FROM judged_arms AS a JOIN judged_metrics AS m USING (judgement_id, metric)\n"
+    f"JOIN ({judgings()}) AS j USING (judgement_id)",
+)
 #: In an order in which each may read the ones before it.
-VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS)
+VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS, COMPARISONS)
 
 
 #: How DuckDB writes down each view that this process described, by our SQL of it.

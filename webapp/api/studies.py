@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, Field, JsonValue
 
-from jobs import queue
+from jobs import judging, queue
 from jobs.forecast import plan_document, repeat_seconds
 from jobs.submission import Context, problems
 from jobs.table import MAX_PRIORITY
@@ -37,6 +37,11 @@ router = APIRouter(route_class=Operation, tags=["studies"])
 _MOST_BYTES = 500_000
 Metric = Annotated[str, Query(max_length=200, description="A column of `results` for which higher or lower is better.")]
 Baseline = Annotated[str | None, Query(max_length=200, description="An arm; by default the study's own baseline.")]
+
+Judgement = Annotated[
+    str | None,
+    Query(max_length=200, description="A judgement of the study; by default that of when it ended, `first`."),
+]
 
 
 class SentStudy(BaseModel):
@@ -100,6 +105,18 @@ def submit_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Su
     return Submitted(job_id=queue.submit(call.settings, sent.read(), sent.priority, actor=call.actor))
 
 
+class JudgedAgain(BaseModel):
+    """The judgement that was stored beside the first."""
+
+    judgement: str
+
+
+@router.post("/studies/{study}/judgements", status_code=201)
+def judge_again(call: AuthorisedCall, study: str) -> JudgedAgain:
+    """Judge a study again with the history and the analysis of today. The first verdicts stay those that are shown."""
+    return JudgedAgain(judgement=judging.judge_again(call.settings, call.database, study, actor=call.actor))
+
+
 @router.get("/studies/{study}/comparison")
 def compare(
     call: AuthorisedCall,
@@ -108,10 +125,14 @@ def compare(
     baseline: Baseline = None,
     *,
     strict: bool = False,
+    judgement: Judgement = None,
 ) -> dict[str, Any]:
-    """Compare each arm with the baseline: ratio, interval and verdict. The study is a name, a digest or a job's id."""
+    """Compare each arm with the baseline: ratio, interval and verdict. The study is a name, a digest or a job's id.
+
+    Verdicts are those stored when the study ended; `standing` says since when they stand and what they rest on.
+    """
     with open_warehouse(call.settings.warehouse_file) as con:
-        comparison = compare_study(con, study, metric, baseline=baseline, strict=strict)
+        comparison = compare_study(con, study, metric, baseline=baseline, strict=strict, judgement=judgement)
         agreed = [agreement for _, agreement in agreements(con, comparison)]
         more = {"quality": quality_document(qualities(con, comparison)), "findings": study_findings(con, comparison)}
         return comparison_document(comparison, agreed) | more

@@ -34,6 +34,7 @@ from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
 from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
+from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from webapp.charts.theme import Drafting, Mode, drafting_in, drafting_of
@@ -62,6 +63,7 @@ _HASHES: dict[str | type[Any], Callable[[Any], Any]] = {
     StudyComparison: lambda compared: repr(
         (
             *(compared.jobs, compared.metric, compared.baseline, compared.unit, compared.strict),
+            None if compared.stored is None else compared.stored.judging,
             [(pair.cell, pair.candidate.arm) for pair in compared.pairs],
         )
     ),
@@ -258,24 +260,27 @@ def arms(job_id: str) -> dict[str, Drafting]:
 
 
 @cached_by_publication()
-def cells(job_id: str, metric: str) -> pd.DataFrame:
+def cells(job_id: str, metric: str, judgement: str = FIRST) -> pd.DataFrame:
     """Return each arm in each cell of a study: its values, its ratio to the baseline, and the verdict."""
-    return with_ratios(_cell_values(job_id, metric), comparison(job_id, metric))
+    return with_ratios(_cell_values(job_id, metric), comparison(job_id, metric, judgement))
 
 
-def comparison(job_id: str, metric: str) -> StudyComparison | None:
+def comparison(job_id: str, metric: str, judgement: str = FIRST) -> StudyComparison | None:
     """Return the study's comparison, or None if it has no valid baseline run."""
     try:
-        return compared(job_id, metric)
+        return compared(job_id, metric, judgement=judgement)
     except QueryError:
         return None
 
 
-def compared(job_id: str, metric: str, baseline: str | None = None, *, strict: bool = False) -> StudyComparison:
-    """Compare a study. Raises QueryError if `baseline`, or else the study's own, has no valid run, or a price is
-    unknown.
+def compared(
+    job_id: str, metric: str, baseline: str | None = None, *, strict: bool = False, judgement: str = FIRST
+) -> StudyComparison:
+    """Compare a study: the verdicts stored when it ended, or those of another judgement, if they answer the question.
+
+    Raises QueryError if `baseline`, or else the study's own, has no valid run, or a price is unknown.
     """
-    return _comparison(job_id, metric, baseline, strict=strict)
+    return _comparison(job_id, metric, baseline, strict=strict, judgement=judgement)
 
 
 def agreements(comparison: StudyComparison, *, without_limit: bool = False) -> list[Agreement] | None:
@@ -314,9 +319,15 @@ def _verdicts_forecast(digest: str, _study: Study) -> Prospects | None:
 
 @published_query()
 def _comparison(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str | None, *, strict: bool
+    connection: duckdb.DuckDBPyConnection,
+    job_id: str,
+    metric: str,
+    baseline: str | None,
+    *,
+    strict: bool,
+    judgement: str,
 ) -> StudyComparison:
-    return compare_study(connection, job_id, metric, baseline=baseline, strict=strict)
+    return compare_study(connection, job_id, metric, baseline=baseline, strict=strict, judgement=judgement)
 
 
 @published_query()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli.arguments import AsJson, PricePerHour, StudyId
+from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice.gate import gate
@@ -30,13 +31,21 @@ from warehouse.queries.comparing.comparisons import (
     compare_study,
     controls,
 )
-from warehouse.queries.comparing.documents import comparison_document, quality_document, study_findings
+from warehouse.queries.comparing.documents import (
+    comparison_document,
+    quality_document,
+    standing_document,
+    study_findings,
+)
 from warehouse.queries.comparing.paired_runs import ArmRuns
 from warehouse.queries.comparing.quality import qualities, sentences_of
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
+from warehouse.queries.comparing.stored import multiplicity
 
 _SLOWER, _INCONCLUSIVE = 1, 3
 _THROUGHPUT = "output_tok_per_s"
+#: Of the earlier jobs that inform the noise.
+_MOST_NAMED = 5
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "inconclusive": "?", "control": "*"}
 
 Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
@@ -68,6 +77,17 @@ Limit = Annotated[
     ),
 ]
 
+Judgement = Annotated[
+    str | None,
+    typer.Option(help="Show the verdicts of this judgement, not those of when the study ended (`first`)."),
+]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--judge-again", help="Store verdicts with the history and the analysis of today beside the first; show none."
+    ),
+]
+
 
 def compare(
     study: StudyId,
@@ -81,9 +101,18 @@ def compare(
     price_per_hour: PricePerHour = None,
     strict: Strict = False,
     fail_if_slower: Limit = None,
+    judgement: Judgement = None,
+    judge_again: Again = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare each arm with the baseline: ratio, 95 % interval and verdict."""
+    """Compare each arm with the baseline: ratio, 95 % interval and verdict.
+
+    The verdicts are those that were stored when the study ended.
+    """
+    if judge_again:
+        judged = the_lab().judge_again(study)
+        print_text(f"Judged again: as soon as it is published, --judgement {judged} shows it beside the first.")
+        return
     if by is not None:
         compare_groups(study, by, metric, baseline, as_json=as_json)
         return
@@ -91,7 +120,13 @@ def compare(
     strict = strict or limit is not None
     with results_of(study) as con:
         comparison = compare_study(
-            con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict
+            con,
+            study,
+            metric,
+            baseline=baseline,
+            price_usd_per_hour=price_per_hour,
+            strict=strict,
+            judgement=judgement,
         )
         refuse_empty_baseline(comparison)
         if table:
@@ -183,10 +218,22 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
 
 
 def _show_reading(comparison: StudyComparison) -> None:
-    """Print the reading of the verdicts, and how large the noise is by the controls."""
+    """Print the reading of the verdicts, since when they stand, and how large the noise is by the controls."""
     print_text(f"verdicts: {READING_WORDS[comparison.strict]}")
+    print_text(f"metrics: {multiplicity(strict=comparison.strict)}")
+    print_text(f"standing: {comparison.standing}")
+    if comparison.history_jobs:
+        print_text(f"noise: informed by the earlier {_named(comparison.history_jobs)}")
+    for judged in comparison.judged:
+        if comparison.stored is None or judged != comparison.stored.judging:
+            print_text(f"other verdicts: {judged.label}: --judgement {judged.judgement_id}")
     for arm, control in controls(comparison).items():
         print_text(f"{arm} is a control, {control.sentence}")
+
+
+def _named(jobs: Sequence[str]) -> str:
+    more = f" and {len(jobs) - _MOST_NAMED} more" if len(jobs) > _MOST_NAMED else ""
+    return f"{'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs[:_MOST_NAMED])}{more}"
 
 
 def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
@@ -242,6 +289,7 @@ def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], 
         "metric": comparison.metric,
         "baseline": comparison.baseline,
         "strict": comparison.strict,
+        "standing": standing_document(comparison),
         "controls": {arm: control.sentence for arm, control in controls(comparison).items()},
     }
     print_json(

@@ -15,7 +15,7 @@ from tests.lab.studies import study, study_dict
 from tests.webapp.homes import make_home
 from tests.webapp.measured import START, measure_study
 from warehouse.queries import results as queries
-from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.comparisons import compare_study, compute_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.sandbox.runner import run_sql
@@ -89,7 +89,7 @@ def test_comparisons_are_of_the_runs_of_then(measured: tuple[Settings, str]) -> 
     with as_of(LATER), closing(open_warehouse(settings.warehouse_file)) as connection:
         then = compare_study(connection, job_id, "output_tok_per_s")
     with closing(open_warehouse(settings.warehouse_file)) as connection:
-        assert str(then.pairs) == str(compare_study(connection, job_id, "output_tok_per_s").pairs)
+        assert str(then.pairs) == str(compute_study(connection, [job_id], "output_tok_per_s").pairs)
     assert then.pairs
 
 

@@ -8,7 +8,6 @@ import duckdb
 
 from lab.advice.answer import Answer, JudgedPair, OverAll, answer
 from lab.advice.report import Provenance
-from lab.comparison.verdict import verdicts
 from warehouse.queries.comparing.comparisons import StudyComparison, controls
 from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.queries.rows import dicts
@@ -30,7 +29,6 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
     `repeat_s` is the forecast of one more repeat of the study.
     """
     candidates = [pair for pair in comparison.pairs if not pair.comparison.control]
-    strictly = verdicts([pair.comparison for pair in candidates], strict=True)
     pairs = [
         JudgedPair(
             pair.comparison,
@@ -39,9 +37,9 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
             pair.cell.pattern,
             pair.cell.concurrency,
             pair.candidate.arm,
-            strict,
+            pair.strictly,
         )
-        for pair, strict in zip(candidates, strictly, strict=True)
+        for pair in candidates
     ]
     drafted = [(pair.baseline.num_speculative_tokens, pair.candidate.num_speculative_tokens) for pair in candidates]
     return answer(
@@ -70,4 +68,4 @@ def provenance(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> P
     (row,) = dicts(con, _PROVENANCE, [list(comparison.jobs)])
     repeats = {pair.comparison.repeats for pair in comparison.pairs}
     lists = {name: tuple(row[name] or ()) for name in ("hardware", "engines")}
-    return Provenance(jobs=comparison.jobs, repeats=tuple(sorted(repeats)), **row | lists)
+    return Provenance(jobs=comparison.jobs, repeats=tuple(sorted(repeats)), standing=comparison.standing, **row | lists)

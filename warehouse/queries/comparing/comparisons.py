@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import duckdb
 
@@ -13,14 +14,27 @@ from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.influence import follows, mean
-from lab.comparison.verdict import Control, Judged, control, verdicts
+from lab.comparison.samples import RunSample
+from lab.comparison.verdict import Control, Judged, Verdict, control, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITIES, CAPACITY, SHORT_NAMES, better
+from warehouse.bundles.judgements import StoredArm
 from warehouse.queries.comparing import capacities, paired_runs
-from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey
+from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey, Earlier
+from warehouse.queries.comparing.stored import (
+    FIRST,
+    NOT_STORED,
+    Judging,
+    Stored,
+    comparison_of,
+    judgings,
+    stored_answer,
+    verdict_of,
+)
 from warehouse.queries.prices import COSTS, arm_costs
 
 _OF_SEARCHES = tuple(metric.name for metric in CAPACITIES)
+_VALUES = 'SELECT run_id, "{metric}" FROM run_metrics JOIN runs USING (run_id) WHERE list_contains(?, job_id)'
 _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
 
 
@@ -28,12 +42,14 @@ _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND tempe
 class Pair(Judged):
     """A candidate against the baseline in one cell; the verdict is adjusted for all pairs of the study.
 
-    A candidate that is identical to the baseline is a control: `comparison.control`.
+    `strictly` is its verdict in the strict reading, whichever `verdict` is of. A candidate that is identical to the
+    baseline is a control: `comparison.control`.
     """
 
     cell: CellKey
     baseline: ArmRuns
     candidate: ArmRuns
+    strictly: Verdict
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,32 @@ class StudyComparison:
     pairs: tuple[Pair, ...]
     unit: str = ""
     strict: bool = False  # the reading of the verdicts: see `lab.comparison.verdict.verdicts`
+    history_jobs: tuple[str, ...] = ()  # measured earlier; their scatter informed the intervals
+    stored: Stored | None = None  # where the verdicts come from; None if they were computed for this question
+    judged: tuple[Judging, ...] = ()  # all judgements of the job, oldest first
+    values_changed: int = 0  # runs whose number is computed otherwise today than when the verdicts were stored
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it has all pairs of the stored verdicts."""
+        return self.stored is not None and len(self.pairs) == len(self.stored.answer.pairs)
+
+    @property
+    def changed_because(self) -> str:
+        """Say why the verdicts may be others today; empty if nothing is known to have changed."""
+        if self.stored is None:
+            return ""
+        what = "prices" if self.metric in COSTS else "formula"
+        values = f"the {what} behind the figures of {self.values_changed} of its runs changed"
+        return "; ".join(filter(None, (self.stored.judging.changed_because, values if self.values_changed else "")))
+
+    @property
+    def standing(self) -> str:
+        """Say since when the verdicts stand, for pages, the command and reports."""
+        if self.stored is None:
+            return NOT_STORED
+        changed = f"; changed because: {self.changed_because}" if self.changed_because else ""
+        return f"{self.stored.judging.sentence}{changed}"
 
 
 def compare_study(
@@ -56,33 +98,131 @@ def compare_study(
     baseline: str | None = None,
     price_usd_per_hour: float | None = None,
     strict: bool = False,
+    judgement: str | None = None,
 ) -> StudyComparison:
     """Compare the arms of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price matters only
     for costs. The short name capacity is that of a concurrency where a study has searched for that alone.
 
-    Raises QueryError for unknown studies and arms, for metrics without a better direction, and for costs without a
-    recorded price.
+    Verdicts that were stored when the job ended are returned as they are, or those of another `judgement` of it, for
+    its own baseline and prices. Everything else is computed.
+
+    Raises QueryError for unknown studies, arms and judgements, for metrics without a better direction, and for costs
+    without a recorded price.
     """
     jobs = paired_runs.jobs_of(con, study)
+    metric, judged = known_metric(con, jobs, metric), tuple(judgings(con, jobs))
+    chosen = _chosen(judged, judgement)
+    stored = None if chosen is None else stored_answer(con, chosen, metric)
+    if stored is not None and price_usd_per_hour is None and baseline in (None, stored.answer.baseline):
+        return replace(_as_stored(con, jobs, stored, strict=strict), judged=judged)
+    computed = compute_study(con, jobs, metric, baseline=baseline, price_usd_per_hour=price_usd_per_hour, strict=strict)
+    return replace(computed, judged=judged)
+
+
+def known_metric(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> str:
+    """Return the name of a metric that may be a short one. Raises QueryError for one that is not comparable."""
     if metric == "capacity":
         metric = next(iter(capacities.searched(con, jobs)), CAPACITY.name)
     metric, names = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
     if metric not in names:
         raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *names))}")
+    return metric
+
+
+def compute_study(
+    con: duckdb.DuckDBPyConnection,
+    jobs: Sequence[str],
+    metric: str,
+    *,
+    baseline: str | None = None,
+    price_usd_per_hour: float | None = None,
+    strict: bool = False,
+    history_until: datetime | None = None,
+) -> StudyComparison:
+    """Compare the arms of jobs now, by a `known_metric`. `history_until` is the end of the history, None when the jobs
+    began. Raises QueryError as `compare_study`.
+    """
     arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
     base = {runs.cell: runs for runs in arms if runs.arm == name}
     both = [(base[runs.cell], runs) for runs in arms if runs.arm != name and runs.cell in base]
-    history = _history(con, jobs, metric)
+    earlier = _history(con, jobs, metric, history_until)
     comparisons = compare_cells(
-        [_cell(reference, candidate, metric) for reference, candidate in both], better(metric), history=history
+        [_cell(reference, candidate, metric) for reference, candidate in both],
+        better(metric),
+        history=[cell.values for cell in earlier],
     )
-    judged = verdicts(comparisons, strict=strict)
+    strictly = verdicts(comparisons, strict=True)
+    judged = strictly if strict else verdicts(comparisons)
     pairs = [
-        Pair(comparison, verdict, candidate.cell, reference, candidate)
-        for (reference, candidate), comparison, verdict in zip(both, comparisons, judged, strict=True)
+        Pair(comparison, verdict, candidate.cell, reference, candidate, strict_verdict)
+        for (reference, candidate), comparison, verdict, strict_verdict in zip(
+            both, comparisons, judged, strictly, strict=True
+        )
     ]
-    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict)
+    history_jobs = tuple(dict.fromkeys(cell.job_id for cell in earlier))
+    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict, history_jobs)
+
+
+def _chosen(judged: Sequence[Judging], judgement: str | None) -> Judging | None:
+    """Return the judgement of this id, or that made when the job ended. Raises QueryError for an unknown id."""
+    if judgement in (None, FIRST):
+        return next((judging for judging in judged if judging.is_default), None)
+    for judging in judged:
+        if judging.judgement_id == judgement:
+            return judging
+    known = ", ".join((FIRST, *(judging.judgement_id for judging in judged)))
+    raise QueryError(f"the study has no judgement {judgement!r}: choose one of {known}")
+
+
+def _as_stored(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], stored: Stored, *, strict: bool) -> StudyComparison:
+    answer = stored.answer
+    arms = [_stored_runs(arm, values) for arm, values in zip(stored.arms, answer.values, strict=True)]
+    pairs = [
+        Pair(
+            comparison_of(pair),
+            verdict_of(pair, strict=strict),
+            arms[pair.candidate].cell,
+            arms[pair.baseline],
+            arms[pair.candidate],
+            verdict_of(pair, strict=True),
+        )
+        for pair in answer.pairs
+    ]
+    changed = _values_changed(con, jobs, answer.metric, arms)
+    return StudyComparison(
+        tuple(jobs),
+        answer.metric,
+        answer.baseline,
+        tuple(pairs),
+        answer.unit,
+        strict,
+        answer.history_jobs,
+        stored,
+        values_changed=changed,
+    )
+
+
+def _stored_runs(arm: StoredArm, values: Sequence[float | None]) -> ArmRuns:
+    runs = [
+        RunSample(run.run_id, arm.arm, run.block, value, launch=run.launch, until_decided=run.until_decided)
+        for run, value in zip(arm.runs, values, strict=True)
+    ]
+    about = arm.model_dump(exclude={"workload", "pattern", "concurrency", "runs"})
+    return ArmRuns(cell=CellKey(arm.workload, arm.pattern, arm.concurrency), runs=tuple(runs), **about)
+
+
+def _values_changed(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, arms: Sequence[ArmRuns]) -> int:
+    """Count the runs whose number is another one today, because its formula, or a price, is."""
+    if metric in COSTS:
+        try:
+            today = {run.run_id: run.value for arm in arm_costs(con, jobs, metric, None)[0] for run in arm.runs}
+        except QueryError:  # the price was withdrawn
+            today = {run.run_id: None for arm in arms for run in arm.runs}
+    else:
+        today = dict(con.execute(_VALUES.format(metric=metric), [list(jobs)]).fetchall())
+    runs = {run.run_id: run.value for arm in arms for run in arm.runs}
+    return sum(run_id in today and today[run_id] != value for run_id, value in runs.items())
 
 
 def _arms(
@@ -96,11 +236,11 @@ def _arms(
     return paired_runs.arm_runs(con, jobs, metric), BY_NAME[metric].unit
 
 
-def _history(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
+def _history(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, until: datetime | None) -> list[Earlier]:
     """Return earlier repeats, but none for searches, whose scatter depends on their prompts and bounds."""
     if metric in _OF_SEARCHES:
         return []
-    return paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric)
+    return paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric, until)
 
 
 def break_evens(comparison: StudyComparison) -> dict[tuple[str, str], BreakEven]:

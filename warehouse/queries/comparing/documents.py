@@ -10,6 +10,7 @@ import pandas as pd
 
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import sentences
+from lab.comparison import ANALYSIS_VERSION
 from lab.comparison.agreement import Agreement
 from lab.comparison.surface import Surface, sentence
 from warehouse.queries import results
@@ -41,6 +42,7 @@ def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]
         "baseline": comparison.baseline,
         "strict": comparison.strict,
         "controls": {arm: control.sentence for arm, control in controls(comparison).items()},
+        "standing": standing_document(comparison),
         "pairs": [
             {
                 "workload": pair.cell.workload,
@@ -63,6 +65,20 @@ def comparison_document(comparison: StudyComparison, agreed: Sequence[Agreement]
             | {"crossings": [crossing.__dict__ for crossing in even.crossings]}
             for (arm, workload), even in break_evens(comparison).items()
         ],
+    }
+
+
+def standing_document(comparison: StudyComparison) -> dict[str, object]:
+    """Return since when the verdicts stand, what they rest on, and which other judgements there are."""
+    judging = None if comparison.stored is None else comparison.stored.judging
+    return {
+        "sentence": comparison.standing,
+        "judgement": None if judging is None else judging.judgement_id,
+        "as_of": None if judging is None else judging.as_of,
+        "analysis_version": ANALYSIS_VERSION if judging is None else judging.analysis_version,
+        "changed_because": comparison.changed_because or None,
+        "history_jobs": comparison.history_jobs,
+        "judgements": [asdict(judged) for judged in comparison.judged],
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -149,14 +150,25 @@ def sample(row: Row, *parts: object, requests: Requests | None = None) -> RunSam
     )
 
 
-def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
+@dataclass(frozen=True)
+class Earlier:
+    """A cell that was measured earlier: the means of a metric on its engine starts."""
+
+    job_id: str
+    values: Sequence[float]
+
+
+def earlier_repeats(
+    con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, until: datetime | None = None
+) -> list[Earlier]:
     """The metric's mean on each engine start, in each cell with several on the hardware of these jobs, of runs that had
     ended before the first run of these jobs began. So nothing that is measured later changes what they are judged by.
+    `until` is another end of the history.
 
     Empty if it is unknown when that was. Only starts within a job: two jobs may differ by more than chance.
     """
-    rows = con.execute(_HISTORY.format(metric=known_metric(metric)), [list(jobs)]).fetchall()
-    return [list(values) for (values,) in rows]
+    rows = con.execute(_HISTORY.format(metric=known_metric(metric)), [list(jobs), until]).fetchall()
+    return [Earlier(job_id, values) for job_id, values in rows]
 
 
 def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> list[dict[str, Output]]:
@@ -219,7 +231,9 @@ _RUNS = """
 #: The rule of valid_latest_runs for the attempts of that time: the view has later ones in their place. A job that was
 #: submitted later ran later, too, whatever the clock of its host says. The sums of `avg` depend on the order of rows.
 _HISTORY = """
-    WITH begun AS (SELECT min(started_at) AS moment FROM runs WHERE list_contains($1, job_id)),
+    WITH begun AS (
+        SELECT coalesce($2::TIMESTAMPTZ, min(started_at)) AS moment FROM runs WHERE list_contains($1, job_id)
+    ),
     earlier AS (
         SELECT * FROM results, begun
         WHERE hardware IN (SELECT hardware FROM runs WHERE list_contains($1, job_id)) AND NOT list_contains($1, job_id)
@@ -233,7 +247,7 @@ _HISTORY = """
             list_avg(list("{metric}" ORDER BY started_at, run_id)) AS number, max(started_at) AS started_at
         FROM earlier WHERE "{metric}" IS NOT NULL GROUP BY ALL
     )
-    SELECT list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell HAVING count(*) >= 2
+    SELECT job_id, list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell HAVING count(*) >= 2
     ORDER BY max(started_at) DESC, job_id, cell LIMIT 200
 """
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.

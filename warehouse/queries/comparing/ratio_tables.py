@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -52,17 +52,23 @@ def arm_tables(
         {arm: {key: _one(pairs, comparison) for key, pairs in cells.items()} for arm, cells in arms.items()},
         strict=comparison.strict,
     )
+    if comparison.is_whole and all(len(pairs) == 1 for cells in arms.values() for pairs in cells.values()):
+        judged = {arm: {key: pair for key, (pair,) in cells.items()} for arm, cells in arms.items()}
+        tables = {arm: replace(table, cells=judged[arm]) for arm, table in tables.items()}
     means = arm_means(comparison)
     return [ArmTable(arm, tables[arm], means[arm], _by_row(arms[arm], tables[arm], comparison)) for arm in arms]
 
 
 def arm_means(comparison: StudyComparison) -> dict[str, Judged]:
-    """Return each candidate over all of its cells: the mean over repeats of the geometric mean of its ratios.
+    """Return each candidate over all of its cells: the mean over repeats of the geometric mean of its ratios, or its
+    only cell.
 
     The verdicts are corrected for the number of arms.
     """
+    if comparison.stored is not None and comparison.is_whole:
+        return comparison.stored.means(strict=comparison.strict)
     arms = dict.fromkeys(pair.candidate.arm for pair in comparison.pairs)
-    means = {arm: _sweep([pair for pair in comparison.pairs if pair.candidate.arm == arm], comparison) for arm in arms}
+    means = {arm: _one([pair for pair in comparison.pairs if pair.candidate.arm == arm], comparison) for arm in arms}
     judged = verdicts(list(means.values()), strict=comparison.strict)
     return {arm: Judged(mean, verdict) for (arm, mean), verdict in zip(means.items(), judged, strict=True)}
 

@@ -60,8 +60,14 @@ def answered(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> Stu
 
 def _of_arms(comparison: StudyComparison, arms: set[str]) -> StudyComparison:
     pairs = [pair for pair in comparison.pairs if pair.candidate.arm in arms]
-    judged = verdicts([pair.comparison for pair in pairs], strict=comparison.strict)
-    again = [replace(pair, verdict=verdict) for pair, verdict in zip(pairs, judged, strict=True)]
+    if len(pairs) == len(comparison.pairs):
+        return comparison
+    compared = [pair.comparison for pair in pairs]
+    judged, strictly = verdicts(compared, strict=comparison.strict), verdicts(compared, strict=True)
+    again = [
+        replace(pair, verdict=verdict, strictly=strict)
+        for pair, verdict, strict in zip(pairs, judged, strictly, strict=True)
+    ]
     return replace(comparison, pairs=tuple(again))
 
 

@@ -21,7 +21,7 @@ from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
-from webapp.shared.verdicts import arm_cards, capacities
+from webapp.shared.verdicts import arm_cards, capacities, standing
 from webapp.shared.verdicts import tables as verdict_tables
 
 _READING_HELP = (
@@ -48,6 +48,7 @@ def show_page() -> None:
         _show_worse(selection)
         _show_gaps(selection)
         _show_summary(selection)
+        standing.show(selection.comparison)
         _show_report_button(selection)
         carried, of_all, of_cell = st.container(), st.container(), st.container()
         with of_cell:
@@ -80,7 +81,7 @@ def _choose() -> Selection:
         measure = url_widgets.choose(url_params.METRIC, list(BY_LABEL))
     with readings:
         reading = url_widgets.choose(url_params.READING, list(READINGS), help_text=_READING_HELP)
-    selection = Selection(job_id, base, measure, reading)
+    selection = Selection(job_id, base, measure, reading, judgement=standing.choose(job_id))
     with candidates:
         chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates, placeholder="All")
     with rows:

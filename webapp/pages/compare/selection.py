@@ -12,9 +12,11 @@ from lab.comparison import verdict
 from lab.metrics.catalogue import BY_NAME, COST
 from lab.metrics.definition import Metric
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
+from warehouse.queries.comparing.stored import FIRST
 from webapp.charts import panels, results
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param, View
+from webapp.shared.verdicts import standing
 
 #: Metrics for comparing arms: the metrics of the Results page, acceptance, energy and cost.
 MEASURES = (
@@ -44,6 +46,7 @@ class Selection:
     heat_rows: str = HEAT_ROWS[0]
     workload: str = ""
     load: str = ""
+    judgement: str = FIRST
 
     @property
     def measure(self) -> Metric:
@@ -52,7 +55,9 @@ class Selection:
     @cached_property
     def comparison(self) -> StudyComparison:
         """The study's comparison. Raises UserError where nothing can be compared."""
-        return published_data.compared(self.job_id, self.measure.name, self.baseline, strict=READINGS[self.reading])
+        return published_data.compared(
+            self.job_id, self.measure.name, self.baseline, strict=READINGS[self.reading], judgement=self.judgement
+        )
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
@@ -91,11 +96,12 @@ class Selection:
             url_params.AT_WORKLOAD: (self.workload,) if self.workload else (),
             url_params.AT_LOAD: (self.load,) if self.load else (),
         }
-        return View("compare", {param.key: value for param, value in values.items() if value})
+        chosen = {param.key: value for param, value in values.items() if value}
+        return View("compare", chosen | standing.link(self.job_id, self.judgement))
 
     def only(self, *fields: str) -> Selection:
-        """Return the selection with defaults, except for study, chosen candidates and the named fields."""
-        default = Selection(self.job_id, baselines(self.job_id)[0], chosen=self.chosen)
+        """Return the selection with defaults, except for study, judgement, chosen candidates and the named fields."""
+        default = Selection(self.job_id, baselines(self.job_id)[0], chosen=self.chosen, judgement=self.judgement)
         return replace(default, **{name: getattr(self, name) for name in fields})
 
 
@@ -117,6 +123,7 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
         one(url_params.READING, list(READINGS)),
         tuple(parameters.get(url_params.CANDIDATES.key, ())),
         one(url_params.HEAT_ROWS, HEAT_ROWS),
+        judgement=standing.of_link(job_id, parameters),
     )
     selection = replace(selection, workload=one(url_params.AT_WORKLOAD, selection.workloads))
     return replace(selection, load=one(url_params.AT_LOAD, selection.loads))

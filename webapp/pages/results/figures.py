@@ -13,6 +13,7 @@ from webapp.charts.results import BY_LABEL, MEASURES
 from webapp.charts.theme import Mode
 from webapp.shared import published_data, url_params
 from webapp.shared.published_data import cached_by_publication
+from webapp.shared.verdicts import standing
 
 ALL_CATEGORIES = "all"
 _MAX_FIGURES = 128
@@ -26,13 +27,13 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
     category = url_params.first(parameters, url_params.CATEGORY, ALL_CATEGORIES)
     measure = BY_LABEL[url_params.first(parameters, url_params.METRIC, MEASURES[0].label)]
-    return draw(job_id, category, measure.name, mode)
+    return draw(job_id, category, measure.name, standing.of_link(job_id, parameters), mode)
 
 
 @cached_by_publication(_MAX_FIGURES)
-def draw(job_id: str, category: str, metric: str, mode: Mode) -> list[Figure]:
+def draw(job_id: str, category: str, metric: str, judgement: str, mode: Mode) -> list[Figure]:
     """Draw speed-up, the metric itself, and acceptance; figures without rows are left out."""
-    measure, speedups = BY_NAME[metric], of_category(published_data.cells(job_id, metric), category)
+    measure, speedups = BY_NAME[metric], of_category(published_data.cells(job_id, metric, judgement), category)
     acceptance = of_category(published_data.acceptance(job_id), category)
     styles = panels.styles_of(speedups, mode, published_data.arms(job_id))
     drawn: list[Figure] = []

@@ -24,7 +24,7 @@ from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
-from webapp.shared.verdicts import answers, arm_cards
+from webapp.shared.verdicts import answers, arm_cards, standing
 from webapp.shared.verdicts import tables as verdict_tables
 
 #: The parameter with a claimed ratio.
@@ -51,20 +51,24 @@ def show_page() -> None:
         with claim_column:
             claimed = _choose_claim()
         url_widgets.report_missing(url_params.CATEGORY, url_params.METRIC)
-        cells = figures.of_category(published_data.cells(job_id, measure.name), category)
-        compared = published_data.comparison(job_id, measure.name)
+        judgement = standing.choose(job_id)
+        cells = figures.of_category(published_data.cells(job_id, measure.name, judgement), category)
+        compared = whole = published_data.comparison(job_id, measure.name, judgement)
         has_pairs = compared is not None and bool(compared.pairs)
         if compared is not None and category != figures.ALL_CATEGORIES:
             compared = arm_cards.of_category(compared, category)
         state = study_picker.job_state(job_id)
 
     name = runs["study_name"].iloc[0] if len(runs) else None
-    view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
+    parameters: dict[str, tuple[str, ...]] = {"job": (job_id,), "category": (category,), "metric": (measure.label,)}
+    view = View("results", parameters | standing.link(job_id, judgement))
     with share_column, st.container(horizontal_alignment="right"):
         dialogs.show_share_menu(
             Kind.STUDY, job_id, name if isinstance(name, str) else "A study", urljoin(st.context.url or "", view.link)
         )
-    answers.show(job_id, measure.name)
+    answers.show(job_id, measure.name, judgement)
+    if whole is not None and has_pairs:
+        standing.show(whole)
     if claimed is not None and compared is not None:
         st.info(literal(tables.claim_sentence(claimed, compared)), icon=":material/gavel:")
     study_picker.show_caveats(runs, state)
@@ -75,8 +79,8 @@ def show_page() -> None:
         needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
         study_picker.show_nothing_to_compare(runs, needed)
     mode = colour_mode()
-    show_figures(figures.draw(job_id, category, measure.name, mode), mode, view)
-    show_tables(cells, figures.of_category(runs, category), measure=measure, view=view)
+    show_figures(figures.draw(job_id, category, measure.name, judgement, mode), mode, view)
+    show_tables(cells, figures.of_category(runs, category), whole, measure=measure, view=view)
     study_picker.follow(state)
 
 
@@ -114,7 +118,8 @@ def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Met
     show_cards([tables.best_card(compared, noun), tables.break_even_card(compared)])
     besides = f" {count(more, 'more arm')} in the tables below." if more else ""
     reading = READING_WORDS[compared.strict]
-    st.caption(f"{tables.repeats_sentence(cells)} {reading[:1].upper()}{reading[1:]}.{besides}")
+    rules = tables.rules_sentence(compared)
+    st.caption(f"{tables.repeats_sentence(cells)} {reading[:1].upper()}{reading[1:]}.{rules}{besides}")
 
 
 def _planned(job: Job) -> int | None:
@@ -124,7 +129,9 @@ def _planned(job: Job) -> int | None:
     return job.progress.runs_total if job.progress and job.progress.end_reason else None
 
 
-def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, view: View) -> None:
+def show_tables(
+    cells: pd.DataFrame, runs: pd.DataFrame, compared: StudyComparison | None, *, measure: Metric, view: View
+) -> None:
     (job_id,) = view.parameters[url_params.JOB.key]
 
     def show_cells() -> None:
@@ -140,7 +147,7 @@ def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, vie
         url_params.RESULTS_TAB,
         {
             "Cells": show_cells,
-            "Verdicts": lambda: _show_verdicts(job_id, measure, runs, view),
+            "Verdicts": lambda: _show_verdicts(compared, runs, view),
             "Runs": show_runs,
             "Checks": lambda: _show_findings(published_data.findings(job_id), view),
             "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), view),
@@ -148,8 +155,7 @@ def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, vie
     )
 
 
-def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View) -> None:
-    compared = published_data.comparison(job_id, measure.name)
+def _show_verdicts(compared: StudyComparison | None, runs: pd.DataFrame, view: View) -> None:
     categories = set(runs["category"].dropna())
     if compared is None or not compared.pairs:
         st.caption("No verdicts yet: a verdict needs valid runs of the baseline and of another arm at the same load.")
@@ -157,7 +163,7 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     agreed = published_data.agreements(compared)
     shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
     if agreed is None:
-        st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {job_id}`.")
+        st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {compared.jobs[0]}`.")
     if shown.empty:
         st.caption("No pair in this category.")
     else:

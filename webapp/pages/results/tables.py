@@ -78,6 +78,19 @@ def run_config() -> dict[str, Any]:
     return columns(*_RUNS, "error", "concurrency")
 
 
+def rules_sentence(comparison: StudyComparison) -> str:
+    """Name the rule behind each of two intervals of an arm that has several cells; empty where each has one."""
+    arms = {pair.candidate.arm for pair in comparison.pairs}
+    if comparison.stored is not None and not comparison.is_whole:
+        return " Means over a category are computed now, from the runs of today; its cells have the stored verdicts."
+    if len(arms) == len(comparison.pairs):
+        return ""
+    return (
+        f" Intervals over all cells are corrected for {count(len(arms), 'arm')}, those of single cells for "
+        f"{count(len(comparison.pairs), 'cell')}."
+    )
+
+
 def best_pair(comparison: StudyComparison) -> Pair | None:
     """Return the cell with the strongest evidence against the baseline; None while no cell has an interval."""
     gains = [(pair, pair.gain) for pair in comparison.pairs if not pair.comparison.control]

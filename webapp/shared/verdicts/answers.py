@@ -17,6 +17,7 @@ from lab.errors import UserError
 from lab.study import Study
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import StudyComparison
+from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.comparing.tunings import answered
 from webapp.shared import published_data
 from webapp.shared.text import count, duration, literal
@@ -43,9 +44,9 @@ class _Asked:
     answer: Answer
 
 
-def show(job_id: str, metric: str = THROUGHPUT) -> None:
+def show(job_id: str, metric: str = THROUGHPUT, judgement: str = FIRST) -> None:
     """Show the answer by a metric in a box of its own; nothing while the study has no valid run of its baseline."""
-    asked = _asked(job_id, metric)
+    asked = _asked(job_id, metric, judgement)
     if asked is not None:
         with st.container(border=True, gap="xsmall"):
             _show(job_id, asked)
@@ -128,24 +129,24 @@ def _icon(answer: Answer) -> str:
     return _ICONS["leave off" if actions == {"leave off"} else "inconclusive"]
 
 
-def _asked(job_id: str, metric: str) -> _Asked | None:
+def _asked(job_id: str, metric: str, judgement: str = FIRST) -> _Asked | None:
     """Return the answer; for a study that only searches, by its capacities."""
     for name in (metric, _CAPACITY):
-        answer = _answer(job_id, name)
+        answer = _answer(job_id, name, judgement)
         if answer is not None:
             return _Asked(name, answer)
     return None
 
 
 @published_data.cached_by_publication()
-def _answer(job_id: str, metric: str) -> Answer | None:
-    comparison = published_data.comparison(job_id, metric)
-    return None if comparison is None else study_answer(_answered(job_id, metric, comparison))
+def _answer(job_id: str, metric: str, judgement: str) -> Answer | None:
+    comparison = published_data.comparison(job_id, metric, judgement)
+    return None if comparison is None else study_answer(_answered(job_id, metric, judgement, comparison))
 
 
 @published_data.published_query()
 def _answered(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, _compared: StudyComparison
+    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, judgement: str, _compared: StudyComparison
 ) -> StudyComparison:
-    del job_id, metric  # the key
+    del job_id, metric, judgement  # the key
     return answered(connection, _compared)

@@ -28,7 +28,7 @@ from warehouse.queries.advice_inputs import failed_arms, measured_arms
 from warehouse.queries.comparing import paired_runs
 from warehouse.queries.comparing.cells import cell_values
 from warehouse.queries.comparing.comparisons import agreements, break_evens, compare_study, controls
-from warehouse.queries.comparing.ratio_tables import arm_tables
+from warehouse.queries.comparing.ratio_tables import arm_means, arm_tables
 from warehouse.queries.connect import open_warehouse
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
@@ -58,6 +58,14 @@ def test_an_arm_twice_as_fast_is_faster_and_an_equal_one_not(con: duckdb.DuckDBP
     assert verdicts["drafted"].verdict.word == "faster"
     assert verdicts["same"].verdict.word == "no difference"
     assert exit_status(comparison, 0.05) == 0
+
+
+def test_an_arm_with_one_cell_has_its_interval_over_all_cells(con: duckdb.DuckDBPyConnection) -> None:
+    comparison = compare_study(con, "job-1")
+    means = arm_means(comparison)
+    assert {pair.candidate.arm: pair.ratio for pair in comparison.pairs} == {
+        arm: mean.ratio for arm, mean in means.items()
+    }
 
 
 def test_for_a_latency_lower_is_faster(con: duckdb.DuckDBPyConnection) -> None:
