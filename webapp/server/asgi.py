@@ -21,7 +21,7 @@ from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
 from webapp.pages import DEFAULT, PAGES
 from webapp.server import session_turns, workarounds
-from webapp.server.compressed import static_routes
+from webapp.server.compressed import Compressed
 from webapp.warehouse_files.client_file import client_route
 from webapp.warehouse_files.routes import warehouse_routes
 
@@ -65,7 +65,6 @@ def routes() -> list[Route | Mount]:
         Mount(PREFIX, api()),
         *warehouse_routes(gate()),
         client_route(),
-        *static_routes(),
         Route("/", _root),
         *pages,
     ]
@@ -85,4 +84,4 @@ async def _lifespan(_app: object) -> AsyncIterator[None]:
     yield
 
 
-app = st.App(MAIN, routes=routes(), middleware=[_guard()], lifespan=_lifespan)
+app = st.App(MAIN, routes=routes(), middleware=[_guard(), Middleware(Compressed)], lifespan=_lifespan)

@@ -14,35 +14,40 @@ import mimetypes
 from pathlib import Path
 
 import streamlit as st
-from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import Route
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-_STATIC = Path(st.__file__).parent / "static/static"
+_STATIC = Path(st.__file__).parent / "static"
 _LEVEL = 6
-_HEADERS = {"Cache-Control": "public, immutable, max-age=31536000", "Vary": "Accept-Encoding"}
+_HEADERS = {
+    "Cache-Control": "public, immutable, max-age=31536000",
+    "Content-Encoding": "gzip",
+    "Vary": "Accept-Encoding",
+}
 
 
-def static_routes() -> list[Route]:
-    """Return the routes of every script and style sheet that this Streamlit has; others stay Streamlit's."""
-    return [Route(f"/static/{folder}/{{name}}", _file, methods=["GET"]) for folder in ("js", "css")]
+class Compressed:
+    """Middleware: Streamlit refuses routes below /static/. What it does not compress is Streamlit's."""
 
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-async def _file(request: Request) -> Response:
-    folder, name = request.url.path.rsplit("/", 2)[1:]
-    file = _files().get((folder, name))
-    if file is None:
-        return Response("There is no such file.", 404, media_type="text/plain")
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    if not _accepts_gzip(request.headers.get("accept-encoding", "")):
-        return FileResponse(file, media_type=kind, headers=_HEADERS)
-    body = await asyncio.to_thread(_compressed, file)
-    return Response(body, media_type=kind, headers={**_HEADERS, "Content-Encoding": "gzip"})
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        file = _files().get(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if file is None or not _accepts_gzip(Headers(scope=scope).get("accept-encoding", "")):
+            return await self._app(scope, receive, send)
+        body = await asyncio.to_thread(_compressed, file)
+        answer = Response(body, media_type=mimetypes.guess_type(file.name)[0], headers=_HEADERS)
+        return await answer(scope, receive, send)
 
 
 @functools.cache
-def _files() -> dict[tuple[str, str], Path]:
-    return {(file.parent.name, file.name): file for folder in ("js", "css") for file in (_STATIC / folder).iterdir()}
+def _files() -> dict[str, Path]:
+    """Return the files by their path on the server."""
+    return {
+        f"/{file.relative_to(_STATIC)}": file for kind in ("js", "css") for file in _STATIC.glob(f"static/{kind}/*")
+    }
 
 
 @functools.cache

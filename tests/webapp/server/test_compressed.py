@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 from starlette.testclient import TestClient
 
-from webapp.server.compressed import static_routes
+from webapp.server.compressed import Compressed
 
 _STATIC = Path(st.__file__).parent / "static/static"
 _LARGEST = max((_STATIC / "js").iterdir(), key=lambda file: file.stat().st_size)
@@ -18,7 +20,8 @@ _LARGEST = max((_STATIC / "js").iterdir(), key=lambda file: file.stat().st_size)
 
 @pytest.fixture
 def client() -> TestClient:
-    return TestClient(Starlette(routes=static_routes()))
+    as_they_are = Starlette(routes=[Mount("/static", StaticFiles(directory=_STATIC))])
+    return TestClient(Compressed(as_they_are))
 
 
 @pytest.mark.parametrize("file", [_LARGEST, next((_STATIC / "css").iterdir())], ids=["script", "style sheet"])
