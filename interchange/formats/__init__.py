@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interchange.fields import Format
-from interchange.formats import aiperf, genai_bench, guidellm, inference_perf, sglang_bench, vllm_bench
+from interchange.formats import aiperf, genai_bench, genai_perf, guidellm, inference_perf, sglang_bench, vllm_bench
 
 FORMATS: dict[str, Format] = {
     format_.name: format_
@@ -12,6 +12,7 @@ FORMATS: dict[str, Format] = {
         vllm_bench.SWEEP,
         guidellm.FORMAT,
         aiperf.FORMAT,
+        genai_perf.FORMAT,
         sglang_bench.FORMAT,
         genai_bench.FORMAT,
         inference_perf.FORMAT,

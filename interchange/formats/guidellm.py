@@ -6,14 +6,13 @@ Since 0.5 the report has a version; in 0.2 and 0.3 the values stand under other 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import Figure, Format, Taken, has_keys, one_of, take
+from interchange.fields import Figure, Format, Moment, Taken, has_keys, one_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import (
     LARGEST,
@@ -42,13 +41,6 @@ _MEANS = {"time_to_first_token_ms": ("ttft", 1.0), "request_latency": ("e2e", 10
 _FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
 
 
-def started_at(epoch_s: float | None) -> str | None:
-    """Return UTC in ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
-    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
-        return None
-    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
-
-
 _FIGURES: tuple[Figure, ...] = (
     Figure("config.backend.model", "target"),
     Figure("config.backend.request_format", "endpoint", type=one_of(_FORMATS)),
@@ -58,7 +50,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("args.strategy.streams", "concurrency", _UNTIL_03),
     Figure("args.strategy.rate", "request_rate_rps", _UNTIL_03),
     Figure("args.max_number", "num_prompts", _UNTIL_03),
-    Figure("start_time", "started_at", type=Annotated[Number, AfterValidator(started_at)]),
+    Figure("start_time", "started_at", type=Moment),
     Figure("metrics.request_totals.successful", "requests_completed"),
     Figure("request_totals.successful", "requests_completed", _UNTIL_03),
     Figure("duration", "duration_s"),
@@ -275,4 +267,12 @@ def _positions(done: Sequence[_Request]) -> dict[str, Value]:
     return build.positions(rounds)
 
 
-FORMAT = Format("guidellm", "GuideLLM, benchmarks.json", "0.2 to 0.8.1, report versions 1 and 2", _is_report, _read, _FIGURES, _NOTES)
+FORMAT = Format(
+    "guidellm",
+    "GuideLLM, benchmarks.json",
+    "0.2 to 0.8.1, report versions 1 and 2",
+    _is_report,
+    _read,
+    _FIGURES,
+    _NOTES,
+)

@@ -18,6 +18,7 @@ from interchange.fields import (
     STD,
     Figure,
     Format,
+    Moment,
     Taken,
     has_keys,
     one_of,
@@ -42,6 +43,7 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("burstiness", "burstiness"),
     Figure("endpoint_type", "endpoint", "if it is one of OpenAI's", type=one_of(_ENDPOINTS)),
     Figure("run_number", "repeat", "in a sweep"),
+    Figure("benchmark_start_time_unix", "started_at", "in InferenceX's fork", type=Moment),
     Figure("completed", "requests_completed"),
     Figure("failed", "requests_failed"),
     Figure("duration", "duration_s"),
@@ -49,7 +51,8 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("total_output_tokens", "completion_tokens", "the server's usage, if the server sends it"),
     Figure("request_throughput", "request_per_s"),
     Figure("output_throughput", "output_tok_per_s"),
-    Figure("total_token_throughput", "total_tok_per_s"),
+    Figure("input_throughput", None, "no column; prompt_tokens / duration_s"),
+    Figure("total_token_throughput", "total_tok_per_s", "computed from tokens and duration in files of 2024"),
     Figure(
         "request_goodput", "goodput_request_per_s", "under the bounds given to --goodput, which the file does not name"
     ),
@@ -85,7 +88,7 @@ _NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "request_t
 def _is_result(value: object) -> bool:
     if isinstance(value, list):  # a sweep's summary.json
         return bool(value) and all(isinstance(result, dict) and _is_result(result) for result in value)
-    return has_keys(value, *_NEEDED, "total_token_throughput")
+    return has_keys(value, *_NEEDED)
 
 
 def _is_sweep(value: object) -> bool:
@@ -161,7 +164,7 @@ def _count_failed(taken: Taken) -> None:
 FORMAT = Format(
     "vllm-bench-serve",
     "`vllm bench serve`, plain, detailed or appended",
-    "vLLM 0.32.0",
+    "vLLM 0.4 to 0.32.0",
     lambda value: _is_result(value) and not _is_sweep(value),
     _read,
     _FIGURES,
