@@ -200,6 +200,8 @@ def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
         taken.metrics["requests_failed"] = 0
     if taken.metrics.get("requests_failed"):  # AIPerf leaves out a count of 0
         taken.metrics.setdefault("requests_completed", 0)
+    if "requests_completed" not in taken.metrics:  # such as AIPerf's aggregate of several runs
+        raise part.error("request_count", "this is missing in a summary of AIPerf")
     _describe(taken, summary)
     taken.metrics |= _positions(part, summary, taken)
     server, own = taken.metrics.get("completion_tokens"), taken.printed.get("total_osl.avg")

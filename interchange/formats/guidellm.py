@@ -142,7 +142,7 @@ _Failed = Annotated[list[_FailedRequest], Field(fail_fast=True)]
 class _Benchmark(Record):
     start_time: Number | None = None
     end_time: Number | None = None
-    total: Count | None = either(("metrics", "request_totals", "successful"), ("request_totals", "successful"))
+    total: Count = either(("metrics", "request_totals", "successful"), ("request_totals", "successful"), default=...)
     total_errored: Count | None = either(("metrics", "request_totals", "errored"), ("request_totals", "errored"))
     total_incomplete: Count | None = either(
         ("metrics", "request_totals", "incomplete"), ("request_totals", "incomplete")

@@ -232,6 +232,16 @@ def test_aiperfs_run_in_which_all_failed_is_a_run() -> None:
     assert values(run, "ttft_p50_ms", "icl_p50_ms", "request_per_s") == [None, None, None]
 
 
+def test_a_summary_that_counts_no_requests_is_refused() -> None:
+    summary = {key: value for key, value in aiperf("1.4").items() if key != "request_count"}
+    with pytest.raises(ForeignFileError, match="request_count: this is missing in a summary of AIPerf"):
+        read_runs([ForeignFile("a.json", json.dumps(summary).encode())])
+    report = guidellm("0.6")
+    del report["benchmarks"][0]["metrics"]["request_totals"]
+    with pytest.raises(ForeignFileError, match=r"request_totals.* this is missing in a GuideLLM benchmark"):
+        read_runs([ForeignFile("a.json", json.dumps(report).encode())])
+
+
 def test_aiperfs_metrics_of_the_server_are_no_run() -> None:
     server = {"schema_version": "1.0", "aiperf_version": "0.8.0", "metrics": {}, "input_config": {}}
     with pytest.raises(ForeignFileError, match="AIPerf's metrics of the server, not a run: import profile_export_ai"):

@@ -96,10 +96,12 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
         return False, literal(error)
     new, earlier = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
     jobs, rest = literal(", ".join(imported.jobs)), f" ({earlier} more were imported before)" if earlier else ""
+    lacking = "".join(f" {literal(sentence)}." for sentence in imported.refused)
     if not new:
         again = f" To change their labels, remove {jobs} below and import the files again." if labels else ""
+        again += lacking
         return True, f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before.{again}"
-    return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds."
+    return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds.{lacking}"
 
 
 def choose_labels() -> dict[str, str]:
