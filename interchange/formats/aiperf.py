@@ -89,13 +89,19 @@ def _is_summary(value: object) -> bool:
     """Return whether the file is a summary: files of server metrics are alike, but have their figures under one key."""
     with_version = has_keys(value, "aiperf_version", "schema_version", "input_config")
     before = has_keys(value, "input_config", "was_cancelled", "error_summary")
-    return (with_version or before) and not has_keys(value, "metrics")
+    return (with_version or before) and not has_keys(value, "metrics") and not _is_of_several_runs(value)
+
+
+def _is_of_several_runs(value: object) -> bool:
+    return isinstance(value, dict) and has_keys(value.get("metadata"), "aggregation_type")
 
 
 def _not_a_run(value: object) -> str:
     """Recognise the other files of a run of AIPerf."""
     if has_keys(value, "aiperf_version", "schema_version", "metrics"):
         return "AIPerf's metrics of the server, not a run: import profile_export_aiperf.json"
+    if _is_of_several_runs(value):
+        return "AIPerf's statistics over several runs: import each run's profile_export_aiperf.json"
     return "AIPerf's prompts, not a run: import profile_export_aiperf.json" if _is_inputs(value) else ""
 
 
@@ -200,7 +206,7 @@ def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
         taken.metrics["requests_failed"] = 0
     if taken.metrics.get("requests_failed"):  # AIPerf leaves out a count of 0
         taken.metrics.setdefault("requests_completed", 0)
-    if "requests_completed" not in taken.metrics:  # such as AIPerf's aggregate of several runs
+    if "requests_completed" not in taken.metrics:
         raise part.error("request_count", "this is missing in a summary of AIPerf")
     _describe(taken, summary)
     taken.metrics |= _positions(part, summary, taken)

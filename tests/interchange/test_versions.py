@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -242,10 +243,17 @@ def test_a_summary_that_counts_no_requests_is_refused() -> None:
         read_runs([ForeignFile("a.json", json.dumps(report).encode())])
 
 
-def test_aiperfs_metrics_of_the_server_are_no_run() -> None:
-    server = {"schema_version": "1.0", "aiperf_version": "0.8.0", "metrics": {}, "input_config": {}}
-    with pytest.raises(ForeignFileError, match="AIPerf's metrics of the server, not a run: import profile_export_ai"):
-        read_runs([ForeignFile("server_metrics_export.json", json.dumps(server).encode())])
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"metrics": {}}, "AIPerf's metrics of the server, not a run: import profile_export_aiperf.json"),
+        ({"metadata": {"aggregation_type": "confidence"}}, "AIPerf's statistics over several runs: import each run's"),
+    ],
+)
+def test_other_files_of_aiperf_are_no_runs(more: dict[str, Any], what: str) -> None:
+    other = {"schema_version": "1.0", "aiperf_version": "0.8.0", "input_config": {}} | more
+    with pytest.raises(ForeignFileError, match=re.escape(what)):
+        read_runs([ForeignFile("other.json", json.dumps(other).encode())])
 
 
 _GENAI_PERF: dict[str, dict[str, Any]] = {
