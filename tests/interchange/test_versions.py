@@ -332,6 +332,12 @@ def test_vllms_script_of_2024_wrote_no_total_throughput() -> None:
     assert values(run, "target", "requests_completed", "requests_failed") == ["reference", 12, 0]
     assert values(run, "total_tok_per_s", "ttft_p50_ms") == [total, content["median_ttft_ms"]]
     assert "input_throughput" not in run.labels
+    first = figures | {"request_inthroughput": figures.pop("request_throughput")}
+    assert values(only(first), "request_per_s", "tpot_p50_ms", "ttft_p50_ms") == [
+        pytest.approx(12 / content["duration"]),
+        None,  # vLLM 0.3 divided the whole latency by the tokens
+        content["median_ttft_ms"],
+    ]
 
 
 _SERVER = {"model_path": "acme/large", "version": "0.5.5", "tp_size": 8, "speculative_algorithm": "EAGLE3"}
