@@ -25,6 +25,9 @@ TOLERANCE = 0.005
 #: Latencies between the tokens of one output.
 _BETWEEN = ("tpot", "icl", "itl")
 _OF_DRAFTED = ("acceptance_rate", "acceptance_length", "acceptance_per_position")
+#: So many requests never have times to first token within this share of each other. Clients print a constant where the
+#: server did not stream.
+_MANY, _LEAST_SPREAD = 10, 1e-4
 #: Tools compute shares in floating point.
 _ROUNDING = 1e-6
 #: Figures that some tools print as 0 for a run in which nothing completed; here they are unknown.
@@ -63,6 +66,13 @@ def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) ->
         "acceptance_length": None if accepted is None or not drafts else 1 + accepted / drafts,
     }
     return {name: value for name, value in values.items() if value is not None}
+
+
+def add_duration(taken: Taken) -> None:
+    """Compute the duration from a printed rate that the tool divided by it, if the file has no duration."""
+    done, rate = (_number(taken.metrics.get(name)) for name in ("requests_completed", "request_per_s"))
+    if done and rate and taken.metrics.get("duration_s") is None:
+        taken.metrics["duration_s"] = done / rate
 
 
 def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
@@ -142,6 +152,8 @@ def build_run(
     if not taken.metrics.get("requests_completed", 1):
         taken.drop(_OF_COMPLETED, "no request completed")
     _drop_what_nothing_has(taken, requests)
+    if requests is not None and _is_constant(computed):
+        requests = ImportedRequests(requests.arrow.drop_columns(["ttft_ms", "tpot_ms"]))
     return ImportedRun(
         run_id=run_id(tool, content),
         tool=tool,
@@ -168,9 +180,19 @@ def _drop_what_nothing_has(taken: Taken, requests: ImportedRequests | None) -> N
         printed = [metrics[name] for name in latency_columns(latency) if metrics.get(name) is not None]
         if not any(printed):  # all are 0
             taken.drop(latency_columns(latency), "0 in all of its statistics: nothing was measured")
+    if _is_constant(metrics):
+        why = f"every request has a time to first token of {metrics['ttft_p50_ms']:g} ms: it was not measured"
+        taken.drop(latency_columns("ttft", "tpot"), why)
     for count, names in (("num_draft_tokens", _OF_DRAFTED), ("num_drafts", ("acceptance_length",))):
         if metrics.get(count) == 0:
             taken.drop(names, "no token was drafted")
+
+
+def _is_constant(metrics: Mapping[str, Value]) -> bool:
+    """Return whether the time to first token is the same in so many requests that it cannot have been measured."""
+    middle, last = (_number(metrics.get(name)) for name in ("ttft_p50_ms", "ttft_p99_ms"))
+    is_many = (_number(metrics.get("requests_completed")) or 0) >= _MANY
+    return bool(is_many and middle and last and last - middle <= _LEAST_SPREAD * middle)
 
 
 def _has_single_tokens(metrics: Mapping[str, Value], requests: ImportedRequests | None) -> bool:

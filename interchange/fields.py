@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
@@ -25,6 +26,16 @@ STD = "standard deviations are not stored; they can be computed from imported re
 CHUNK_RATE = "counted in chunks, not tokens: too low by the acceptance length"
 OTHER_PERCENTILE = "no column for this percentile"
 
+
+def started_at(epoch_s: float | None) -> str | None:
+    """Return UTC in ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
+    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
+        return None
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
+
+
+#: Seconds since 1970, as a time of day.
+Moment = Annotated[Number, AfterValidator(started_at)]
 #: Requests per second; None for "inf", Infinity and null alike: all requests were sent at once.
 _Rate = Annotated[Number | None, BeforeValidator(lambda value: None if value in ("inf", float("inf")) else value)]
 _Rates = Annotated[Numbers, AfterValidator(lambda values: tuple(all_known(values)) or None)]
@@ -67,6 +78,8 @@ class Format:
     figures: tuple[Figure, ...]
     notes: Mapping[str, str]  # how fields that no figure declares are handled
     is_of_folder: bool = False  # whether several files of a folder describe one run
+    #: What another file of the tool is, which is no result, with what to import instead; empty for any other file.
+    not_a_run: Callable[[object], str] = lambda _value: ""
 
 
 @dataclass

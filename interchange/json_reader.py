@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from interchange.files import ForeignFile, printable
+from interchange.kinds import encoding_of
 from lab.errors import ForeignFileError
 
 #: The deepest of the supported formats has about 12 levels.
@@ -49,6 +50,18 @@ class Document:
         where = [f"line {self.line}"] if self.line > 1 else []
         where += [shown_path(path)] if path else []
         return ForeignFileError(": ".join((printable(self.file.name), *where, why)))
+
+    def not_a_result(self, kind: str) -> NotAResultError:
+        """Return an error that skips the file in a folder, listed under `kind`."""
+        return NotAResultError(str(self.error((), kind)), kind)
+
+
+class NotAResultError(ForeignFileError):
+    """A file that is no result: the text is for the user who named it, `kind` for a list of such files of a folder."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class _TwiceError(Exception):
@@ -100,7 +113,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 def _whole(file: ForeignFile) -> tuple[Document, ...]:
     content = file.whole()
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(encoding_of(content))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error

@@ -17,9 +17,8 @@ _MAGIC = {
     b"PAR1": ("a Parquet file", "import the JSON file that the tool writes"),
     b"SQLite format 3": ("an SQLite database", "import the JSON file that the tool writes"),
     b"\x80": ("a pickle", "pickles are never opened: save its content as JSON"),
-    b"\xff\xfe": ("text in UTF-16", _UTF_8),
-    b"\xfe\xff": ("text in UTF-16", _UTF_8),
 }
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BINARY = ("a binary file", "import the JSON file that the tool writes")
 _OF_THE_TOOL = "import the JSON file that the tool writes beside it"
 _JSON = re.compile(r'\{\s*(["}]|$)|\[\s*([\[{"\]]|-?\d[\d.eE+-]*\s*([,\]]|$)|true\b|false\b|null\b|$)')
@@ -50,6 +49,11 @@ def readable_text(head: bytes) -> str:
     return next((kind for kind, pattern in _READABLE.items() if pattern.match(text)), "")
 
 
+def encoding_of(content: bytes) -> str:
+    """Return the encoding of a text that begins with these bytes: UTF-16 only with its mark, as Windows writes it."""
+    return "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
+
+
 def kind_of(head: bytes) -> tuple[str, str]:
     """Describe a file that does not begin like JSON, and what to do about it."""
     if not head.strip():
@@ -57,9 +61,10 @@ def kind_of(head: bytes) -> tuple[str, str]:
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
-    if b"\0" in head:
+    is_utf_16 = head.startswith(_UTF_16)
+    if b"\0" in head and not is_utf_16:
         return _BINARY
-    if not _is_utf_8(head):
+    if not (is_utf_16 or _is_utf_8(head)):
         return "text that is not UTF-8", _UTF_8
     return _kind_of_text(_text(head)), _OF_THE_TOOL
 
@@ -79,7 +84,7 @@ def _kind_of_text(text: str) -> str:
 
 
 def _text(head: bytes) -> str:
-    return head.decode("utf-8-sig", errors="replace").lstrip()
+    return head.decode(encoding_of(head), errors="replace").lstrip()
 
 
 def _is_utf_8(head: bytes) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from interchange.files import ForeignFile, printable
 from interchange.formats import FORMATS
-from interchange.json_reader import Document, documents
+from interchange.json_reader import Document, NotAResultError, documents
 from interchange.kinds import begins_like_json, kind_of, readable_text
 from interchange.text_reader import text_documents
 from lab.errors import ForeignFileError
@@ -19,10 +19,10 @@ Progress = Callable[[str, float], None]
 SILENT: Progress = lambda _next, _share: None  # noqa: E731 - a default, not a function of its own
 #: The share of an import's work that is done after reading the files, and after computing figures from them.
 READ, COMPUTED = 0.5, 0.9
-_SUPPORTED = "; ".join(f"{format_.title} ({format_.seen_versions})" for format_ in FORMATS.values())
+_SUPPORTED = "Supported are " + "; ".join(f"{format_.title} ({format_.seen_versions})" for format_ in FORMATS.values())
 _MOST_KEYS = 6
-#: The most names in a sentence on skipped files, and the most damaged results in an import.
-_MOST_NAMES, _MOST_REFUSED = 20, 200
+#: The most names in a sentence on skipped files.
+_MOST_NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,8 @@ class _Reading:
         """Add the file's documents. Raises ForeignFileError if it was named and is not a result, or damaged."""
         try:
             detected = _detected(file, self._tool)
-        except _NotAResultError as error:
-            if file.was_named:
-                raise ForeignFileError(f"{error}. Supported are {_SUPPORTED}") from error
-            self.skipped.setdefault(error.kind, []).append(printable(file.name))
         except ForeignFileError as error:
-            self._refuse(file, error)
+            self._leave_out(file, error)
         else:
             self.results.append(file)
             for name, document in detected:
@@ -104,26 +100,17 @@ class _Reading:
                 bad = next((file for file in files if str(error).startswith(f"{printable(file.name)}: ")), None)
                 if bad is None:
                     raise
-                self._refuse(bad, error)
+                self._leave_out(bad, error)
                 group = [document for document in group if document.file is not bad]
         return []
 
-    def _refuse(self, file: ForeignFile, error: ForeignFileError) -> None:
+    def _leave_out(self, file: ForeignFile, error: ForeignFileError) -> None:
         if file.was_named:
             raise error
-        self.refused.append(str(error))
-        if len(self.refused) > _MOST_REFUSED:
-            raise ForeignFileError(
-                f"more than {_MOST_REFUSED} of the files cannot be read, such as {self.refused[0]}"
-            ) from error
-
-
-class _NotAResultError(Exception):
-    """The file is not a result of a supported tool; the text is for the user, `kind` for a list of such files."""
-
-    def __init__(self, text: str, kind: str) -> None:
-        super().__init__(text)
-        self.kind = kind
+        if isinstance(error, NotAResultError):
+            self.skipped.setdefault(error.kind, []).append(printable(file.name))
+        else:
+            self.refused.append(str(error))
 
 
 def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
@@ -136,14 +123,15 @@ def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
         kind, remedy = kind_of(head)
         if kind == "text" and file.was_named and head.lstrip()[:1] in (b"{", b"["):
             documents(file)  # its error names the line
-        raise _NotAResultError(f"{printable(file.name)}: this is {kind}, not JSON: {remedy}", kind)
+        raise NotAResultError(f"{printable(file.name)}: this is {kind}, not JSON: {remedy}. {_SUPPORTED}", kind)
     detected: list[tuple[str, Document]] = []
     for document in text_documents(file, text) if text else documents(file):
         name = _format_of(document.value)
         if name is None or tool not in (AUTO, name):
             kind = _what_it_is(document.value, name)
-            error = document.error((), kind)
-            raise error if detected else _NotAResultError(str(error), kind)
+            if detected:
+                raise document.error((), kind)
+            raise NotAResultError(f"{document.error((), kind)}. {_SUPPORTED}", kind)
         detected.append((name, document))
     return detected
 
@@ -155,6 +143,9 @@ def _format_of(value: object) -> str | None:
 def _what_it_is(value: object, name: str | None) -> str:
     if name is not None:
         return f"this is a result of {FORMATS[name].title}: choose {name} or {AUTO}"
+    if known := next(filter(None, (format_.not_a_run(value) for format_ in FORMATS.values())), ""):
+        return known
+    value = value[0] if isinstance(value, list) and value else value
     keys = ", ".join(printable(key) for key in list(value)[:_MOST_KEYS]) if isinstance(value, dict) else ""
     has = f"its keys begin with {keys}" if keys else "it has no keys that identify it"
     return f"not a supported result: {has}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,14 +17,21 @@ from interchange.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, printable,
 from interchange.reading import AUTO, COMPUTED, SILENT, Progress, ReadRuns, read_runs
 from interchange.restore import is_export, restore_as_measured, restore_bundles
 from lab import roles
-from lab.errors import AccessError, ForeignFileError
+from lab.errors import AccessError, BundleError, ForeignFileError
 from lab.roles import Actor, Change, Role
 from warehouse.app_db import audit
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import open_engine, reading
-from warehouse.bundles.imported_bundle import ImportedBundle, imported_jobs, record_of, write_imported
+from warehouse.bundles.imported_bundle import (
+    ImportedBundle,
+    imported_jobs,
+    read_record,
+    record_of,
+    write_imported,
+)
 from warehouse.bundles.imported_run import ImportedRun
 from warehouse.bundles.removed import remove_job, restore_job
+from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 
 
@@ -142,11 +150,33 @@ def import_read(
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
     job_of = imported_jobs(settings.bundles)
+    new_ids = {record.run.run_id for record in new}
     jobs = dict.fromkeys(job_of[run.run_id] for run in read.runs)  # runs that were stored already keep their jobs
-    new_ids = tuple(record.run.run_id for record in new)
     _record(settings, actor, ", ".join(jobs), new_runs=len(new_ids), bytes=size_bytes)
-    runs = tuple(replace(run, requests=None) for run in read.runs)
-    return Import(tuple(jobs), runs, new_ids, read.skipped, refused=read.refused)
+    runs, lacking = [], []
+    for run in read.runs:
+        job_id = job_of[run.run_id]
+        stored = run if run.run_id in new_ids else _stored(settings.bundles, job_id, run)
+        runs.append(replace(stored, requests=None))
+        lacking += _lacking(job_id, run, stored)
+    ids = tuple(run.run_id for run in runs if run.run_id in new_ids)
+    return Import(tuple(jobs), tuple(runs), ids, read.skipped, refused=(*read.refused, *lacking))
+
+
+def _stored(bundles: Path, job_id: str, run: ImportedRun) -> ImportedRun:
+    """Return the run as an earlier import stored it; the run itself if its bundle cannot be read."""
+    with contextlib.suppress(BundleError):
+        return read_record(bundle_folder(bundles, job_id, run.run_id)).run
+    return run
+
+
+def _lacking(job_id: str, run: ImportedRun, stored: ImportedRun) -> list[str]:
+    """Return a sentence on what the stored run lacks: another of its files, or a later importer, has it."""
+    values, had = {**run.columns, **run.metrics}, {**stored.columns, **stored.metrics}
+    lacks = [name for name, value in values.items() if value is not None and had.get(name) is None]
+    remedy = f"to replace it, remove {job_id} on External results and import all of its files again"
+    name = printable(run.source.name)
+    return [f"{name}: the run is stored already, without {', '.join(lacks)}: {remedy}"] if lacks else []
 
 
 def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:

@@ -16,7 +16,7 @@ import yaml
 
 from interchange.files import MIB, ForeignFile, printable
 from interchange.json_reader import Document, checked
-from interchange.kinds import CSV, LOADGEN, YAML
+from interchange.kinds import CSV, LOADGEN, YAML, encoding_of
 from lab.errors import ForeignFileError
 
 #: A value of YAML takes ten times the memory of one of JSON while it is read. The largest file seen has 0.1 MiB.
@@ -34,7 +34,7 @@ def text_documents(file: ForeignFile, kind: str) -> tuple[Document, ...]:
         )
     content = file.whole()
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(encoding_of(content))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error

@@ -5,6 +5,8 @@ Null and absent mean the same, and unknown fields are ignored.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +14,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     AliasPath,
     BaseModel,
     BeforeValidator,
@@ -30,11 +33,15 @@ from lab.errors import ForeignFileError
 #: Larger than any time in ms, any count and any rate; still exact as a float.
 LARGEST = 2**53
 _LONGEST_NAME = 1000
+#: Of a count that a tool computed in floating point.
+_ROUNDING = 1e-12
 
 
 def _whole(value: object) -> object:
-    """Turn 16.0, which is a whole number too, into 16."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    """Turn 16.0 into 16, and so 440.00000000000006: tools compute sums as mean times count."""
+    if isinstance(value, float) and abs(value) <= LARGEST and abs(value - round(value)) <= _ROUNDING * abs(value):
+        return round(value)
+    return value
 
 
 def _one_line(text: str) -> str:
@@ -76,6 +83,11 @@ class Record(BaseModel):
 def at(*path: str, default: Any = None) -> Any:
     """Declare a field that is read from this path within the object. It is missing if any part of the path is."""
     return Field(default, validation_alias=AliasPath(*path))
+
+
+def either(*paths: Sequence[str], default: Any = None) -> Any:
+    """Declare a field that versions of a tool write to different paths: the first that the object has is read."""
+    return Field(default, validation_alias=AliasChoices(*(AliasPath(*path) for path in paths)))
 
 
 T = TypeVar("T")
@@ -144,6 +156,16 @@ def parts(document: Document, values: object, *path: Step) -> list[Part]:
     """Return the objects of a list at `path`. Raises ForeignFileError for a list of anything else."""
     objects = parse(list[dict[str, object]], document, values, "the file", path)
     return [Part(document, content, (*path, index)) for index, content in enumerate(objects)]
+
+
+def error_text(error: object, otherwise: str) -> str:
+    """Return why a request failed as one line: the message if the error is an object, or JSON, that has one."""
+    if isinstance(error, str) and error.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError, RecursionError):
+            error = json.loads(error)
+    while isinstance(error, dict):
+        error = next((error[key] for key in ("error", "message", "error_msg", "detail") if error.get(key)), None)
+    return " ".join(str(error or "").split()) or otherwise
 
 
 def all_known(values: Sequence[float | None] | None) -> Sequence[float]:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from interchange.fields import Format
-from interchange.formats import aiperf, genai_bench, guidellm, inference_perf, model_answers, sglang_bench, vllm_bench
+from interchange.formats import (
+    aiperf,
+    genai_bench,
+    genai_perf,
+    guidellm,
+    inference_perf,
+    model_answers,
+    sglang_bench,
+    vllm_bench,
+)
 from interchange.formats.aggregates import (
     inferencex,
     llama_bench,
@@ -22,6 +31,7 @@ FORMATS: dict[str, Format] = {
         vllm_bench.SWEEP,
         guidellm.FORMAT,
         aiperf.FORMAT,
+        genai_perf.FORMAT,
         sglang_bench.FORMAT,
         genai_bench.FORMAT,
         inference_perf.FORMAT,

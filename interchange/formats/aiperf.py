@@ -1,7 +1,7 @@
 """AIPerf: profile_export_aiperf.json (a run's figures) and profile_export.jsonl (its requests), alone or together.
 
 AIPerf counts tokens by tokenising the text again, and also records the server's counts. Drafthouse uses the server's,
-so throughput and TPOT may differ from what AIPerf printed.
+so throughput and TPOT may differ from what AIPerf printed. The summary of AIPerf 0.1 has its figures under `records`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from interchange.fields import STD, Figure, Format, Taken, has_keys, latency_col
 from interchange.formats import aiperf_requests
 from interchange.formats.aiperf_requests import RequestLines
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Part, Record, at, whole
+from interchange.typed_json import Count, Name, Number, Part, Record, at, either, whole
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import ImportedRun
 
@@ -31,7 +31,6 @@ _LATENCIES = {
     "request_latency": ("e2e", ""),
 }
 _HISTOGRAM = "pooled_spec_decode_acceptance_histogram"
-_NEEDED = ("request_count.avg", "benchmark_duration.avg")
 _MOST_DRAFTED = 64
 _QUANTILES = ("p50", "p90", "p95", "p99")
 _ENDPOINTS = {"completions": "completions", "chat": "chat"}
@@ -39,8 +38,8 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("input_config.endpoint.type", "endpoint", type=one_of(_ENDPOINTS)),
     Figure("input_config.endpoint.extra.ignore_eos", "ignore_eos"),
     Figure("input_config.endpoint.extra.temperature", "temperature"),
-    Figure("request_count.avg", "requests_completed"),
-    Figure("error_request_count.avg", "requests_failed", "0 where request_error_rate is 0"),
+    Figure("request_count.avg", "requests_completed", "0 if the file has failed requests alone"),
+    Figure("error_request_count.avg", "requests_failed", "0 where request_error_rate is 0 or error_summary is empty"),
     Figure("benchmark_duration.avg", "duration_s"),
     Figure("total_usage_prompt_tokens.avg", "prompt_tokens"),
     Figure("total_usage_completion_tokens.avg", "completion_tokens"),
@@ -72,7 +71,7 @@ _FIGURES: tuple[Figure, ...] = (
     *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
 )
 _NOTES = {
-    "aiperf_version": "the tool's version",
+    "aiperf_version": "the tool's version, with a schema_version",
     "input_config.models": "target; until schema 1.2 it is endpoint.model_names",
     "input_config.phases": (
         "concurrency, request_rate_rps and num_prompts of the phase that is measured; until schema 1.2 it is loadgen"
@@ -88,7 +87,27 @@ _NOTES = {
 
 def _is_summary(value: object) -> bool:
     """Return whether the file is a summary: files of server metrics are alike, but have their figures under one key."""
-    return has_keys(value, "aiperf_version", "schema_version", "input_config") and not has_keys(value, "metrics")
+    with_version = has_keys(value, "aiperf_version", "schema_version", "input_config")
+    before = has_keys(value, "input_config", "was_cancelled", "error_summary")
+    return (with_version or before) and not has_keys(value, "metrics") and not _is_of_several_runs(value)
+
+
+def _is_of_several_runs(value: object) -> bool:
+    return isinstance(value, dict) and has_keys(value.get("metadata"), "aggregation_type")
+
+
+def _not_a_run(value: object) -> str:
+    """Recognise the other files of a run of AIPerf."""
+    if has_keys(value, "aiperf_version", "schema_version", "metrics"):
+        return "AIPerf's metrics of the server, not a run: import profile_export_aiperf.json"
+    if _is_of_several_runs(value):
+        return "AIPerf's statistics over several runs: import each run's profile_export_aiperf.json"
+    return "AIPerf's prompts, not a run: import profile_export_aiperf.json" if _is_inputs(value) else ""
+
+
+def _is_inputs(value: object) -> bool:
+    sessions = value.get("data") if isinstance(value, dict) else None
+    return isinstance(sessions, list) and bool(sessions) and has_keys(sessions[0], "session_id", "payloads")
 
 
 class _Version(Record):
@@ -115,7 +134,7 @@ class _Phase(Record):
 class _LoadGenerator(Record):
     """The phase that is measured, in files of earlier versions."""
 
-    arrival_pattern: Name = None
+    arrival_pattern: Name = either(("arrival_pattern",), ("request_rate_mode",))
     concurrency: Count | None = None
     request_count: Count | None = None
     request_rate: Number | None = None
@@ -129,6 +148,7 @@ class _Dataset(Record):
 class _Summary(Record):
     aiperf_version: Name = None
     error_rate: Number | None = at("request_error_rate", "avg")
+    error_summary: Any = None
     histogram: dict[str, Count | None] | None = at(_HISTOGRAM)
     time_to_first_token: _Latency | None = None
     inter_token_latency: _Latency | None = None
@@ -154,11 +174,13 @@ def _read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
     """Return the run of a summary; the lines that fit it are removed from `lines`."""
-    owner = "a summary of AIPerf"
+    owner, content = "a summary of AIPerf", part.content
     version = part.parse(_Version, owner).schema_version
-    if version not in _SUPPORTED:
+    if version is not None and version not in _SUPPORTED:
         raise part.error("schema_version", f"found {version}; supported are {_SUPPORTED[0]} to {_SUPPORTED[-1]}")
-    summary, taken = part.parse(_Summary, owner), take(part, _FIGURES, owner, _NEEDED)
+    if isinstance(records := content.get("records"), dict):
+        part = Part(part.document, {**content, **records}, part.at)
+    summary, taken = part.parse(_Summary, owner), take(part, _FIGURES, owner)
     _complete(part, summary, taken)
     fitting = next((name for name, group in lines.items() if _fits(taken, group)), None)
     group = lines.pop(fitting) if fitting is not None else None
@@ -169,10 +191,10 @@ def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
     return build_run(
         FORMAT.name,
         part.document,
-        part.content,
+        content,
         taken,
         requests=aiperf_requests.requests(group) if group else None,
-        tool_version=summary.aiperf_version,
+        tool_version=summary.aiperf_version or "before schema 1.0",
         labels=part.labels(("benchmark_id", "start_time")),
         companions=[group.source] if group else (),
     )
@@ -180,8 +202,12 @@ def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
 
 def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
     """Add metrics that follow from several figures of the file, and drop those that contradict the server."""
-    if "requests_failed" not in taken.metrics and summary.error_rate == 0:
+    if "requests_failed" not in taken.metrics and (summary.error_rate == 0 or summary.error_summary == []):
         taken.metrics["requests_failed"] = 0
+    if taken.metrics.get("requests_failed"):  # AIPerf leaves out a count of 0
+        taken.metrics.setdefault("requests_completed", 0)
+    if "requests_completed" not in taken.metrics:
+        raise part.error("request_count", "this is missing in a summary of AIPerf")
     _describe(taken, summary)
     taken.metrics |= _positions(part, summary, taken)
     server, own = taken.metrics.get("completion_tokens"), taken.printed.get("total_osl.avg")
@@ -255,10 +281,11 @@ def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
 FORMAT = Format(
     "aiperf",
     "AIPerf, profile_export_aiperf.json and profile_export.jsonl",
-    "0.13.0, schema 1.4",
+    "0.1 to 0.13.0, schemas 1.0 to 1.4 and before",
     lambda value: _is_summary(value) or aiperf_requests.detect(value),
     _read,
     _FIGURES,
     _NOTES,
     is_of_folder=True,
+    not_a_run=_not_a_run,
 )

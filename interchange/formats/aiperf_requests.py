@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from interchange.build import build_run
-from interchange.fields import Taken
-from interchange.formats.guidellm import started_at
+from interchange.fields import Taken, started_at
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Flag, Name, Number, Numbers, Record, all_known, at, whole
+from interchange.typed_json import Count, Flag, Name, Number, Numbers, Record, all_known, at, error_text, whole
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun, Scalar, SourceFile
 
 _TO_MS = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
@@ -124,8 +123,8 @@ def _first_ns(lines_of_run: RequestLines) -> int:
 def _request(index: int, line: _Line, sent_s: float) -> ImportedRequest:
     tokens = line.tokens
     if line.error or line.was_cancelled:
-        inner = line.error.get("message") if isinstance(line.error, dict) else line.error
-        return ImportedRequest(index, str(inner or "it was cancelled"), sent_s, prompt_tokens=line.prompt_tokens)
+        error = error_text(line.error, "it was cancelled")
+        return ImportedRequest(index, error, sent_s, prompt_tokens=line.prompt_tokens)
     decoding_ms = line.decoding.ms if line.decoding else None
     return ImportedRequest(
         index,

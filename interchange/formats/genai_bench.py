@@ -1,4 +1,6 @@
-"""genai-bench: a JSON file per run, with experiment_metadata.json beside it. Either names the time unit."""
+"""genai-bench: a JSON file per run, with experiment_metadata.json beside it. Either names the time unit, which has been
+a choice since September 2025 (0.0.3) and was the second before.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from pydantic import AfterValidator, Field, model_validator
 from interchange.build import build_run
 from interchange.fields import OTHER_PERCENTILE, STD, Figure, Format, Taken, has_keys, statistics_of, take
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Part, Record, Text, at, parse, whole
+from interchange.typed_json import Count, Name, Number, Part, Record, Text, at, either, error_text, parse, whole
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
 _UNITS_MS = {"s": 1000.0, "ms": 1.0}
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "e2e_latency": "e2e"}
 _SUCCESS = (None, 200)
+_LABELS = ("scenario", "iteration_type", "batch_size")
 _NEEDED = ("aggregated_metrics.run_duration", "aggregated_metrics.num_completed_requests")
 _FIXED_LENGTHS = re.compile(r"D\((\d{1,7}),(\d{1,7})\)")
 
@@ -58,11 +61,15 @@ _OF_METADATA: tuple[Figure, ...] = (
     Figure("additional_request_params.temperature", "temperature"),
 )
 _NOTES = {
-    "_time_unit": "unit of all latencies, else metrics_time_unit of experiment_metadata.json; refused without either",
+    "_time_unit": (
+        "unit of all latencies, else metrics_time_unit of experiment_metadata.json, else seconds; refused without "
+        "either"
+    ),
     "aggregated_metrics.scenario": "input_tokens and requested_output_tokens, if it is D(input,output)",
     "individual_request_metrics": "the requests; failed ones have no latency",
     **{f"experiment_metadata.json: {figure.path}": f"{figure.becomes}" for figure in _OF_METADATA},
     "experiment_metadata.json: benchmark_version": "the tool's version",
+    "experiment_metadata.json: server_gpu_type, server_gpu_count": "hardware",
     "experiment_metadata.json: max_requests_per_run": "not used: more requests may be sent, so it is not num_prompts",
 }
 
@@ -102,7 +109,15 @@ class _Run(Record):
 
 class _Metadata(Record):
     benchmark_version: Name = None
-    metrics_time_unit: Name = None
+    time_unit: Name = either(("metrics_time_unit",), ("time_unit",), default="s")
+    gpu_type: Name = Field(None, alias="server_gpu_type")
+    gpu_count: Name = Field(None, alias="server_gpu_count")
+
+    @property
+    def hardware(self) -> dict[str, str]:
+        """Return the label of the hardware; none if the kind of GPU was not given."""
+        count = f"{self.gpu_count}x " if self.gpu_count else ""
+        return {"hardware": f"{count}{self.gpu_type}"} if self.gpu_type else {}
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
@@ -117,8 +132,8 @@ def _read(documents: Sequence[Document]) -> list[ImportedRun]:
 def _run(part: Part, beside: Part | None) -> ImportedRun:
     owner, of_metadata = "a result of genai-bench", "genai-bench's metadata"
     run = part.parse(_Run, owner)
-    metadata = beside.parse(_Metadata, of_metadata) if beside else _Metadata()
-    factor = _ms_in_unit(part, run.time_unit or metadata.metrics_time_unit)
+    metadata = beside.parse(_Metadata, of_metadata) if beside else None
+    factor = _ms_in_unit(part, run.time_unit or (metadata.time_unit if metadata else None))
     taken = take(part, _figures(factor), owner, _NEEDED)
     _describe(taken, run)
     if beside:
@@ -134,8 +149,8 @@ def _run(part: Part, beside: Part | None) -> ImportedRun:
         part.content,
         taken,
         requests=ImportedRequests.of(requests) if is_complete else None,
-        tool_version=metadata.benchmark_version,
-        labels=aggregated.labels(("scenario", "iteration_type", "batch_size")),
+        tool_version=metadata.benchmark_version if metadata else None,
+        labels=aggregated.labels(_LABELS) | (metadata.hardware if metadata else {}),
         companions=[beside.document.file.source] if beside else (),
     )
 
@@ -156,7 +171,7 @@ def _describe(taken: Taken, run: _Run) -> None:
 
 def _request(index: int, request: _Request, factor: float) -> ImportedRequest:
     if request.error_code not in _SUCCESS:
-        return ImportedRequest(index, request.error_message or f"error {request.error_code}")
+        return ImportedRequest(index, error_text(request.error_message, f"error {request.error_code}"))
     tokens = request.num_output_tokens
     return ImportedRequest(
         index,
@@ -171,7 +186,7 @@ def _request(index: int, request: _Request, factor: float) -> ImportedRequest:
 FORMAT = Format(
     "genai-bench",
     "genai-bench, with its experiment_metadata.json",
-    "0.0.5",
+    "0.0.1 to 0.0.5",
     lambda value: _is_run(value) or _is_metadata(value),
     _read,
     _FIGURES,

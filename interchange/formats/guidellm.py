@@ -1,16 +1,18 @@
-"""GuideLLM's benchmarks.json, version 2: one object with a list of benchmarks, each of them a run."""
+"""GuideLLM's benchmarks.json since 0.2: one object with a list of benchmarks, each of them a run.
+
+Since 0.5 the report has a version; in 0.2 and 0.3 the values stand under other keys.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import Figure, Format, Taken, one_of, take
+from interchange.fields import Figure, Format, Moment, Taken, has_keys, one_of, take
 from interchange.json_reader import Document
 from interchange.typed_json import (
     LARGEST,
@@ -23,23 +25,20 @@ from interchange.typed_json import (
     Record,
     Text,
     at,
+    either,
+    error_text,
     parts,
     whole,
 )
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
-_SUPPORTED = 2
+#: Known versions of the report; a later one may give the same names other meanings.
+_SUPPORTED = (1, 2)
+_UNTIL_03 = "until 0.3"
 _STEPS = "its percentiles are nearest values, not interpolated; recomputed from the requests"
 _MEANS = {"time_to_first_token_ms": ("ttft", 1.0), "request_latency": ("e2e", 1000.0)}
 _FORMATS = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
-
-
-def started_at(epoch_s: float | None) -> str | None:
-    """Return UTC in ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
-    if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
-        return None
-    return datetime.fromtimestamp(epoch_s, UTC).isoformat()
 
 
 _FIGURES: tuple[Figure, ...] = (
@@ -47,8 +46,13 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("config.backend.request_format", "endpoint", type=one_of(_FORMATS)),
     Figure("config.strategy.streams", "concurrency", "1 if the strategy is synchronous"),
     Figure("config.strategy.rate", "request_rate_rps"),
-    Figure("start_time", "started_at", type=Annotated[Number, AfterValidator(started_at)]),
+    Figure("worker.backend_model", "target", _UNTIL_03),
+    Figure("args.strategy.streams", "concurrency", _UNTIL_03),
+    Figure("args.strategy.rate", "request_rate_rps", _UNTIL_03),
+    Figure("args.max_number", "num_prompts", _UNTIL_03),
+    Figure("start_time", "started_at", type=Moment),
     Figure("metrics.request_totals.successful", "requests_completed"),
+    Figure("request_totals.successful", "requests_completed", _UNTIL_03),
     Figure("duration", "duration_s"),
     Figure("metrics.prompt_token_count.successful.total_sum", "prompt_tokens"),
     Figure("metrics.output_token_count.successful.total_sum", "completion_tokens"),
@@ -78,11 +82,15 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("metrics.output_tokens_per_iteration.successful.mean", None, "tokens per chunk, not per round"),
 )
 _NOTES = {
-    "metadata.guidellm_version": "the tool's version",
+    "metadata.guidellm_version": "the tool's version, since 0.5",
     "config.constraints.max_requests": "num_prompts",
+    "config.strategy.max_concurrency": "concurrency, if the strategy is throughput; until 0.3 args.strategy",
     "requests.*.response_metrics.speculative_decoding.num_spec_tokens": "num_speculative_tokens",
     "metrics.request_totals.errored, incomplete": "requests_failed, their sum",
-    "requests.successful": "the requests: time_to_first_token_ms, request_latency, inter_token_latency_ms (as tpot)",
+    "requests.successful": (
+        "the requests without those of warm-up and cool-down: time_to_first_token_ms, request_latency, "
+        "inter_token_latency_ms (as tpot)"
+    ),
     "requests.*.response_metrics.speculative_decoding": "num_drafts and all of acceptance, summed over requests",
     "requests.errored, incomplete": "failed requests, without latencies",
 }
@@ -91,14 +99,25 @@ _NOTES = {
 def _is_report(value: object) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("benchmarks"), list):
         return False
-    metadata = value.get("metadata")
-    return isinstance(metadata, dict) and "guidellm_version" in metadata
+    metadata, benchmarks = value.get("metadata"), value["benchmarks"]
+    is_of_benchmarks = bool(benchmarks) and all(has_keys(b, "metrics", "requests", "start_time") for b in benchmarks)
+    return has_keys(metadata, "guidellm_version") or (metadata is None and is_of_benchmarks)
 
 
 _SPECULATION = ("response_metrics", "speculative_decoding")
 
 
-class _Request(Record):
+class _Timed(Record):
+    start_s: Number | None = Field(None, alias="request_start_time")
+    end_s: Number | None = Field(None, alias="request_end_time")
+
+    def is_within(self, start_s: float | None, end_s: float | None) -> bool:
+        """Return whether it ran in these seconds, GuideLLM's own condition for counting a request."""
+        known = (self.start_s, self.end_s, start_s, end_s)
+        return None not in known and self.end_s >= start_s and self.start_s <= end_s  # type: ignore[operator]
+
+
+class _Request(_Timed):
     request_latency: Number | None = None  # seconds
     time_to_first_token_ms: Number | None = None
     inter_token_latency_ms: Number | None = None
@@ -112,21 +131,30 @@ class _Request(Record):
     acceptance_histogram: Numbers | None = at(*_SPECULATION, "acceptance_histogram")
 
 
-class _FailedRequest(Record):
+class _FailedRequest(_Timed):
     prompt_tokens: Count | None = None
-    error: Any = at("info", "error")
+    error: Any = either(("info", "error"), ("error",))
 
 
 _Failed = Annotated[list[_FailedRequest], Field(fail_fast=True)]
 
 
 class _Benchmark(Record):
-    total: Count = at("metrics", "request_totals", "successful", default=...)
-    total_errored: Count | None = at("metrics", "request_totals", "errored")
-    total_incomplete: Count | None = at("metrics", "request_totals", "incomplete")
+    start_time: Number | None = None
+    end_time: Number | None = None
+    total: Count = either(("metrics", "request_totals", "successful"), ("request_totals", "successful"), default=...)
+    total_errored: Count | None = either(("metrics", "request_totals", "errored"), ("request_totals", "errored"))
+    total_incomplete: Count | None = either(
+        ("metrics", "request_totals", "incomplete"), ("request_totals", "incomplete")
+    )
     prefer_response_metrics: Flag | None = at("config", "prefer_response_metrics")
-    strategy: Name = at("config", "strategy", "type_")
-    limit: Any = at("config", "constraints", "max_requests", "args", "count")
+    strategy: Name = either(("config", "strategy", "type_"), ("args", "strategy", "type_"))
+    max_concurrency: Count | None = either(
+        ("config", "strategy", "max_concurrency"), ("args", "strategy", "max_concurrency")
+    )
+    limit: Any = either(
+        ("config", "constraints", "max_requests", "args", "count"), ("config", "constraints", "max_requests", "max_num")
+    )
     limit_index: Count | None = at("config", "constraints", "max_requests", "current_index")
     successful: Annotated[list[_Request], Field(fail_fast=True)] | None = at("requests", "successful")
     errored: _Failed | None = at("requests", "errored")
@@ -134,7 +162,7 @@ class _Benchmark(Record):
 
 
 class _Report(Record):
-    version: Count | None = at("metadata", "version")
+    version: Count = at("metadata", "version", default=1)
     guidellm_version: Name = at("metadata", "guidellm_version")
 
 
@@ -144,20 +172,27 @@ def _read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 def _runs(report: Part) -> list[ImportedRun]:
     metadata = report.parse(_Report, "GuideLLM's report")
-    if (version := metadata.version) != _SUPPORTED:
-        why = f"found version {version}; supported is version {_SUPPORTED} of GuideLLM's report"
+    if (version := metadata.version) not in _SUPPORTED:
+        why = f"found version {version}; supported are versions {_SUPPORTED[0]} and {_SUPPORTED[-1]} of the report"
         raise report.document.error(("metadata", "version"), why)
     benchmarks = parts(report.document, report.content["benchmarks"], "benchmarks")
-    return [_run(part, metadata.guidellm_version) for part in benchmarks]
+    return [_run(part, metadata.guidellm_version or _version(part)) for part in benchmarks]
 
 
-def _run(part: Part, version: str | None) -> ImportedRun:
+def _version(benchmark: Part) -> str:
+    """Return the versions that write such a benchmark into a report without a version."""
+    return "0.4" if "config" in benchmark.content else "0.2 or 0.3"
+
+
+def _run(part: Part, version: str) -> ImportedRun:
     owner = "a GuideLLM benchmark"
     benchmark, taken = part.parse(_Benchmark, owner), take(part, _FIGURES, owner)
     server_counts = benchmark.prefer_response_metrics
     if benchmark.strategy == "synchronous":
         taken.columns["concurrency"] = 1
-    taken.columns["num_prompts"] = _limit(benchmark)
+    if benchmark.strategy == "throughput":
+        taken.columns["concurrency"] = benchmark.max_concurrency
+    taken.columns.setdefault("num_prompts", _limit(benchmark))
     drafted = {request.num_spec_tokens for request in benchmark.successful or ()} - {None}
     taken.columns["num_speculative_tokens"] = drafted.pop() if len(drafted) == 1 else None
     if benchmark.total_errored is not None and benchmark.total_incomplete is not None:
@@ -188,14 +223,18 @@ def _limit(benchmark: _Benchmark) -> int | None:
 
 def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
     """Return all requests; None if the report has only a sample, or none."""
-    done = benchmark.successful or []
+    done, failed = benchmark.successful or [], [*(benchmark.errored or ()), *(benchmark.incomplete or ())]
+    if len(done) != benchmark.total:
+        window = (benchmark.start_time, benchmark.end_time)
+        done = [request for request in done if request.is_within(*window)]
+        failed = [request for request in failed if request.is_within(*window)]
     if benchmark.successful is None or len(done) != benchmark.total:
         taken.leave_out("requests", f"the report has {len(done)} of {benchmark.total} completed requests")
         return None
     taken.metrics |= _positions(done)
     requests = [_completed(index, request, server_counts=server_counts) for index, request in enumerate(done)]
-    for request in (*(benchmark.errored or ()), *(benchmark.incomplete or ())):
-        error = str(request.error or "it did not end")
+    for request in failed:
+        error = error_text(request.error, "it did not end")
         requests.append(ImportedRequest(len(requests), error, prompt_tokens=request.prompt_tokens))
     return ImportedRequests.of(requests)
 
@@ -228,4 +267,12 @@ def _positions(done: Sequence[_Request]) -> dict[str, Value]:
     return build.positions(rounds)
 
 
-FORMAT = Format("guidellm", "GuideLLM, benchmarks.json", "0.8.1, report version 2", _is_report, _read, _FIGURES, _NOTES)
+FORMAT = Format(
+    "guidellm",
+    "GuideLLM, benchmarks.json",
+    "0.2 to 0.8.1, report versions 1 and 2",
+    _is_report,
+    _read,
+    _FIGURES,
+    _NOTES,
+)

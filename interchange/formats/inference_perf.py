@@ -1,15 +1,17 @@
 """inference-perf: stage_N_lifecycle_metrics.json is a run; summary_lifecycle_metrics.json covers all stages, and is a
 run only if no stage lies beside it. per_request_lifecycle_metrics.json has the requests of all stages. Seconds.
+
+Until 0.4 the client noted a time for every line of the stream, also for empty ones and the last, and divided by their
+number: nothing between tokens can be read from such reports.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from interchange import build
 from interchange.build import build_run
-from interchange.fields import OTHER_PERCENTILE, Figure, Format, Taken, latency_columns, statistics_of, take
+from interchange.fields import OTHER_PERCENTILE, Figure, Format, Taken, has_keys, latency_columns, statistics_of, take
 from interchange.formats import inference_perf_requests as per_request
 from interchange.formats.inference_perf_requests import Request
 from interchange.json_reader import Document
@@ -19,9 +21,10 @@ from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 
 _OWNER = "a report of inference-perf"
 _LATENCY = "successes.latency."
-_CLIENT = "divided by the client's own token count; left out if the server's differs"
+_CLIENT = "divided by the client's own token count; left out if the server's differs, and until 0.4"
+_ROLE = "until 0.4 to the first event, in a chat perhaps its role"
 _LATENCIES = {
-    "time_to_first_token": ("ttft", ""),
+    "time_to_first_token": ("ttft", _ROLE),
     "time_per_output_token": ("tpot", _CLIENT),
     "request_latency": ("e2e", ""),
 }
@@ -31,12 +34,13 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("load_summary.count", "num_prompts"),
     Figure("successes.count", "requests_completed"),
     Figure("failures.count", "requests_failed"),
-    Figure("benchmark_time_seconds", "duration_s"),
+    Figure("benchmark_time_seconds", "duration_s", "until 0.4 completed / requests_per_sec"),
     Figure(
         "successes.prompt_tokens.total", "prompt_tokens", "the server's count, if no request fell back to the client's"
     ),
     Figure("successes.output_tokens.total", "completion_tokens", "likewise"),
     Figure("successes.throughput.requests_per_sec", "request_per_s"),
+    Figure("successes.goodput_metrics.request_goodput", "goodput_request_per_s", "under the bounds in config.yaml"),
     Figure("successes.throughput.output_tokens_per_sec", None, "from the client's own count; the server's is taken"),
     Figure("successes.throughput.total_tokens_per_sec", None, "likewise"),
     *(
@@ -45,6 +49,7 @@ _FIGURES: tuple[Figure, ...] = (
         for figure in statistics_of(f"{_LATENCY}{name}.{{}}", ours, why, 1000.0, ("mean", "p90", "p95", "p99"))
     ),
     *(Figure(f"{_LATENCY}{name}.median", f"{ours}_p50_ms", why, 1000.0) for name, (ours, why) in _LATENCIES.items()),
+    *(Figure(f"{_LATENCY}{name}.p50", f"{ours}_p50_ms", why, 1000.0) for name, (ours, why) in _LATENCIES.items()),
     *(Figure(f"{_LATENCY}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
     Figure(
         f"{_LATENCY}inter_token_latency.mean",
@@ -70,31 +75,35 @@ _NOTES = {
 def _is_report(value: object) -> bool:
     if not isinstance(value, dict) or not all(isinstance(value.get(k), dict) for k in ("successes", "failures")):
         return False
-    return isinstance(value.get("load_summary"), dict)
+    return "count" in _load(value)
 
 
-def _is_stage(value: object) -> bool:
-    """Return whether the report is of one stage: the summary of all stages has no achieved rate."""
-    return isinstance(value, dict) and _is_report(value) and "achieved_rate" in value["load_summary"]
+def _not_a_run(value: object) -> str:
+    """Recognise the server's metrics, which have the form of a report on the client's requests."""
+    is_of_server = has_keys(value, "load_summary", "successes", "failures") and not _is_report(value)
+    return "the server's metrics, not a run: import stage_N_lifecycle_metrics.json" if is_of_server else ""
 
 
-_OF_SERVER = "these are the server's metrics, not a run: import stage_N_lifecycle_metrics.json"
-_OF_ADAPTER = "these are the requests of one adapter, which are among those of {}: this is no run of its own"
-_STAGE_FILE = re.compile(r"(?P<adapter>.+_)?(?P<stage>stage_\d+_[^/]*)")
+def _stages(reports: Sequence[Document]) -> list[Document]:
+    """Return the reports on whole stages; all reports if there are none. Raises NotAResultError for another report
+    beside them, whose requests are among theirs.
+    """
+    stages = [document for document in reports if _is_stage(document)]
+    for document in reports if stages else ():
+        if document not in stages:
+            raise document.not_a_result("a report on all stages, or on one adapter, beside reports on the stages")
+    return sorted(stages or reports, key=lambda document: document.file.name)
 
 
-def _is_of_server(value: object) -> bool:
-    """Return whether the report holds the server's metrics, in the form of a report on the client's requests."""
-    return isinstance(value, dict) and not value["load_summary"] and "latency" not in value["successes"]
+def _is_stage(report: Document) -> bool:
+    """Return whether the report is on one whole stage: until 0.1 only its name says so, and an adapter's never does."""
+    name = report.file.name.rpartition("/")[2]
+    return not name.startswith("adapter_") and (name.startswith("stage_") or "achieved_rate" in _load(report.value))
 
 
-def _refuse_parts(stages: Sequence[Document]) -> None:
-    """Raise ForeignFileError for a report on a part of a stage if the whole stage's is there; names alone show it."""
-    names = {document.file.name.rpartition("/")[2] for document in stages}
-    for document in stages:
-        found = _STAGE_FILE.fullmatch(document.file.name.rpartition("/")[2])
-        if found and found["adapter"] and found["stage"] in names:
-            raise document.error((), _OF_ADAPTER.format(found["stage"]))
+def _load(report: object) -> Mapping[str, object]:
+    load = report.get("load_summary") if isinstance(report, dict) else None
+    return load if isinstance(load, dict) else {}
 
 
 class _Report(Record):
@@ -105,16 +114,10 @@ class _Report(Record):
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
     """Return the runs of one folder: from its stages, else from its summary, else from its requests alone."""
-    stages = [document for document in documents if _is_stage(document.value)]
-    _refuse_parts(stages)
-    others = [document for document in documents if _is_report(document.value) and document not in stages]
-    reports = sorted(stages, key=lambda document: document.file.name) or others
+    reports = _stages([document for document in documents if _is_report(document.value)])
     listed = [document for document in documents if per_request.detect(document.value)]
     if not reports:
         return [per_request.run(document) for document in listed]
-    for document in others if reports is others else ():
-        if _is_of_server(document.value):
-            raise document.error((), _OF_SERVER)
     if len(listed) > 1:
         raise listed[1].error((), "a second file of requests for one folder: import them one by one")
     return _runs([whole(document) for document in reports], listed[0] if listed else None)
@@ -122,7 +125,7 @@ def _read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 def _runs(parts: Sequence[Part], listed: Document | None) -> list[ImportedRun]:
     records = per_request.in_order(listed) if listed else []
-    reports = [take(part, _FIGURES, _OWNER, ("benchmark_time_seconds",)) for part in parts]
+    reports = [take(part, _FIGURES, _OWNER, ("successes.count",)) for part in parts]
     sent = [_number(taken, "requests_completed") + _number(taken, "requests_failed") for taken in reports]
     runs, start = [], 0
     for part, taken, count in zip(parts, reports, sent, strict=True):
@@ -138,6 +141,10 @@ def _number(taken: Taken, name: str) -> int:
 
 
 def _run(part: Part, taken: Taken, records: Sequence[Request], listed: Document | None) -> ImportedRun:
+    is_old = "benchmark_time_seconds" not in part.content
+    build.add_duration(taken)
+    if is_old:
+        taken.drop(latency_columns("tpot"), "the client noted a time for every line of the stream, not for each token")
     _drop_client_counts(part.parse(_Report, _OWNER), taken)
     if "concurrency" in taken.columns:
         taken.columns.pop("request_rate_rps", None)
@@ -153,6 +160,7 @@ def _run(part: Part, taken: Taken, records: Sequence[Request], listed: Document 
         part.content,
         taken,
         requests=requests,
+        tool_version="before 0.5" if is_old else None,
         companions=[listed.file.source] if listed and requests is not None else (),
     )
 
@@ -178,10 +186,11 @@ def _fitting(taken: Taken, requests: ImportedRequests) -> ImportedRequests | Non
 FORMAT = Format(
     "inference-perf",
     "inference-perf, reports of stages and requests",
-    "0.7.0",
+    "0.1 to 0.7.0",
     lambda value: _is_report(value) or per_request.detect(value),
     _read,
     _FIGURES,
     _NOTES,
     is_of_folder=True,
+    not_a_run=_not_a_run,
 )

@@ -13,8 +13,11 @@ from pydantic_core import PydanticCustomError
 from interchange.build import build_run
 from interchange.fields import Taken
 from interchange.json_reader import Document
-from interchange.typed_json import Count, Name, Number, Numbers, Record, Text, all_known, at, parse
+from interchange.typed_json import Count, Name, Number, Numbers, Record, Text, all_known, at, either, error_text, parse
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
+
+#: Where a request has its answer, the second in 0.5. Until 0.4 it has no times of chunks, only of lines.
+_RESPONSE = ("response_metrics", "response_info")
 
 
 class _Sent(Record):
@@ -28,9 +31,10 @@ class Request(Record):
 
     start_time: Number
     end_time: Number | None = None
-    chunk_times: Numbers | None = at("info", "response_metrics", "chunk_times")
-    prompt_tokens: Count | None = at("info", "response_metrics", "server_usage", "prompt_tokens")
-    completion_tokens: Count | None = at("info", "response_metrics", "server_usage", "completion_tokens")
+    chunk_times: Numbers | None = either(*(("info", key, "chunk_times") for key in _RESPONSE))
+    line_times: Numbers | None = at("info", "output_token_times")  # until 0.4
+    prompt_tokens: Count | None = either(*(("info", key, "server_usage", "prompt_tokens") for key in _RESPONSE))
+    completion_tokens: Count | None = either(*(("info", key, "server_usage", "completion_tokens") for key in _RESPONSE))
     error: Any = None
     request: Text | None = None
 
@@ -51,7 +55,7 @@ class Request(Record):
 
 
 def detect(value: object) -> bool:
-    keys = ("start_time", "end_time", "info")
+    keys = ("start_time", "end_time", "request", "response", "error")
     return (
         isinstance(value, list)
         and bool(value)
@@ -98,13 +102,13 @@ def _model(record: Request) -> str | None:
 
 def _request(index: int, record: Request, sent_s: float) -> ImportedRequest:
     if record.error:
-        inner = record.error.get("error_msg") if isinstance(record.error, dict) else record.error
-        return ImportedRequest(index, str(inner or "it failed"), sent_s, prompt_tokens=record.prompt_tokens)
+        return ImportedRequest(index, error_text(record.error, "it failed"), sent_s, prompt_tokens=record.prompt_tokens)
     chunks, tokens = record.chunks_s, record.completion_tokens
+    first = (chunks or all_known(record.line_times))[:1]
     return ImportedRequest(
         index,
         sent_s=sent_s,
-        ttft_ms=(chunks[0] - record.start_time) * 1000 if chunks else None,
+        ttft_ms=(first[0] - record.start_time) * 1000 if first else None,
         tpot_ms=(chunks[-1] - chunks[0]) * 1000 / (tokens - 1) if chunks and tokens and tokens > 1 else None,
         e2e_ms=None if record.end_time is None else (record.end_time - record.start_time) * 1000,
         chunk_gaps_ms=tuple((after - before) * 1000 for before, after in pairwise(chunks)) if chunks else None,

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from interchange.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known
+from interchange.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known, error_text
 from lab.metrics.record_table import Floats
 from warehouse.bundles.imported_run import ImportedRequest
 
@@ -116,5 +116,5 @@ def _request(
 def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:
     """Return the error or None. In a file without errors, a request with neither token nor wait has failed."""
     if errors is not None:
-        return str(errors[index]) if errors[index] else None
+        return error_text(errors[index], "it failed") if errors[index] else None
     return None if ttft_s or tokens else "neither a token nor a wait is recorded"

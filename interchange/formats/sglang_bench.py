@@ -4,23 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+from pydantic import Field
 
 from interchange.build import build_run
-from interchange.fields import CHUNK_RATE, STD, Figure, Format, Taken, has_keys, latency_columns, statistics_of, take
+from interchange.fields import (
+    CHUNK_RATE,
+    STD,
+    Figure,
+    Format,
+    Taken,
+    has_keys,
+    latency_columns,
+    one_of,
+    statistics_of,
+    take,
+)
 from interchange.formats import request_arrays
 from interchange.formats.request_arrays import RequestArrays
 from interchange.formats.vllm_bench import forget_unknown_loop
 from interchange.json_reader import Document
-from interchange.typed_json import Number, OneLine, whole
+from interchange.typed_json import Count, Number, OneLine, Part, at, whole
+from lab.study.methods import METHODS
 from warehouse.bundles.imported_run import ImportedRequest, ImportedRequests, ImportedRun
 
 _GAP = "gaps between chunks; left out for SGLang's own endpoint, whose versions differ in dividing them over tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2e_latency": ("e2e", "")}
+_METHODS = {method.engines["sglang"]: name for name, method in METHODS.items() if "sglang" in method.engines}
 _OF_ONE_LENGTH = "for random prompts of one length: random_range_ratio is 1"
 _FIGURES: tuple[Figure, ...] = (
     Figure("dataset_name", "dataset"),
     Figure("request_rate", "request_rate_rps", "Infinity is a closed loop"),
     Figure("max_concurrency", "concurrency", "unknown if the file has no request_rate"),
+    Figure("server_info.model_path", "target"),
+    Figure("server_info.version", "engine_version"),
+    Figure("server_info.speculative_algorithm", "method", type=one_of(_METHODS)),
+    Figure("server_info.speculative_draft_model_path", "draft_model"),
     Figure("random_input_len", "input_tokens", _OF_ONE_LENGTH),
     Figure("random_output_len", "requested_output_tokens", _OF_ONE_LENGTH),
     Figure("completed", "requests_completed"),
@@ -49,10 +69,16 @@ _FIGURES: tuple[Figure, ...] = (
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
 )
 _NOTES = {
+    "server_info": "engine: SGLang's server sent it; until 2025 it is missing",
+    "server_info.speculative_num_draft_tokens": (
+        "num_speculative_tokens, less the verified one, if speculative_eagle_topk is 1 or missing: a chain"
+    ),
+    "server_info.tp_size, dp_size, quantization": "labels",
     "input_lens, output_lens, ttfts, itls, errors, generated_texts": (
         "the requests (--output-details); failed ones have no latency, although the file says 0.0"
     ),
 }
+_SERVER_LABELS = ("tp_size", "dp_size", "quantization")
 #: Backends whose client divides a chunk's gap over its tokens in some versions only.
 _DIVIDES_MAYBE = ("sglang", "sglang-native")
 _NEEDED = ("completed", "duration", "total_output_tokens", "output_throughput", "mean_e2e_latency_ms")
@@ -61,6 +87,9 @@ _NEEDED = ("completed", "duration", "total_output_tokens", "output_throughput", 
 class _Run(RequestArrays):
     backend: OneLine
     random_range_ratio: Number | None = None
+    server_info: dict[str, Any] = Field({})
+    verified_tokens: Count | None = at("server_info", "speculative_num_draft_tokens")
+    branches: Count | None = at("server_info", "speculative_eagle_topk")
 
 
 def _read(documents: Sequence[Document]) -> list[ImportedRun]:
@@ -72,6 +101,10 @@ def _run(document: Document) -> ImportedRun:
     taken, run = take(part, _FIGURES, owner, _NEEDED), part.parse(_Run, owner)
     forget_unknown_loop(part, taken)
     _forget_drawn_lengths(taken, run.random_range_ratio)
+    if run.server_info:
+        taken.columns["engine"] = "sglang"
+    if run.verified_tokens and run.branches in (None, 1):
+        taken.columns["num_speculative_tokens"] = run.verified_tokens - 1
     requests = request_arrays.read(part, run)
     if requests is None:
         taken.leave_out("requests", "the run was saved without --output-details")
@@ -87,7 +120,7 @@ def _run(document: Document) -> ImportedRun:
         taken,
         requests=None if requests is None else ImportedRequests.of(requests),
         place=f"line {document.line}" if document.line > 1 else "",
-        labels=part.labels(("tag", "backend")),
+        labels=part.labels(("tag", "backend")) | Part(document, run.server_info).labels(_SERVER_LABELS),
     )
 
 
@@ -107,7 +140,7 @@ def _divided(request: ImportedRequest) -> ImportedRequest:
 FORMAT = Format(
     "sglang-bench-serving",
     "SGLang `bench_serving`, JSONL",
-    "0.5.23",
+    "0.4 to 0.5.23",
     lambda value: has_keys(value, *_NEEDED, "backend", "total_output_tokens_retokenized"),
     _read,
     _FIGURES,

@@ -18,8 +18,10 @@ from interchange.fields import (
     STD,
     Figure,
     Format,
+    Moment,
     Taken,
     has_keys,
+    latency_columns,
     one_of,
     statistics_of,
     take,
@@ -33,6 +35,8 @@ from warehouse.bundles.imported_run import ImportedRequests, ImportedRun
 _ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "chat"}
 _GAP = "gaps between chunks, not tokens: with speculation a chunk holds several tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2el": ("e2e", "up to the last chunk")}
+#: The request rate's key in vLLM 0.3, whose script divided the whole latency by the number of tokens.
+_FIRST = "request_inthroughput"
 _POSITIONS = "spec_decode_per_position_acceptance_rates"
 _FIGURES: tuple[Figure, ...] = (
     Figure("model_id", "target"),
@@ -42,14 +46,17 @@ _FIGURES: tuple[Figure, ...] = (
     Figure("burstiness", "burstiness"),
     Figure("endpoint_type", "endpoint", "if it is one of OpenAI's", type=one_of(_ENDPOINTS)),
     Figure("run_number", "repeat", "in a sweep"),
+    Figure("benchmark_start_time_unix", "started_at", "in InferenceX's fork", type=Moment),
     Figure("completed", "requests_completed"),
     Figure("failed", "requests_failed"),
     Figure("duration", "duration_s"),
     Figure("total_input_tokens", "prompt_tokens"),
     Figure("total_output_tokens", "completion_tokens", "the server's usage, if the server sends it"),
     Figure("request_throughput", "request_per_s"),
+    Figure(_FIRST, "request_per_s", "the same, of vLLM 0.3, whose tpot is left out: it includes the first token"),
     Figure("output_throughput", "output_tok_per_s"),
-    Figure("total_token_throughput", "total_tok_per_s"),
+    Figure("input_throughput", None, "no column; prompt_tokens / duration_s"),
+    Figure("total_token_throughput", "total_tok_per_s", "computed from tokens and duration in files of 2024"),
     Figure(
         "request_goodput", "goodput_request_per_s", "under the bounds given to --goodput, which the file does not name"
     ),
@@ -79,13 +86,13 @@ _NOT_LABELS = {
     *(figure.path for figure in _FIGURES if figure.path != "endpoint_type"),
     *(*TimedArrays.model_fields, "queue_times", "speculative_config"),
 }
-_NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "request_throughput", "output_throughput")
+_NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "output_throughput")
 
 
 def _is_result(value: object) -> bool:
     if isinstance(value, list):  # a sweep's summary.json
         return bool(value) and all(isinstance(result, dict) and _is_result(result) for result in value)
-    return has_keys(value, *_NEEDED, "total_token_throughput")
+    return has_keys(value, *_NEEDED, "request_throughput") or has_keys(value, *_NEEDED, _FIRST)
 
 
 def _is_sweep(value: object) -> bool:
@@ -130,6 +137,8 @@ def _run(part: Part, place: str) -> ImportedRun:
     if run.speculative_config is not None:
         taken.columns |= {name: value for name, value in run.speculative_config if value is not None}
     forget_unknown_loop(part, taken)
+    if _FIRST in part.content:
+        taken.drop(latency_columns("tpot"), "vLLM 0.3 includes the time to the first token")
     requests = request_arrays.read(part, run)
     if requests is None:
         taken.leave_out("requests", "the run was saved without --save-detailed")
@@ -161,7 +170,7 @@ def _count_failed(taken: Taken) -> None:
 FORMAT = Format(
     "vllm-bench-serve",
     "`vllm bench serve`, plain, detailed or appended",
-    "vLLM 0.32.0",
+    "vLLM 0.3 to 0.32.0",
     lambda value: _is_result(value) and not _is_sweep(value),
     _read,
     _FIGURES,

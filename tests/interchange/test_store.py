@@ -176,6 +176,19 @@ def test_a_run_in_two_files_is_imported_once(settings: Settings, tmp_path: Path)
     assert ask(settings, "select count(*) from runs") == [(2,)]
 
 
+def test_a_run_whose_metadata_comes_second_is_shown_as_it_is_stored(settings: Settings) -> None:
+    folder = SAMPLES / "genai-bench/spec-d64x48-c4"
+    (alone,) = folder.glob("D64*")
+    first = imported(settings, alone)
+    again = imported(settings, folder)
+    assert (again.new_run_ids, again.jobs) == ((), first.jobs)
+    assert [run.columns["target"] for run in again.runs] == [None]
+    (sentence,) = again.refused
+    assert "the run is stored already, without target, ignore_eos, temperature, engine: to replace it, " in sentence
+    remove_imported(settings, first.jobs[0], actor=ADMIN)
+    assert imported(settings, folder).runs[0].columns["target"] is not None
+
+
 def test_the_original_file_is_kept_in_the_bundle_byte_by_byte(detailed: tuple[Settings, Import]) -> None:
     settings, stored = detailed
     (run,) = stored.runs

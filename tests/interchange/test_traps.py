@@ -215,6 +215,7 @@ def test_a_folder_skips_what_is_no_result_and_says_so() -> None:
     assert [(line.partition(" (")[0], line.rpartition("/")[2]) for line in skipped] == [
         ("1 file", "config.yaml"),
         ("1 file", "validation.json"),
+        ("1 file", "summary_lifecycle_metrics.json"),
     ]
     assert skipped[0].startswith("1 file (YAML): ")
 
@@ -316,7 +317,7 @@ def test_inference_perfs_server_metrics_and_adapters_are_no_runs() -> None:
         "successes": {"count": 9, "queue_len": {}},
     }
     metrics = ForeignFile("f/stage_0_prometheus_metrics.json", json.dumps(server).encode(), was_named=False)
-    with pytest.raises(ForeignFileError, match="these are the server's metrics, not a run"):
+    with pytest.raises(ForeignFileError, match="the server's metrics, not a run: import stage_N"):
         read_runs([metrics])
     part = json.loads(stage)
     part["successes"]["count"] -= 1
@@ -324,7 +325,10 @@ def test_inference_perfs_server_metrics_and_adapters_are_no_runs() -> None:
     whole = ForeignFile("f/stage_0_lifecycle_metrics.json", stage, was_named=False)
     read = read_runs([metrics, adapter, whole])
     assert [run.source.name for run in read.runs] == ["f/stage_0_lifecycle_metrics.json"]
-    assert "are among those of stage_0_lifecycle_metrics.json" in read.refused[0]
+    assert [kind.partition(" (")[2].partition(",")[0].partition(":")[0] for kind in read.skipped] == [
+        "the server's metrics",
+        "a report on all stages",
+    ]
 
 
 def test_markup_in_a_models_name_stays_text() -> None:

@@ -96,4 +96,5 @@ def _show(imported: Mapping[str, Any]) -> None:
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
     where = "" if run["new"] else "imported before"
-    return (run["run_id"][:12], run["tool"], run["target"], run["place"], where, run["file"])
+    tool = " ".join(filter(None, (run["tool"], run["tool_version"])))
+    return (run["run_id"][:12], tool, run["target"], run["place"], where, run["file"])

@@ -97,12 +97,14 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
         return False, literal(error)
     new, earlier = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
     jobs, rest = literal(", ".join(imported.jobs)), f" ({earlier} more were imported before)" if earlier else ""
+    lacking = "".join(f" {literal(sentence)}." for sentence in imported.refused)
     if not new:
         again = f" To change their labels, remove {jobs} below and import the files again." if labels else ""
+        again += lacking
         return True, f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before.{again}"
     named = [(literal(labels.get("study", job)), urlencode({"job": job})) for job in imported.jobs]
     links = ", ".join(f"[{name}](results?{query})" for name, query in named)
-    return True, f"Imported {count(new, 'run')}{rest}. Results, in a few seconds: {links}"
+    return True, f"Imported {count(new, 'run')}{rest}. Results, in a few seconds: {links}.{lacking}"
 
 
 def choose_labels() -> dict[str, str]:
