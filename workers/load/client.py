@@ -334,11 +334,17 @@ async def _exchange(
     finally:
         reception.close()
     if response.status != 200:
-        return f"HTTP {response.status}: {_reason(target, response.refusal)}"
+        return f"HTTP {response.status}{_unusual(target, response)}: {_reason(target, response.refusal)}"
     if answer.last_event_s is None and reception.beginning.strip():
         kind = target.hide_key(response.content_type) or "without a content type"
         return f"the answer ({kind}) has no event of a stream: {_reason(target, reception.beginning)}"
     return None
+
+
+def _unusual(target: Endpoint, response: Response) -> str:
+    """Return the content type of a refusal if it is not that of an API: a login page, say."""
+    kind = target.hide_key(response.content_type)
+    return "" if not kind or "json" in kind or "text/plain" in kind else f" ({kind})"
 
 
 def _reason(target: Endpoint, body: bytes) -> str:

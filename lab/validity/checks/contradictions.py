@@ -21,7 +21,7 @@ EXCESS_INVALID = 0.05
 WORDS_A_TOKEN = 1.1
 #: From this many different prompts with exactly the same number of tokens on, that is no chance.
 CUT_ALL_PROMPTS = 5
-#: Shorter prompts may have the same length by chance.
+#: Shorter prompts may have the same length by chance, and no server cuts them.
 CUT_FROM_TOKENS = 64
 
 
@@ -67,7 +67,7 @@ def cut_prompts(requests: RequestTable) -> Answer:
     tokens = np.zeros(len(texts))
     tokens[prompts.indices.to_numpy()] = requests.numbers("prompt_tokens")
     words = pc.count_substring_regex(texts, pattern=r"\S+").to_numpy()
-    short = np.flatnonzero(words > WORDS_A_TOKEN * tokens)
+    short = np.flatnonzero((words > WORDS_A_TOKEN * tokens) & (words >= CUT_FROM_TOKENS))
     if short.size:
         worst = short[(words[short] / tokens[short]).argmax()]
         return Fired(

@@ -185,7 +185,8 @@ CHECKS = (
         f"{percent(PROMPT_SHARE)} of them. If what was sent was not counted, a warning if {CUT_PROMPTS} prompts "
         f"or more have the same, highest number of tokens (from {CUT_FROM_TOKENS} on) and {CUT_TEXT_RATIO:g} times "
         f"the text per token, or if {CUT_ALL_PROMPTS} prompts or more of different texts all have the same number; "
-        "invalid if a prompt has fewer tokens than words. Prompts that were made to a length are not compared",
+        f"invalid if a prompt of {CUT_FROM_TOKENS} words or more has fewer tokens than words. Prompts that "
+        "were made to a length are not compared",
         why="A prompt that the server truncated is another, cheaper prompt. If the tokens of a text were not counted, "
         "truncation shows in lengths that are equal while the texts are not.",
         advice="Raise max_model_len, or choose shorter prompts.",

@@ -188,9 +188,9 @@ async def test_of_a_foreign_servers_answer_only_an_error_is_stored(
     async with serve({"refusal": refusal}) as server:
         theirs = Endpoint(server.base_url, "refusal", foreign=True)
         record = await send(connections, theirs, PROMPT, params(), time.perf_counter)
-        assert record.error == f"HTTP 403: {said}"
+        assert record.error == f"HTTP 403 (text/html): {said}"
         ours = await send(connections, replace(theirs, foreign=False), PROMPT, params(), time.perf_counter)
-        assert ours.error == f"HTTP 403: {body[:500]}"
+        assert ours.error == f"HTTP 403 (text/html): {body[:500]}"
 
 
 async def test_an_answer_whose_http_body_is_whole_needs_no_done(connections: Connections, server: Server) -> None:
