@@ -93,14 +93,15 @@ dresses = st.builds(
 def usage(truth: Truth, dress: Dress, tokens: int) -> Event:
     output, prompt = dress.names
     counted: Event = {output: tokens, prompt: PROMPT_TOKENS, "total_tokens": tokens + PROMPT_TOKENS}
-    if truth.cached is not None:
-        counted |= {
-            "details": {"prompt_tokens_details": {"cached_tokens": truth.cached}},
-            "input": {"prompt_tokens_details": None, "input_tokens_details": {"cached_tokens": truth.cached}},
-            "deepseek": {"prompt_cache_hit_tokens": truth.cached},
-            "moonshot": {"cached_tokens": truth.cached},
-        }.get(dress.cached, {})
-    return counted
+    if truth.cached is None:
+        return counted
+    in_usage: dict[str, Event] = {
+        "details": {"prompt_tokens_details": {"cached_tokens": truth.cached}},
+        "input": {"prompt_tokens_details": None, "input_tokens_details": {"cached_tokens": truth.cached}},
+        "deepseek": {"prompt_cache_hit_tokens": truth.cached},
+        "moonshot": {"cached_tokens": truth.cached},
+    }
+    return counted | in_usage.get(dress.cached, {})
 
 
 def chunk(dress: Dress, text: str, *, thought: bool = False, finish: str | None = None) -> Event:
