@@ -385,12 +385,12 @@ def _tokens(usage: dict[str, Any], names: tuple[str, ...]) -> int | None:
 def _cached(usage: dict[str, Any]) -> int | None:
     """Return the prompt's cached tokens in the first form found, or None."""
     for name in _DETAILS:
-        if (
-            isinstance(details := usage.get(name), dict)
-            and (found := _countable(details, _CACHED_OF_DETAILS)) is not None
-        ):
+        if (details := usage.get(name)) and (found := _countable(details, _CACHED_OF_DETAILS)) is not None:
             return found
-    return next((found for name in _CACHED if (found := _countable(usage, name)) is not None), None)
+    for name in _CACHED:
+        if name in usage and (found := _countable(usage, name)) is not None:
+            return found
+    return None
 
 
 def _countable(values: Any, name: str) -> int | None:
@@ -403,7 +403,7 @@ def _countable(values: Any, name: str) -> int | None:
 
 def _count(value: Any) -> int:
     """Validate a number of tokens, small enough for its column."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+    if type(value) is not int or not 0 <= value < 2**31:  # a truth value is no count
         raise TypeError(f"{value!r:.80} is not a number of tokens")
     return value
 
