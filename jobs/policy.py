@@ -325,6 +325,8 @@ def _arm_location_problems(rules: Rules, study: Study) -> Iterator[Problem]:
     for index, arm in enumerate(study.arms):
         if arm.server is not None:
             yield from _host_problems(rules, f"arms[{index}].server.base_url", arm.server.base_url)
+            if arm.server.proxy is not None:
+                yield from _host_problems(rules, f"arms[{index}].server.proxy", arm.server.proxy)
         if arm.speculation is not None and arm.speculation.model is not None:
             is_started = rules.kind(arm.engine) != ENDPOINT
             field = f"arms[{index}].speculation.model"

@@ -180,6 +180,8 @@ def _problems(context: Context, study: Study, *, probe_engines: bool) -> Iterato
         if arm.server is not None and not settings.allow_metadata_addresses:
             # Checked again on connecting: by then the name may resolve to another address.
             yield from _problem(f"{field}.server.base_url", functools.partial(check_host, arm.server.base_url))
+            if arm.server.proxy is not None:
+                yield from _problem(f"{field}.server.proxy", functools.partial(check_host, arm.server.proxy))
     if study.order == "side_by_side":
         yield from side_by_side_problems(study, has_gpu=_has_gpu(context, study))
     if here and not settings.workers_elsewhere:  # otherwise models and datasets are on the worker's host

@@ -21,10 +21,9 @@ from lab.study.plan import PlannedRun
 from workers.engine_runtime.launch import Process, RunningEngine
 from workers.engine_runtime.readiness import is_healthy
 from workers.load.client import RequestParams, open_session, read_page
-from workers.load.connections import Connections
 from workers.load.driver import LoadResult, OnProgress, drive, warm_up
 from workers.probes.telemetry import merged
-from workers.probes.window_probes import Probes, probing
+from workers.probes.window_probes import NO_PAGES, Probes, probing
 
 logger = logging.getLogger(__name__)
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
@@ -85,7 +84,7 @@ async def measure(
     warmup_began_s = time.monotonic()
     async with (
         open_session(endpoint) as session,
-        Connections(checked=endpoint.checked) as connections,
+        endpoint.connections() as connections,
         _watching(engine) as gone,
     ):
         warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_params)
@@ -135,7 +134,7 @@ async def _why_died(engine: RunningEngine, done: LoadResult) -> str | None:
         return None
     give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
     while (why := engine.why_dead()) is None and time.monotonic() < give_up_s:
-        if await is_healthy(engine.command.endpoint):
+        if engine.command.endpoint.proxy is not None or await is_healthy(engine.command.endpoint):
             return None
         await asyncio.sleep(_POLL_EVERY_S)
     return why
@@ -162,35 +161,47 @@ async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEng
     """Make prompts that were sent in an earlier cell as expensive as the first time. Return why that failed, or None.
 
     An engine without such a request answers 404, a foreign server any refusal; each run's counters show how much came
-    from the cache. vLLM refuses while it still holds blocks of the last answers.
+    from the cache. vLLM refuses while it still holds blocks of the last answers. A second tier of caches is asked
+    where there is a first; if that does nothing, the counters of its hits say so.
     """
     command = engine.command
     if command.kind.reset_path is None:
         return None
+    if command.endpoint.proxy is not None:
+        return NO_PAGES
     url, until_s = f"{command.endpoint.base_url}{command.kind.reset_path}", time.monotonic() + _RESET_WITHIN_S
+    has_cache = False
     problem: str | None = _HELD
     while problem == _HELD and time.monotonic() < until_s:
-        problem = await _reset(session, url, foreign=command.endpoint.foreign)
+        has_cache, problem = await _reset(session, url, foreign=command.endpoint.foreign)
         if problem == _HELD:
             await asyncio.sleep(_POLL_EVERY_S)
     if problem is not None:
         logger.warning("%s: the prefix cache was not reset: %s", url, problem)
+    elif has_cache and command.kind.reset_tiers_path is not None:
+        tiers_url = f"{command.endpoint.base_url}{command.kind.reset_tiers_path}"
+        _, tiers_problem = await _reset(session, tiers_url, foreign=command.endpoint.foreign)
+        if tiers_problem is not None:
+            logger.warning("%s: caches behind the prefix cache were not reset: %s", tiers_url, tiers_problem)
     return problem
 
 
-async def _reset(session: aiohttp.ClientSession, url: str, *, foreign: bool) -> str | None:
+async def _reset(session: aiohttp.ClientSession, url: str, *, foreign: bool) -> tuple[bool, str | None]:
+    """Return whether the server has such a request, and what went wrong."""
     try:
         async with session.post(url, allow_redirects=False) as response:
             status, page = response.status, await read_page(response)
     except TimeoutError:
-        return "no answer came in time"
+        return True, "no answer came in time"
     except (aiohttp.ClientError, OSError) as error:
-        return storable(f"{type(error).__name__}: {error}", MOST_CHARS)
+        return True, storable(f"{type(error).__name__}: {error}", MOST_CHARS)
     except Exception as bug:
         logger.exception("what came from %s could not be read", url)
-        return storable(f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log", MOST_CHARS)
+        return True, storable(
+            f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log", MOST_CHARS
+        )
     if status == 404 or (foreign and 300 <= status < 500):
-        return None
+        return False, None
     if not 200 <= status < 300:
-        return f"HTTP {status}"
-    return _HELD if _REFUSED.fullmatch(page) else None
+        return True, f"HTTP {status}"
+    return True, _HELD if _REFUSED.fullmatch(page) else None

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -16,6 +16,13 @@ class Message:
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
+    #: Reasoning before the content, and the field in which the server gets it.
+    reasoning: tuple[str, str] | None = None
+
+    def sent(self) -> dict[str, str]:
+        """Return it as the chat endpoint takes it."""
+        reasoning = {} if self.reasoning is None else {self.reasoning[0]: self.reasoning[1]}
+        return {"role": self.role, "content": self.content} | reasoning
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Turn:
     That answer is the model's own output, or `answer` if recorded answers are replayed. `wait_s` passes between
     its end and this turn. With `anew` the messages are the whole conversation, not an addition to it. Turns of a
     trace without texts have `token_ids`, the whole prompt. `expected` is the answer that the dataset expects, of the
-    last turn.
+    last turn. The model's own output is repeated without its reasoning, or with it in the field `reasoning_field`.
     """
 
     messages: tuple[Message, ...]
@@ -35,6 +42,7 @@ class Turn:
     anew: bool = False
     token_ids: tuple[int, ...] | None = None
     expected: str | None = None
+    reasoning_field: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,13 +87,13 @@ def turn_id(session_id: str, turn: int) -> str:
     return f"{session_id}.{turn}"
 
 
-def next_turn(before: Prompt, index: int, turn: Turn, output_text: str) -> Prompt:
+def next_turn(before: Prompt, index: int, turn: Turn, output_text: str, reasoning_chars: int = 0) -> Prompt:
     """Return the prompt of a later turn: the conversation `before`, its answer, and the turn's new messages.
 
-    `output_text` is what the model answered. On the completions endpoint the conversation is the contents of its
-    messages separated by blank lines, so that each turn begins with the whole prompt and answer before it.
+    `output_text` is what the model answered, from `reasoning_chars` on without its reasoning, which clients do not
+    send back. On the completions endpoint the conversation is the contents of its messages separated by blank lines.
     """
-    said = Message("assistant", output_text if turn.answer is None else turn.answer)
+    said = _said(output_text, reasoning_chars, turn) if turn.answer is None else Message("assistant", turn.answer)
     earlier = () if turn.anew else (*(before.messages or (Message("user", before.text),)), said)
     messages = (*earlier, *turn.messages)
     number = index + 1
@@ -103,6 +111,12 @@ def next_turn(before: Prompt, index: int, turn: Turn, output_text: str) -> Promp
     )
 
 
+def _said(output_text: str, reasoning_chars: int, turn: Turn) -> Message:
+    thought = output_text[:reasoning_chars].strip().removeprefix("<think>").removesuffix("</think>")
+    kept = (turn.reasoning_field, thought) if turn.reasoning_field is not None and thought else None
+    return Message("assistant", output_text[reasoning_chars:], kept)
+
+
 def id_of_text(text: str) -> str:
     return _id(text.encode())
 
@@ -112,7 +126,7 @@ def id_of_token_ids(token_ids: Sequence[int]) -> str:
 
 
 def id_of_messages(messages: Sequence[Message]) -> str:
-    return _id(json.dumps([asdict(message) for message in messages], ensure_ascii=False).encode())
+    return _id(json.dumps([message.sent() for message in messages], ensure_ascii=False).encode())
 
 
 def text_of(messages: Sequence[Message]) -> str:

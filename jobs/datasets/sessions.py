@@ -101,7 +101,8 @@ def replayed(
         answer = before.reply if sessions.answers == "recorded" else None
         if sessions.answers == "recorded" and answer is None and not turn.anew:
             break
-        later.append(Turn(turn.messages, answer, waits_s[index], output_tokens[index], turn.anew))
+        kept = sessions.reasoning_field
+        later.append(Turn(turn.messages, answer, waits_s[index], output_tokens[index], turn.anew, reasoning_field=kept))
     return tuple(later)
 
 

@@ -18,11 +18,15 @@ from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import MARK, has_password, is_secret
 from jobs.engines.relied_on import OLDEST, flags_of
 from jobs.engines.speculation.checks import option_problems
-from lab.study import Arm, FlagValue, Sampling, Speculation, Study, Tune
+from lab.study import Arm, FlagValue, Sampling, Server, Speculation, Study, Tune
 from lab.study.methods import METHODS
 from lab.study.tune import drafts
 
 Problem = tuple[str, str]
+#: Headers that requests have anyway, in lower case.
+_HEADERS_OF_REQUESTS = frozenset(
+    ("host", "content-type", "content-length", "accept-encoding", "connection", "transfer-encoding", "cookie")
+)
 _FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 12
@@ -245,9 +249,24 @@ def _endpoint_problems(field: str, arm: Arm) -> Iterator[Problem]:
         )
     elif parts.path.rstrip("/").endswith("/v1"):
         yield f"{field}.server.base_url", f"write it without /v1: {arm.server.base_url.rstrip('/')[:-3]}"
+    if arm.server is not None:
+        yield from _connection_problems(f"{field}.server", arm.server)
     for name in ("flags", "config", "environment"):
         if getattr(arm, name):
             yield f"{field}.{name}", "the server is already running, so these cannot be set: remove them"
+
+
+def _connection_problems(field: str, server: Server) -> Iterator[Problem]:
+    """Yield what contradicts itself in how a server is reached."""
+    if server.ca_file is not None and urlsplit(server.base_url).scheme != "https":
+        yield f"{field}.ca_file", "only https has certificates: remove it, or write the address with https"
+    if server.api_key_header is None:
+        return
+    if server.api_key is None:
+        yield f"{field}.api_key_header", "there is no key to send in it: set api_key to the name of a secret"
+    if server.api_key_header.lower() in _HEADERS_OF_REQUESTS:
+        has_it = f"every request has a header {server.api_key_header} already"
+        yield f"{field}.api_key_header", f"{has_it}: name the one that the server reads the key from, or leave it out"
 
 
 def _called(has: Capabilities) -> str:

@@ -23,6 +23,7 @@ class Metrics:
     `counters` maps our names (ServerCounters) to cumulative metrics, `gauges` to those of the moment: running and
     waiting requests, and the share of the KV cache in use (0 to 1). If an engine counts tokens by position in the
     draft, sums are computed from those. `formerly` has the names of older releases, read if the newer ones are missing.
+    `added` has metrics, by our names, that count further cases of the same: hits of a second cache, say.
     """
 
     counters: Mapping[str, str]
@@ -32,6 +33,7 @@ class Metrics:
     accepted_per_position: str | None = None
     drafted_per_position: str | None = None
     formerly: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[str, str] = field(default_factory=dict)
 
 
 class Arguments(Protocol):
@@ -93,6 +95,7 @@ class Kind:
     gpu_flags: tuple[tuple[str, ...], ...] = ()  # their product is the number of GPUs; synonyms in a tuple
     version_paths: tuple[str, ...] = ("/version",)
     reset_path: str | None = None  # request that empties the prefix cache
+    reset_tiers_path: str | None = None  # the same with the caches behind it, which not every version has
     takes_model_name: bool = True  # serves under the given name, else under the one at /v1/models
     further: Mapping[str, bool] = field(default_factory=dict)  # keys of each request under speculation
     token_ids: bool = False  # each answer may report its token ids; older versions ignore the option

@@ -18,6 +18,7 @@ _ENDPOINT = Kind(
     flags={},
     takes_config=False,
     reset_path="/reset_prefix_cache",
+    reset_tiers_path=vllm.RESET_TIERS,
 )
 KINDS: Mapping[str, Kind] = {
     kind.name: kind for kind in (vllm.KIND, sglang.KIND, tensorrt_llm.KIND, transformers.KIND, _ENDPOINT)

@@ -40,7 +40,9 @@ METRICS = Metrics(
         "vllm:prefix_cache_hits_total": "vllm:gpu_prefix_cache_hits_total",
         "vllm:kv_cache_usage_perc": "vllm:gpu_cache_usage_perc",
     },
+    added={"prefix_cache_hits": "vllm:external_prefix_cache_hits_total"},  # of a KV connector: memory, disk, others
 )
+RESET_TIERS = "/reset_prefix_cache?reset_external=true"
 
 
 def arguments(
@@ -130,5 +132,6 @@ KIND = Kind(
     lookup_bounds=("prompt_lookup_min", "prompt_lookup_max"),
     gpu_flags=(("tensor-parallel-size",), ("pipeline-parallel-size",), ("data-parallel-size",)),
     reset_path="/reset_prefix_cache",
+    reset_tiers_path=RESET_TIERS,
     token_ids=True,
 )

@@ -312,7 +312,8 @@ _RUN_METRICS = (
         "prefix_cache_hit_rate",
         "Prefix-cache hits",
         "fraction",
-        "prefix-cache hits / queries in the window, in tokens",
+        "prefix-cache hits / queries in the window, in tokens, by the server's counters; without these cached / all "
+        "prompt tokens of the answers that were completed",
         compute=run_data.prefix_cache_hit_rate,
     ),
     RunMetric(

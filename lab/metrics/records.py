@@ -12,8 +12,8 @@ from lab.study.model_base import RecordField
 
 #: The version of the bundle format that this Drafthouse writes. A field that a record here, or a part of a study in
 #: RunRecord, gains is marked with the next version, which becomes the written one:
-#: `Annotated[str | None, RecordField("what it means", since=14)] = None`.
-BUNDLE_FORMAT_VERSION = 13
+#: `Annotated[str | None, RecordField("what it means", since=15)] = None`.
+BUNDLE_FORMAT_VERSION = 14
 
 
 def record_fields(record: type) -> dict[str, RecordField]:
@@ -126,6 +126,22 @@ class RequestRecord:
     ] = None
     reasoning_accepted_tokens: Annotated[
         int | None, RecordField("drafted tokens accepted in those rounds", "tokens")
+    ] = None
+    cached_prompt_tokens: Annotated[
+        int | None,
+        RecordField(
+            "tokens of the prompt that came from a cache, as the answer reports it; null if it does not",
+            "tokens",
+            since=14,
+        ),
+    ] = None
+    resent: Annotated[
+        int | None,
+        RecordField(
+            "times it was sent again on a new connection, because the server had closed the used one before a byte of "
+            "the answer came; null if unknown",
+            since=14,
+        ),
     ] = None
 
 

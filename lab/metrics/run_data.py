@@ -304,7 +304,13 @@ def task_score(data: RunData) -> float | None:
 
 
 def prefix_cache_hit_rate(data: RunData) -> float | None:
-    return _ratio(data.counted.get("prefix_cache_hits"), data.counted.get("prefix_cache_queries"))
+    """Return the share by the server's counters, else by the answers if all of them report it."""
+    rate = _ratio(data.counted.get("prefix_cache_hits"), data.counted.get("prefix_cache_queries"))
+    if rate is not None:
+        return rate
+    cached, prompts = (data.completed.numbers(name) for name in ("cached_prompt_tokens", "prompt_tokens"))
+    total = float(prompts.sum())  # NaN if one is unknown
+    return float(cached.sum()) / total if total > 0 and not np.isnan(cached).any() else None
 
 
 def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from lab.study.methods import method_of
-from lab.study.model_base import FlagValue, Frozen, Input, Name
+from lab.study.model_base import FlagValue, Frozen, Input, Name, RecordField
 
 #: vLLM's option for how many tokens it drafts at which batch size: [[first, last, tokens], ...].
 SCHEDULE = "num_speculative_tokens_per_batch_size"
@@ -127,18 +127,52 @@ class Server(Frozen):
         title="API key secret",
         description="The NAME of a secret DRAFTHOUSE_SECRET_NAME on the worker's host, never the key itself.",
     )
+    api_key_header: Annotated[
+        str | None, Input("Authorization"), RecordField("header in which the key was sent", since=14)
+    ] = Field(
+        default=None,
+        pattern=r"^[A-Za-z][A-Za-z0-9-]*$",
+        max_length=100,
+        title="API key header",
+        description="The header that gets the key alone, such as api-key; else Authorization: Bearer",
+    )
+    api_path: Annotated[str, RecordField("path of the API below the server's address", since=14)] = Field(
+        default="/v1",
+        pattern=r"^(/[A-Za-z0-9._~-]+)*$",
+        max_length=200,
+        title="API path",
+        description="What follows the server URL before /completions and /chat/completions",
+    )
+    ca_file: Annotated[
+        str | None, Input("public ones"), RecordField("file with the only trusted authorities", since=14)
+    ] = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        max_length=100,
+        title="Certificate authority",
+        description="A PEM file's name in the folder `authorities` of the worker's home, for https",
+    )
+    proxy: Annotated[str | None, Input("none"), RecordField("proxy between client and server", since=14)] = Field(
+        default=None,
+        pattern=r"^http://[^\s@/?#]+/?$",
+        max_length=500,
+        title="Proxy",
+        description="Like http://proxy:3128, without a password. Then only requests are sent: counters stay unknown",
+    )
 
-    @field_validator("base_url")
+    @field_validator("base_url", "proxy")
     @classmethod
-    def _address_is_possible(cls, base_url: str) -> str:
+    def _address_is_possible(cls, address: str | None) -> str | None:
+        if address is None:
+            return None
         try:
-            parts = urlsplit(base_url)
+            parts = urlsplit(address)
             is_possible = bool(parts.hostname) and parts.port != 0
         except ValueError as error:
-            raise ValueError(f"{base_url} is not a server address ({error}): write it like {_ADDRESS}") from None
+            raise ValueError(f"{address} is not a server address ({error}): write it like {_ADDRESS}") from None
         if not is_possible:
-            raise ValueError(f"{base_url} is not a server address: write it like {_ADDRESS}")
-        return base_url
+            raise ValueError(f"{address} is not a server address: write it like {_ADDRESS}")
+        return address
 
 
 class Arm(Frozen):

@@ -67,8 +67,9 @@ def arm_form(study: Study, arm: Arm, contents: Contents) -> Canonical:
     form["engine"] = arm.engine
     if flags := _dashed(study.engine_flags) | _dashed(arm.flags):
         form["flags"] = dict(flags)
-    if arm.server is not None:  # the key does not change what the server serves
-        form["server"] = arm.server.model_dump(mode="json", exclude_defaults=True, exclude={"api_key"})
+    if arm.server is not None:  # neither the key nor what is trusted changes what the server serves
+        without = {"api_key", "api_key_header", "ca_file"}
+        form["server"] = arm.server.model_dump(mode="json", exclude_defaults=True, exclude=without)
     if arm.speculation is not None and arm.speculation.model is not None:
         speculation = arm.speculation.model_dump(mode="json", exclude_defaults=True)
         form["speculation"] = speculation | {"model": contents.model(arm.speculation.model)}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lab.study.model_base import Frozen, Input, Name
+from lab.study.model_base import Frozen, Input, Name, RecordField
 
 #: Published lengths of random prompts: input and output tokens. A workload that names one is stored with both.
 RANDOM_LENGTHS = {
@@ -30,6 +30,9 @@ class Sessions(Frozen):
     records; hash-only traces are always replayed as recorded. `max_turns` ends a session early. `think` is the wait
     before each turn but the first: as the dataset records it (none if it does not), none, fixed, or drawn from an
     exponential distribution of mean `think_s` with the study's seed, the same for every arm.
+
+    The model's own answers go back without their reasoning, as chat clients send them, or with it in the message's
+    `reasoning_field`, for chat templates that read it there.
     """
 
     answers: Annotated[
@@ -56,6 +59,16 @@ class Sessions(Frozen):
         default=None, gt=0, le=86_400, title="Seconds of the pause (the mean, if drawn)"
     )
 
+    reasoning_field: Annotated[
+        Literal["reasoning", "reasoning_content"] | None,
+        Input("left out", choices={"reasoning": "reasoning", "reasoning_content": "reasoning_content"}),
+        RecordField("field in which the reasoning of own answers was sent back; null if it was left out", since=14),
+    ] = Field(
+        default=None,
+        title="Field for earlier reasoning",
+        description="Of the message with the model's own answer; clients of chat models leave the reasoning out",
+    )
+
     @model_validator(mode="after")
     def _think_time_is_given_where_it_is_needed(self) -> Self:
         if (self.think in ("fixed", "exponential")) != (self.think_s is not None):
@@ -68,7 +81,8 @@ class Sessions(Frozen):
         turns = [] if self.max_turns is None else [f"{self.max_turns}"]
         wait = [] if self.think == "recorded" else [self.think if self.think_s is None else f"{self.think_s:g}s"]
         wait = [f"{self.think}-{self.think_s:g}s"] if self.think == "exponential" else wait
-        return "-".join(("sessions", self.answers, *turns, *wait))
+        reasoning = [] if self.reasoning_field is None else [self.reasoning_field]
+        return "-".join(("sessions", self.answers, *turns, *wait, *reasoning))
 
 
 class Workload(Frozen):

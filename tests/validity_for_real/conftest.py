@@ -28,6 +28,7 @@ FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length":
 THEIRS = (
     "hangs_up", "keeps_answers", "one_token", "forgets", "truncates", "holds_back", "warm_cache",
     "ends_early", "is_shared", "preempts", "reads_twice", "refuses_warm_up", "keeps_cache", "hides_counters",
+    "counts_too_few", "closes_used", "warm_in_usage",
 )  # fmt: skip
 #: Engines that Drafthouse starts, and whose log it reads.
 OURS: dict[str, dict[str, Any]] = {

@@ -21,6 +21,9 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("truncates", "prompt_truncated", "warning", "exactly 64 prompt tokens"),
     ("holds_back", "answers_at_once", "invalid", "12 of 12 requests"),
     ("warm_cache", "warm_prefix_cache", "invalid", "90 % of the prompt tokens"),
+    ("warm_in_usage", "warm_prefix_cache", "invalid", "of the prompt tokens came from the prefix cache"),
+    ("counts_too_few", "tokens_below_chunks", "invalid", "32 chunks and 8 tokens"),
+    ("closes_used", "requests_sent_again", "note", "were sent again on a new connection"),
     ("keeps_cache", "prefix_cache_not_reset", "warning", "was not reset before the window: HTTP 500"),
     ("hides_counters", "counters_unread", "note", "counters are unknown: "),
     ("ends_early", "output_length", "invalid", "120 tokens were served of 384 requested"),
@@ -42,7 +45,11 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("crowded", "server_shared", "invalid", "had up to 8 requests at once"),
 )
 #: What follows from a trap beside its own check.
-FOLLOWS = {"counts_wrongly": {"output_length"}, "keeps_answers": {"answers_at_once"}}
+FOLLOWS = {
+    "counts_wrongly": {"output_length", "tokens_below_chunks"},
+    "counts_too_few": {"output_length", "server_token_count"},
+    "keeps_answers": {"answers_at_once"},
+}
 HEALTHY = ("healthy", "healthy draft")
 
 

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import time
+import weakref
 import zlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +46,7 @@ class Engine:
     asked: int = 0
     answers: dict[str, list[str]] = field(default_factory=dict)
     compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    used: weakref.WeakSet[asyncio.Transport] = field(default_factory=weakref.WeakSet)
 
     def count(self, **grown: float) -> None:
         for name, value in grown.items():
@@ -62,8 +64,14 @@ async def answer(request: web.Request) -> web.StreamResponse:
     engine, body = request.app[ENGINE], await request.json()
     engine.since_reset += 1
     engine.asked += 1
+    if engine.trap == "closes_used" and request.transport is not None:
+        if request.transport in engine.used:  # as if it had closed the connection while the request was on its way
+            request.transport.abort()
+            return web.Response()
+        engine.used.add(request.transport)
     if _refuses(engine, body):
-        return web.json_response({"error": {"message": "the model is loading"}}, status=503)
+        status = 500 if engine.trap == "wakes_late" else 503
+        return web.json_response({"error": {"message": "the model is loading"}}, status=status)
     hangs_up = engine.trap == "hangs_up" and engine.since_reset % 3 == 0
     await _fall_in(engine)
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -163,9 +171,11 @@ def _sampled(engine: Engine) -> str:
     return f" {drawn % 2 if engine.trap == 'samples_few' else drawn}"
 
 
-def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, int]:
-    reported = tokens - tokens // 4 if engine.trap == "counts_wrongly" else tokens
-    return {"prompt_tokens": prompt_tokens, "completion_tokens": reported}
+def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, Any]:
+    reported = {"counts_wrongly": tokens - tokens // 4, "counts_too_few": tokens // 4}.get(engine.trap, tokens)
+    cached = {"prompt_tokens_details": {"cached_tokens": prompt_tokens - prompt_tokens // 10}}
+    in_usage = cached if engine.trap == "warm_in_usage" else {}
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": reported, **in_usage}
 
 
 def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[str, Any]:

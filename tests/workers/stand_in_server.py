@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
         self._chunk(b"")
 
     def _events(self, body: Json) -> Iterator[Json]:
-        talk, tokens = self.server.talk, body["max_tokens"]
+        talk, tokens = self.server.talk, body.get("max_tokens") or body["max_completion_tokens"]
         talk.prompt_tokens += PROMPT_TOKENS
         rounds = accepted = 0
         for done, accepted_tokens in _rounds(tokens, talk.accepted_each_round):
@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
     def _output(self, body: Json, done: int, finish: str | None) -> Json:
         """Tokens are counted in each chunk only for whoever asks."""
         content = {"delta": {"content": " word"}} if "messages" in body else {"text": " word"}
-        counted = body["stream_options"].get("continuous_usage_stats")
+        counted = body.get("stream_options", {}).get("continuous_usage_stats")
         usage = {"usage": self._usage(done)} if counted else {"usage": None}
         return {"choices": [{"index": 0, **content, "finish_reason": finish}], **usage}
 

@@ -92,7 +92,7 @@ async def measured(
     endpoint = Endpoint(url, "m", foreign=True)
     async with open_session(endpoint) as session, Connections() as connections:
         try:
-            ready = await reach(endpoint, KINDS["vllm"])
+            ready = await reach(endpoint, KINDS["vllm"], 60.0)
         except EngineError as error:
             ready = str(error)
         prompts = [Prompt(f"p{place}", None, "Count.") for place in range(3)]
@@ -102,7 +102,7 @@ async def measured(
             counters = await read_counters(session, url, (VLLM, SGLANG, TENSORRT_LLM), required=False)
         except EngineError as error:
             counters = str(error)
-        return ready, done.requests, counters, await Gauges(session, url, (VLLM, SGLANG)).read()
+        return ready, done.requests, counters, await Gauges(Endpoint(url, "m"), (VLLM, SGLANG)).read()
 
 
 def test_whatever_a_server_says_is_stored_and_ingested(home: Home, caplog: pytest.LogCaptureFixture) -> None:
@@ -223,6 +223,9 @@ def test_a_page_that_hangs_or_breaks_costs_no_answer_and_is_recorded(home: Home)
         ),
         "metrics_are_html": (None, None),
     }
+    tiers = f"{reset}?reset_external=true"
+    asked = {name: [page for page in says.got if page.startswith(reset)] for name, says in sayings.items()}
+    assert (asked["good"], asked["no_reset"], asked["reset_refuses"]) == ([reset, tiers], [reset], [reset])
     for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
         assert [request.error for request in records(bundle.requests)] == [None] * 4
     ingest_all(home.settings)
@@ -287,10 +290,9 @@ def test_a_bug_that_an_answer_reveals_costs_only_its_request(
 
 def test_a_page_without_gauges_is_read_a_few_times_each_path_once() -> None:
     async def read(url: str) -> None:
-        async with open_session() as session:
-            gauges = Gauges(session, url, (VLLM, SGLANG))
-            for _ in range(20):
-                await gauges.read()
+        gauges = Gauges(Endpoint(url, "m"), (VLLM, SGLANG))
+        for _ in range(20):
+            await gauges.read()
 
     with serving(it=Says()) as server:
         asyncio.run(read(f"{server.url}/it"))
@@ -299,10 +301,9 @@ def test_a_page_without_gauges_is_read_a_few_times_each_path_once() -> None:
 
 def test_a_long_page_of_gauges_is_asked_once() -> None:
     async def read(url: str) -> None:
-        async with open_session() as session:
-            gauges = Gauges(session, url, (VLLM,))
-            for _ in range(3):
-                await gauges.read()
+        gauges = Gauges(Endpoint(url, "m"), (VLLM,))
+        for _ in range(3):
+            await gauges.read()
 
     with serving(it=Says(metrics="#" * 5_000_000)) as server:
         asyncio.run(read(f"{server.url}/it"))

@@ -37,7 +37,7 @@ _NEVER_RECORDED = (
         "slo",
     ),
     *("circumstances", "sampling", "arm.flags", "category", "prompt", "prompt_id", "intended_send_s", "finish_reason"),
-    *("sent_prompt_tokens", "chunk_tokens"),
+    *("sent_prompt_tokens", "chunk_tokens", "cached_prompt_tokens", "resent"),
 )
 _TELEMETRY = tuple(field.name for field in fields(TelemetrySample))
 _OF_REQUESTS = ("error", "end_s", "sent_s", "first_token_s", "chunk_s", "output_text", "completion_tokens")

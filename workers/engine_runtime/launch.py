@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from jobs.engines.profiles import (
 )
 from jobs.policy import launch_problems
 from jobs.submission import Context
-from lab.errors import EngineError, StudyError, UserError
+from lab.errors import EngineError, SettingsError, StudyError, UserError
 from lab.storable import storable
 from lab.study import Arm, Study
 from workers.engine_runtime import process
@@ -143,7 +144,7 @@ async def start_engine(
     for attempt in range(1, _PORT_ATTEMPTS + 1):
         command = engine_command(settings, study, arm, log, keyed=keyed)
         if not command.kind.is_started:
-            return await _connect(command, started)
+            return await _connect(command, started, settings.engine_start_timeout_s)
         user = engine_user(settings)
         caches = user_caches(user, settings.home)
         environment = whole_environment(settings.engines_dir, command.profile, command.own_environment, caches)
@@ -185,13 +186,13 @@ async def _running(
     return RunningEngine(running, replace(command, endpoint=ready.endpoint), version, effective_config, start_s)
 
 
-async def _connect(command: Command, started: Callable[[Command, Process], None]) -> RunningEngine:
+async def _connect(command: Command, started: Callable[[Command, Process], None], timeout_s: float) -> RunningEngine:
     """Connect to a server that Drafthouse did not start, whose log it cannot read."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
     command.log.write_text(f"{command.endpoint.base_url} was not started by Drafthouse\n", encoding="utf-8")
     nothing = NoProcess()
     started(command, nothing)
-    ready = await reach(command.endpoint, command.kind)
+    ready = await reach(command.endpoint, command.kind, timeout_s)
     return RunningEngine(nothing, replace(command, endpoint=ready.endpoint), ready.version, {}, None)
 
 
@@ -205,13 +206,15 @@ def died(running: Process, log: Path) -> str | None:
 
 
 def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> Endpoint:
-    """Describe the arm's running server. Raises UserError if it has none, if its address is refused, or if the key is
-    missing. The key is read on the worker right before use and never stored.
+    """Describe the arm's running server. Raises UserError if it has none, if its address is refused, or if the key or
+    the authorities are missing. The key is read on the worker right before use and never stored.
     """
     if arm.server is None:
         raise UserError(f"arm {arm.name!r} measures a running server: set server.base_url")
     if not allow_metadata:
         check_host(arm.server.base_url)
+        if arm.server.proxy is not None:
+            check_host(arm.server.proxy)
     return Endpoint(
         base_url=arm.server.base_url.rstrip("/"),
         model=arm.server.served_model or study.target,
@@ -219,5 +222,22 @@ def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> 
         per_request_spec_metrics=arm.speculation is not None,
         foreign=True,
         checked=not allow_metadata,
+        api_path=arm.server.api_path,
+        ca_file=None if arm.server.ca_file is None else _authorities(home, arm.server.ca_file),
+        proxy=arm.server.proxy,
+        api_key_header=arm.server.api_key_header,
         api_key=None if arm.server.api_key is None else secret(home, arm.server.api_key, arm.server.base_url),
     )
+
+
+def _authorities(home: Path, name: str) -> Path:
+    """Return the file of certificate authorities that a study names. Raises SettingsError if it cannot be used."""
+    file = (home / "authorities" / name).absolute()
+    try:
+        ssl.create_default_context(cafile=file)
+    except OSError as error:  # ssl.SSLError among them
+        why = "it has no certificate as PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        raise SettingsError(
+            f"the certificate authority {name!r} cannot be read: {why}: put its certificate into {file}"
+        ) from None
+    return file

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,9 +34,18 @@ _HELLO = Prompt("hello", None, "Say hello.")
 _HELLO_TOKENS = 8
 #: Keys of the request that studies do not depend on, and the endpoint's field that turns each off.
 _UNASKED: dict[str, Any] = {"continuous_usage": False, "token_ids": False, "further": {}}
-#: How a server rejects an unknown key of the request.
+#: What servers differ in: the name of a needed key, and whether usage has to be asked for.
+_RENAMED: dict[str, Any] = {"limit_key": "max_completion_tokens"}
+_USAGE_UNASKED: dict[str, Any] = {"usage_option": False}
 _MOST_CHARS_OF_VERSION = 200
+#: How a server rejects an unknown key of the request.
 _UNKNOWN_KEY = ("HTTP 400", "HTTP 422")
+_NO_CONNECTION = "could not connect"
+#: How the first request to a foreign server fails while the server or the proxy before it starts, and for how long at
+#: most that is waited for.
+_PASSING = {"HTTP 503": math.inf, "HTTP 502": 30.0, _NO_CONNECTION: 3.0}
+_ASK_AGAIN_EVERY_S = 0.5
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,7 @@ class Ready:
 
 async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[], str | None]) -> Ready:
     """Wait until the engine has answered one request. Raises EngineError."""
-    async with open_session(endpoint) as session, Connections(checked=endpoint.checked) as connections:
+    async with open_session(endpoint) as session, endpoint.connections() as connections:
         while not await is_healthy(endpoint, session):
             _raise_if_dead(why_dead)
             await asyncio.sleep(_POLL_EVERY_S)
@@ -61,13 +73,33 @@ async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[]
         return Ready(endpoint, await _version(session, endpoint, kind))
 
 
-async def reach(endpoint: Endpoint, kind: Kind) -> Ready:
-    """Wait for one answer of a foreign server. Raises EngineError."""
-    async with open_session(endpoint) as session, Connections(checked=endpoint.checked) as connections:
-        endpoint, record = await _understood(connections, endpoint)
-        if record.error is not None:
-            raise EngineError(f"the server at {endpoint.base_url} did not answer a request: {record.error}")
-        return Ready(endpoint, await _version(session, endpoint, kind))
+async def reach(endpoint: Endpoint, kind: Kind, timeout_s: float) -> Ready:
+    """Wait for one answer of a foreign server, up to `timeout_s` while it says that it is loading, and a moment if it
+    refuses connections. Raises EngineError.
+    """
+    began_s = time.monotonic()
+    async with open_session(endpoint) as session, endpoint.connections() as connections:
+        while True:
+            endpoint, record = await _understood(connections, endpoint)
+            if record.error is None:
+                has_pages = endpoint.proxy is None
+                return Ready(endpoint, await _version(session, endpoint, kind) if has_pages else None)
+            patience_s = next((s for begins, s in _PASSING.items() if record.error.startswith(begins)), 0.0)
+            if time.monotonic() - began_s >= min(timeout_s, patience_s):
+                break
+            await asyncio.sleep(_ASK_AGAIN_EVERY_S)
+    waited_s = time.monotonic() - began_s
+    waited = f" (it was asked again for {waited_s:.0f} s)" if waited_s >= 1 else ""
+    why = f"{record.error}{waited}{_unused_proxy(record.error)}"
+    raise EngineError(f"the server at {endpoint.base_url} did not answer a request: {why}")
+
+
+def _unused_proxy(error: str) -> str:
+    """Return that a proxy of the environment is not used, if there is one and no connection could be made."""
+    names = [name for name in _PROXIES if os.environ.get(name)]
+    if not names or not error.startswith(_NO_CONNECTION):
+        return ""
+    return f" ({', '.join(names)} of the worker's environment is not used: set proxy in the arm's server)"
 
 
 async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None = None) -> bool:
@@ -83,18 +115,19 @@ async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None =
 
 
 async def _understood(connections: Connections, endpoint: Endpoint) -> tuple[Endpoint, RequestRecord]:
-    """Send a greeting, and repeat it without optional keys that the server rejects: each alone first, then all. Return
-    what it understands, and its last answer.
+    """Send a greeting, and repeat it without optional keys that the server rejects, or with other names: each alone
+    first, then all. Return what it understands, and its last answer.
     """
     first = await _hello(connections, endpoint)
     if first.error is None or not first.error.startswith(_UNKNOWN_KEY):
         return endpoint, first
     asks = {name: none for name, none in _UNASKED.items() if getattr(endpoint, name) != none}
-    for without in (*({name: none} for name, none in asks.items()), asks):
-        fewer = replace(endpoint, **without)
-        record = await _hello(connections, fewer)
-        if record.error is None or not record.error.startswith(_UNKNOWN_KEY):
-            return fewer, record
+    each = [{name: none} for name, none in asks.items()]
+    for changes in (*each, _RENAMED, asks, asks | _RENAMED, _USAGE_UNASKED, asks | _RENAMED | _USAGE_UNASKED):
+        changed = replace(endpoint, **changes)
+        record = await _hello(connections, changed)
+        if record.error is None or not (record.error.startswith(_UNKNOWN_KEY) or "usage_option" in changes):
+            return changed, record
     return endpoint, first
 
 

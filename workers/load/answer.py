@@ -6,6 +6,7 @@ Parsing takes 5 microseconds an event, as long as reading it. It waits until all
 
 from __future__ import annotations
 
+import codecs
 import json
 from array import array
 from collections import Counter
@@ -19,6 +20,11 @@ _GAVE_UP = frozenset({"abort", "error"})
 _MOST_CHARS_OF_REASON, _MOST_CHARS_OF_EVENT = 100, 200
 #: Fields of usage in OpenAI's chats and completions, and in its newer interface.
 _COMPLETION, _PROMPT = ("completion_tokens", "output_tokens"), ("prompt_tokens", "input_tokens")
+#: Fields of usage with the prompt's cached tokens (OpenAI, vLLM, SGLang and llama.cpp; Responses; DeepSeek; Moonshot;
+#: gateways to Anthropic), and of llama.cpp's timings, whose older releases count only the tokens that were computed.
+_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens")
+_DETAILS, _CACHED_OF_DETAILS = ("prompt_tokens_details", "input_tokens_details"), "cached_tokens"
+_CACHED_OF_TIMINGS, _COMPUTED_OF_TIMINGS = "cache_n", "prompt_n"
 _PROMPT_TOKEN_IDS = b'"prompt_token_ids":['
 _decode = json.JSONDecoder().raw_decode
 _SPECULATION = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
@@ -44,7 +50,10 @@ class Answer:
     """
 
     __slots__ = (
+        "_cached",
+        "_computed",
         "_counts",
+        "_finished_s",
         "_no_chunk",
         "_reasoning_reported",
         "_texts",
@@ -57,9 +66,11 @@ class Answer:
         "finish_reason",
         "last_event_s",
         "prompt_tokens",
+        "resent",
         "rounds",
         "speculation",
         "steps",
+        "whole",
     )
 
     def __init__(self) -> None:
@@ -77,8 +88,13 @@ class Answer:
         self.steps: Steps | None = None
         self.error: str | None = None
         self._no_chunk: str | None = None  # the first event with neither choices nor usage
-        self.done = False
+        self.done = False  # [DONE] came
+        self.whole = False  # the HTTP body came to the end that it announced
+        self.resent = 0
         self.last_event_s: float | None = None
+        self._finished_s: float | None = None  # arrival of the finish reason
+        self._cached: int | None = None  # tokens of the prompt
+        self._computed: int | None = None
 
     def take(self, t_s: float, event: bytes) -> None:
         """Parse one event that arrived at `t_s`. An unreadable event is an error of this answer, never skipped; an
@@ -94,19 +110,27 @@ class Answer:
             self._fail(f"unreadable event in the stream ({type(error).__name__}: {error}): {event[:200]!r}")
 
     def _take(self, t_s: float, data: dict[str, Any]) -> None:
-        if data.get("error") is not None or data.get("object") == "error":
+        if data.get("error") or data.get("object") == "error":
             self._fail(f"error event in the stream: {_message(data)}")
             return
-        usage, choices = data.get("usage"), data.get("choices")
+        choices = data.get("choices")
+        usage = data.get("usage") or _usage_elsewhere(data, choices)
         if choices is None and not usage:
             self._no_chunk = self._no_chunk or storable(str(data), _MOST_CHARS_OF_EVENT)
         tokens = _tokens(usage, _COMPLETION) if usage else None
         for choice in (choices or [])[:1]:
             self._take_choice(t_s, choice, tokens)
         if usage:
-            self.prompt_tokens, self.completion_tokens = _tokens(usage, _PROMPT), tokens
-            if (reasoned := (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")) is not None:
-                self._reasoning_reported = _count(reasoned)
+            self._take_usage(usage, tokens)
+        if timings := data.get("timings"):
+            self._cached = _countable(timings, _CACHED_OF_TIMINGS) if self._cached is None else self._cached
+            self._computed = _countable(timings, _COMPUTED_OF_TIMINGS)
+        if (
+            self._finished_s is not None
+            and not self.chunk_s
+            and (self.completion_tokens, self.finish_reason) == (1, "stop")
+        ):
+            self._add_chunk(self._finished_s, 1, "", 0)  # the model ended at once: its only token ends the text
         if speculation := (data.get("metrics") or {}).get("speculative_decoding"):
             self.speculation = {name: _count(speculation[name]) for name in _SPECULATION if name in speculation}
             self.steps = _steps(speculation)
@@ -114,20 +138,35 @@ class Answer:
         elif details := (data.get("sglext") or {}).get("spec_tokens_details"):
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
 
+    def _take_usage(self, usage: dict[str, Any], tokens: int | None) -> None:
+        """Take what is known; a later usage may leave out what an earlier one counted."""
+        if (prompt := _tokens(usage, _PROMPT)) is not None:
+            self.prompt_tokens = prompt
+        if tokens is not None:
+            self.completion_tokens = tokens
+        if (reasoned := (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")) is not None:
+            self._reasoning_reported = _count(reasoned)
+        if (cached := _cached(usage)) is not None:
+            self._cached = cached
+
     def _take_choice(self, t_s: float, choice: dict[str, Any], tokens: int | None) -> None:
         """Take an event's output: text, or a running count that grew without any (half a character, say)."""
         reasoning, answer = _texts(choice)
         text = reasoning + answer
         counted = self._counts[-1] if self._counts else 0
         if text or (tokens is not None and counted is not None and tokens > counted):
-            self.chunk_s.append(t_s)
-            self._counts.append(tokens)
-            self._texts.append(text)
-            self._thought.append(len(reasoning))
+            self._add_chunk(t_s, tokens, text, len(reasoning))
+            self.completion_tokens = tokens  # a count of before this output is none of the whole
         if token_ids := choice.get("token_ids"):
             self._token_ids.extend(token_ids)
         if reason := choice.get("finish_reason"):
-            self.finish_reason = storable(_string(reason), _MOST_CHARS_OF_REASON)
+            self.finish_reason, self._finished_s = storable(_string(reason), _MOST_CHARS_OF_REASON), t_s
+
+    def _add_chunk(self, t_s: float, tokens: int | None, text: str, thought: int) -> None:
+        self.chunk_s.append(t_s)
+        self._counts.append(tokens)
+        self._texts.append(text)
+        self._thought.append(thought)
 
     def _fail(self, error: str) -> None:
         self.error = self.error or storable(error, MOST_CHARS)  # the first error explains the later ones
@@ -145,6 +184,14 @@ class Answer:
             return None
         tokens = tuple(after - before for before, after in zip([0, *counts], counts, strict=False))
         return tokens if min(tokens) >= 0 else None
+
+    @property
+    def cached_prompt_tokens(self) -> int | None:
+        """Return how many tokens of the prompt came from a cache; None if unknown, or if they exceed the prompt."""
+        if (prompt := self.prompt_tokens) is None:
+            return None
+        cached = prompt - self._computed if self._cached is None and self._computed is not None else self._cached
+        return cached if cached is not None and 0 <= cached <= prompt else None
 
     @property
     def token_ids(self) -> tuple[int, ...] | None:
@@ -166,7 +213,7 @@ class Answer:
         problems = (
             (self.finish_reason is None, f"the stream ended without a finish_reason{instead}"),
             (self.finish_reason in _GAVE_UP, f"the server gave up on the request (finish_reason {self.finish_reason})"),
-            (not self.done, "the stream ended without [DONE]"),
+            (not (self.done or self.whole), "the stream ended without [DONE]"),
             (self.completion_tokens is None, "the stream gave no usage: its tokens cannot be counted"),
             (not self.chunk_s, "the stream carried no output"),
         )
@@ -190,13 +237,30 @@ def _json(text: str) -> Any:
     return value
 
 
+def _usage_elsewhere(data: dict[str, Any], choices: list[Any] | None) -> dict[str, Any] | None:
+    """Return the usage from where Moonshot and Groq put it, or None."""
+    if choices and (usage := choices[0].get("usage")):
+        return dict(usage)
+    groq = data.get("x_groq")
+    return groq.get("usage") if groq else None
+
+
 def _texts(choice: dict[str, Any]) -> tuple[str, str]:
     """Return the reasoning and the rest of a choice of `/v1/completions` or `/v1/chat/completions`."""
     delta = choice.get("delta")
     if delta is None:
         return "", _string(choice.get("text") or "")
     reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
-    return _string(reasoning), _string(delta.get("content") or "")
+    content = delta.get("content") or ""
+    if isinstance(content, list):
+        return _texts_of_parts(content)
+    return _string(reasoning), _string(content)
+
+
+def _texts_of_parts(parts: list[dict[str, Any]]) -> tuple[str, str]:
+    """Return the reasoning and the rest of a content in parts, as Mistral's reasoning models write it."""
+    thoughts = [inner["text"] for part in parts for inner in part.get("thinking") or ()]
+    return "".join(map(_string, thoughts)), "".join(_string(part.get("text") or "") for part in parts)
 
 
 class Reasoning(NamedTuple):
@@ -318,9 +382,28 @@ def _tokens(usage: dict[str, Any], names: tuple[str, ...]) -> int | None:
     return next((_count(value) for name in names if (value := usage.get(name)) is not None), None)
 
 
+def _cached(usage: dict[str, Any]) -> int | None:
+    """Return the prompt's cached tokens in the first form found, or None."""
+    for name in _DETAILS:
+        if (details := usage.get(name)) and (found := _countable(details, _CACHED_OF_DETAILS)) is not None:
+            return found
+    for name in _CACHED:
+        if name in usage and (found := _countable(usage, name)) is not None:
+            return found
+    return None
+
+
+def _countable(values: Any, name: str) -> int | None:
+    """Return a number of tokens that no other figure needs: None if it is none."""
+    try:
+        return _count(values[name])
+    except (TypeError, LookupError):
+        return None
+
+
 def _count(value: Any) -> int:
     """Validate a number of tokens, small enough for its column."""
-    if not isinstance(value, int) or not 0 <= value < 2**31:
+    if type(value) is not int or not 0 <= value < 2**31:  # a truth value is no count
         raise TypeError(f"{value!r:.80} is not a number of tokens")
     return value
 
@@ -333,30 +416,44 @@ def _message(data: dict[str, Any]) -> str:
 class EventReader:
     """Splits a byte stream, which TCP cuts anywhere, into the data of server-sent events.
 
-    Lines end in LF or CRLF; several `data:` lines of one event are joined by LF; comments and other fields are skipped.
+    Lines end in LF, CRLF or CR, and a byte order mark may precede the first; several `data:` lines of one event are
+    joined by LF; comments, other fields and events without data are skipped.
     """
 
-    __slots__ = ("_data", "_tail")
+    __slots__ = ("_after_cr", "_begun", "_data", "_tail")
 
     def __init__(self) -> None:
         self._tail: list[bytes] = []  # of a line that has not ended; joined once, however many pieces it comes in
         self._data: list[bytes] = []
+        self._after_cr = self._begun = False
 
     def feed(self, received: bytes) -> list[bytes]:
         """Return the events completed by these bytes, oldest first."""
+        if self._after_cr or b"\r" in received:
+            received = self._with_line_feeds(received)
         self._tail.append(received)
         if b"\n" not in received:
             return []
         lines = b"".join(self._tail).split(b"\n")
+        if not self._begun:
+            self._begun, lines[0] = True, lines[0].removeprefix(codecs.BOM_UTF8)
         self._tail = [lines.pop()]
         events = []
         for line in lines:
             if line[:5] == b"data:":
                 self._data.append(line[5:].strip())
-            elif self._data and line in {b"", b"\r"}:
-                events.append(b"\n".join(self._data))
+            elif not line and self._data:
+                if event := b"\n".join(self._data).strip():
+                    events.append(event)
                 self._data = []
         return events
+
+    def _with_line_feeds(self, received: bytes) -> bytes:
+        """Replace the ends of lines by LF. A CR at the end of a piece ends its line; the LF of a CRLF may follow."""
+        if self._after_cr:
+            received = received.removeprefix(b"\n")
+        self._after_cr = received.endswith(b"\r")
+        return received.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def close(self) -> list[bytes]:
         """Return the event that the server did not end with a blank line, if there is one."""

@@ -6,8 +6,10 @@ import asyncio
 import functools
 import json
 import logging
+import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import aiohttp
@@ -17,7 +19,14 @@ from lab.metrics.records import RequestRecord
 from lab.storable import MOST_CHARS, storable
 from lab.study import Sampling
 from workers.load.answer import Answer, EventReader
-from workers.load.connections import KEEPALIVE_S, CannotConnectError, CheckedResolver, Connections
+from workers.load.connections import (
+    KEEPALIVE_S,
+    CannotConnectError,
+    CheckedResolver,
+    Connections,
+    Response,
+    StaleConnectionError,
+)
 
 logger = logging.getLogger(__name__)
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -31,15 +40,17 @@ _BEGINNING_BYTES = 1 << 16
 #: chunk of one token takes about 300, and the tokens of a prompt of a million that vLLM repeats 8 MB.
 _BYTES_PER_TOKEN, _BYTES_BESIDES = 8_192, 16 * 2**20
 HIDDEN = "[the API key]"
-_PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+_PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """The target of requests and its capabilities. `per_request_spec_metrics`: the server was started to report each
     request's acceptance. `continuous_usage`: it can count tokens in every chunk. `token_ids`: it can return the
-    output's tokens. `further`: keys that this kind of server needs in every body. `foreign`: we did not start it.
-    `checked`: resolved addresses are checked.
+    output's tokens. `usage_option`: it takes `stream_options`. `limit_key`: what it calls the most tokens of an answer.
+    `further`: keys that this kind of server needs in every body. `foreign`: we did not start it. `checked`: resolved
+    addresses are checked. `ca_file`: the only authorities that are trusted. `proxy`: requests go through it, and the
+    server's other pages are not asked. `api_key_header`: sends the key, instead of `Authorization: Bearer`.
     """
 
     base_url: str  # without /v1
@@ -47,19 +58,32 @@ class Endpoint:
     kind: Literal["completions", "chat"] = "completions"
     per_request_spec_metrics: bool = False
     continuous_usage: bool = True
+    usage_option: bool = True
     token_ids: bool = False
+    limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     further: Mapping[str, bool] = field(default_factory=dict)
     foreign: bool = False
     checked: bool = False
+    api_path: str = "/v1"
+    ca_file: Path | None = None
+    proxy: str | None = None
+    api_key_header: str | None = None
     api_key: str | None = field(default=None, repr=False)  # repr is what ends up in logs and tracebacks
 
     @property
     def url(self) -> str:
-        return self.base_url.rstrip("/") + _PATHS[self.kind]
+        return self.base_url.rstrip("/") + self.api_path + _PATHS[self.kind]
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        if self.api_key is None:
+            return {}
+        name = self.api_key_header
+        return {"Authorization": f"Bearer {self.api_key}"} if name is None else {name: self.api_key}
+
+    def connections(self) -> Connections:
+        """Return connections for requests to this server, to be used as `async with`."""
+        return Connections(checked=self.checked, ca_file=self.ca_file, proxy=self.proxy)
 
     def hide_key(self, text: str) -> str:
         """Remove the key from a text: a server may repeat a request in an error or in its output."""
@@ -101,7 +125,9 @@ def open_session(target: Endpoint | None = None) -> aiohttp.ClientSession:
     """
     resolver = CheckedResolver() if target is not None and target.checked else None
     headers = {} if target is None else target.headers
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, resolver=resolver)
+    authorities = None if target is None else target.ca_file
+    tls = True if authorities is None else ssl.create_default_context(cafile=authorities)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, resolver=resolver, ssl=tls)
     return aiohttp.ClientSession(
         connector=connector, timeout=_PAGE_TIMEOUT, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
     )
@@ -114,14 +140,15 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
     """
     body = {
         "model": target.model,
-        "max_tokens": params.output_tokens_for(prompt),
+        target.limit_key: params.output_tokens_for(prompt),
         "stream": True,
-        "stream_options": {"include_usage": True}
-        | ({"continuous_usage_stats": True} if target.continuous_usage else {}),
         **params.sampling.model_dump(),
         "seed": params.sampling.seed + prompt.occurrence,
         **target.further,
     }
+    if target.usage_option:
+        continuous = {"continuous_usage_stats": True} if target.continuous_usage else {}
+        body["stream_options"] = {"include_usage": True} | continuous
     if params.ignore_eos:
         body["ignore_eos"] = True
     if target.token_ids and params.sampling.temperature == 0:  # sampled outputs are not compared
@@ -130,7 +157,7 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
         schema = {"name": "answer", "schema": json.loads(prompt.json_schema)}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if target.kind == "chat":
-        body["messages"] = [asdict(message) for message in prompt.messages or (Message("user", prompt.text),)]
+        body["messages"] = [message.sent() for message in prompt.messages or (Message("user", prompt.text),)]
     else:
         body["prompt"] = prompt.token_ids or prompt.text
     return json.dumps(body).encode()
@@ -194,7 +221,7 @@ async def _sent(
     end_s = clock() if broken or answer.last_event_s is None else answer.last_event_s
     spec = (answer.speculation if target.per_request_spec_metrics else None) or {}
     rounds = answer.rounds if target.per_request_spec_metrics else None
-    reasoning = answer.reasoning
+    reasoning, text = answer.reasoning, answer.text
     return replace(
         blank,
         sent_s=sent_s,
@@ -206,7 +233,7 @@ async def _sent(
         completion_tokens=answer.completion_tokens,
         finish_reason=answer.finish_reason,
         error=storable(target.hide_key(problem), MOST_CHARS) if (problem := broken or answer.problem()) else None,
-        output_text=target.hide_key(answer.text),  # the key may have come in pieces
+        output_text=target.hide_key(text),  # the key may have come in pieces
         spec_drafts=spec.get("num_spec_steps"),
         spec_draft_tokens=spec.get("num_draft_tokens"),
         spec_accepted_tokens=spec.get("num_accepted_draft_tokens"),
@@ -216,10 +243,12 @@ async def _sent(
         rounds_accepted=None if rounds is None else tuple(accepted for _, accepted in rounds),
         rounds_count=None if rounds is None else tuple(rounds.values()),
         reasoning_tokens=reasoning.tokens if answer.chunk_s else None,
-        reasoning_chars=reasoning.chars if answer.chunk_s else None,
+        reasoning_chars=len(target.hide_key(text[: reasoning.chars])) if answer.chunk_s else None,
         first_answer_s=reasoning.first_answer_s,
         reasoning_rounds=None if rounds is None else reasoning.rounds,
         reasoning_accepted_tokens=None if rounds is None else reasoning.accepted_tokens,
+        cached_prompt_tokens=answer.cached_prompt_tokens,
+        resent=answer.resent,
     )
 
 
@@ -279,12 +308,23 @@ async def _exchange(
     clock: Callable[[], float],
     most_bytes: int,
 ) -> str | None:
-    """Post the body and feed the stream to `answer`. Return what failed, or None."""
+    """Post the body, once more if the used connection was stale, and feed the stream to `answer`. Return what failed,
+    or None.
+    """
     reception = _Reception(answer, target)
+
+    async def post(*, fresh: bool) -> Response:
+        headers = _HEADERS | target.headers
+        return await connections.post(target.url, headers, body, reception, clock, most_bytes=most_bytes, fresh=fresh)
+
     try:
         async with asyncio.timeout(timeout_s):
-            headers = _HEADERS | target.headers
-            response = await connections.post(target.url, headers, body, reception, clock, most_bytes=most_bytes)
+            try:
+                response = await post(fresh=False)
+            except StaleConnectionError:
+                answer.resent += 1
+                response = await post(fresh=True)
+        answer.whole = response.is_whole
     except TimeoutError:
         return f"no complete answer within {timeout_s:g} s"
     except CannotConnectError as error:
@@ -294,11 +334,17 @@ async def _exchange(
     finally:
         reception.close()
     if response.status != 200:
-        return f"HTTP {response.status}: {_reason(target, response.refusal)}"
+        return f"HTTP {response.status}{_unusual(target, response)}: {_reason(target, response.refusal)}"
     if answer.last_event_s is None and reception.beginning.strip():
         kind = target.hide_key(response.content_type) or "without a content type"
         return f"the answer ({kind}) has no event of a stream: {_reason(target, reception.beginning)}"
     return None
+
+
+def _unusual(target: Endpoint, response: Response) -> str:
+    """Return the content type of a refusal if it is not that of an API: a login page, say."""
+    kind = target.hide_key(response.content_type)
+    return "" if not kind or "json" in kind or "text/plain" in kind else f" ({kind})"
 
 
 def _reason(target: Endpoint, body: bytes) -> str:

@@ -19,6 +19,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -39,6 +40,9 @@ _MOST_HEAD_BYTES = 1 << 20
 #: Bytes of a header shown in an error.
 _SHOWN_BYTES = 100
 _SLICE_S = 0.0002
+#: A server that closed a used connection while a request was on its way shows that at once. One that takes longer has
+#: accepted the request.
+_STALE_WITHIN_S = 1.0
 #: Pieces that one connection may have queued: a server that sends faster than its answer is parsed must not fill
 #: this process's memory.
 _MOST_ASIDE = 64
@@ -55,16 +59,22 @@ class Receiver(Protocol):
 @dataclass(frozen=True)
 class Response:
     """The end of an exchange; `refusal` is the body of an answer whose status is not 200, `content_type` the beginning
-    of that header, or empty.
+    of that header, or empty. `is_whole`: the body ended where its length or its last chunk says, not just with the
+    connection.
     """
 
     status: int
     refusal: bytes
     content_type: str = ""
+    is_whole: bool = True
 
 
 class CannotConnectError(OSError):
     """No connection to the server could be made."""
+
+
+class StaleConnectionError(OSError):
+    """The server had closed a used connection before a byte of the answer came: the request may be sent again."""
 
 
 class CheckedResolver(AbstractResolver):
@@ -100,12 +110,20 @@ class _Origin(NamedTuple):
     port: int
 
 
+def _origin_of(url: str) -> _Origin:
+    parts = urlsplit(url)
+    return _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
+
+
 class Connections:
     """Connections for all streams of a load. Use it as `async with`, within one event loop."""
 
-    def __init__(self, *, checked: bool = False) -> None:
-        """With `checked`, the addresses that names resolve to are checked (`jobs.engines.addresses`)."""
-        self._checked = checked
+    def __init__(self, *, checked: bool = False, ca_file: Path | None = None, proxy: str | None = None) -> None:
+        """With `checked`, the addresses that names resolve to are checked (`jobs.engines.addresses`). With `ca_file`
+        only certificates of its authorities are trusted. With `proxy`, its address, connections go through it.
+        """
+        self._checked, self._ca_file = checked, ca_file
+        self._proxy = None if proxy is None else _origin_of(proxy)
         self._idle: dict[_Origin, list[_Connection]] = defaultdict(list)
         self._addresses: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self._tls: ssl.SSLContext | None = None
@@ -134,18 +152,25 @@ class Connections:
         clock: Callable[[], float],
         *,
         most_bytes: int,
+        fresh: bool = False,
     ) -> Response:
-        """Send a request and read its answer to the end. Raises OSError: CannotConnectError, or any broken connection.
-        An answer of more than `most_bytes` is an error, too: a foreign server must not fill this process's memory.
+        """Send a request, with `fresh` on a new connection, and read its answer to the end.
+
+        Raises OSError: CannotConnectError, StaleConnectionError, or any broken connection. An answer of more than
+        `most_bytes` is an error, too: a foreign server must not fill this process's memory.
         """
-        parts = urlsplit(url)
-        origin = _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
+        parts, origin = urlsplit(url), _origin_of(url)
         lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode()
-        connection = self._idle_connection(origin) or await self._connect(origin)
+        used = None if fresh else self._idle_connection(origin)
+        connection, sent_s = used or await self._connect(origin), time.monotonic()
         try:
             return await connection.exchange(head + body, receiver, clock, most_bytes)
+        except OSError as error:
+            if used is None or used.has_answered or time.monotonic() - sent_s > _STALE_WITHIN_S:
+                raise
+            raise StaleConnectionError(str(error)) from error
         finally:
             if connection.is_reusable:
                 connection.idle_since_s = time.monotonic()
@@ -166,29 +191,58 @@ class Connections:
     async def _connect(self, origin: _Origin) -> _Connection:
         problem: OSError = OSError("the host has no address")
         try:
-            for family, address in await self._resolved(origin.host, origin.port):
+            behind = None if self._proxy is None else await self._address_behind(origin)
+            first = self._proxy or origin
+            for family, address in await self._resolved(first.host, first.port):
                 try:
-                    return await self._connect_to(origin, family, address)
+                    return await self._connect_to(origin, family, (address, first.port), behind)
                 except OSError as error:
                     problem = error
         except (OSError, UnicodeError) as error:
             raise CannotConnectError(f"{origin.host}:{origin.port}: {error}") from error
         raise CannotConnectError(f"{origin.host}:{origin.port}: {problem}") from problem
 
-    async def _connect_to(self, origin: _Origin, family: int, address: str) -> _Connection:
+    async def _address_behind(self, origin: _Origin) -> str:
+        """Return the address to ask a proxy for: where addresses are checked a checked one, not a name that the proxy
+        would resolve anew.
+        """
+        host = origin.host
+        if self._checked:
+            resolved = await self._resolved(host, origin.port)
+            host = resolved[0][1] if resolved else host
+        return f"[{host}]:{origin.port}" if ":" in host else f"{host}:{origin.port}"
+
+    async def _connect_to(
+        self, origin: _Origin, family: int, address: tuple[str, int], behind: str | None
+    ) -> _Connection:
         opened = socket.socket(family, socket.SOCK_STREAM)
         try:
             opened.setblocking(False)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await self._loop.sock_connect(opened, (address, origin.port))
+            await self._loop.sock_connect(opened, address)
+            if behind is not None:
+                await self._tunnel(opened, behind)
             if origin.scheme == "https":
-                self._tls = self._tls or ssl.create_default_context()
+                self._tls = self._tls or ssl.create_default_context(cafile=self._ca_file)
                 opened = self._tls.wrap_socket(opened, server_hostname=origin.host, do_handshake_on_connect=False)
                 await _retried(opened.do_handshake, opened)
             return _Connection(opened, self._selector, self._backlog.append, self._over.append)
         except BaseException:
             opened.close()
             raise
+
+    async def _tunnel(self, opened: socket.socket, behind: str) -> None:
+        """Have the proxy connect this socket to the server behind it."""
+        await self._loop.sock_sendall(opened, f"CONNECT {behind} HTTP/1.1\r\nHost: {behind}\r\n\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            received = await self._loop.sock_recv(opened, _READ_BYTES)
+            if not received or len(head) > _MOST_HEAD_BYTES:
+                raise ConnectionResetError("the proxy hung up")
+            head += received
+        line = head.partition(b"\r\n")[0]
+        if line.split(b" ")[1:2] != [b"200"]:
+            raise ConnectionRefusedError(f"the proxy answered {line[:_SHOWN_BYTES].decode('utf-8', 'replace')}")
 
     async def _resolved(self, host: str, port: int) -> list[tuple[int, str]]:
         """Return families and addresses. A name is resolved once."""
@@ -257,6 +311,8 @@ class _Connection:
         self._aside: list[tuple[float, bytes | OSError]] = []  # read but not yet parsed
         self._parser = httptools.HttpResponseParser(self)
         self._is_open, self._is_watched, self._keeps_alive = True, True, False
+        self.has_answered = False  # a byte of the current answer came
+        self._now_s = 0.0  # when the data that is being parsed came
         self._awaited: asyncio.Future[None] | None = None  # of the current exchange
         self._receiver: Receiver
         self._clock: Callable[[], float]
@@ -273,7 +329,7 @@ class _Connection:
     ) -> Response:
         """Run one exchange. Raises OSError. The connection is reusable only after a complete answer."""
         self._begin_answer()
-        self._receiver, self._clock, self._keeps_alive = receiver, clock, False
+        self._receiver, self._clock, self._keeps_alive, self.has_answered = receiver, clock, False, False
         self._most_bytes = self._room_bytes = most_bytes
         self._awaited = awaited = asyncio.get_running_loop().create_future()
         try:
@@ -287,7 +343,7 @@ class _Connection:
             self._awaited = None
             if not awaited.cancel() and not awaited.cancelled():
                 awaited.exception()  # retrieved, even if sending failed first
-        return Response(self._status, bytes(self._refusal), self._content_type)
+        return Response(self._status, bytes(self._refusal), self._content_type, not self._ends_with_connection)
 
     def close(self) -> None:
         if self._is_open:
@@ -338,6 +394,7 @@ class _Connection:
                 self._end(ConnectionResetError("the server hung up before the end of its answer"))
 
     def _feed(self, received: bytes) -> None:
+        self.has_answered = True
         if not self._status:
             self._head_bytes += len(received)
         try:
@@ -351,7 +408,7 @@ class _Connection:
             self._end(ConnectionError(f"the server sent more than {_MOST_HEAD_BYTES:,} bytes of headers"))
 
     def _begin_answer(self) -> None:
-        self._status, self._refusal, self._now_s = 0, bytearray(), 0.0
+        self._status, self._refusal = 0, bytearray()
         self._has_length = self._ends_with_connection = False
         self._coding, self._content_type, self._head_bytes = b"identity", "", 0
 

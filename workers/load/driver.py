@@ -327,7 +327,7 @@ class Sending:
                 why = _ENOUGH if window.ended_early else _NO_SERVER
                 self._leave_out(first, number, index + number, due_s, why)
                 return
-            prompt = next_turn(prompt, number, turn, record.output_text)
+            prompt = next_turn(prompt, number, turn, record.output_text, record.reasoning_chars or 0)
             record = await self._send(index + number, prompt, due_s, ended_s)
 
     def _leave_out(self, first: Prompt, from_turn: int, index: int, due_s: float, why: str) -> None:

@@ -1,4 +1,4 @@
-"""The metrics page of an engine: cumulative counters around a window, and gauges once a second inside it."""
+"""The metrics page of an engine: cumulative counters around a window, and gauges inside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 import re
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from jobs.engines.kind import Metrics
 from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
 from lab.storable import MOST_CHARS, storable
-from workers.load.client import PageTooLongError, read_page
+from workers.load.client import Endpoint, PageTooLongError, open_session, read_page
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -118,8 +119,11 @@ def _bug(page: str, bug: Exception) -> EngineError:
 def parse_counters(text: str, metrics: Metrics = vllm.METRICS) -> ServerCounters:
     """Parse counters from Prometheus text, summed over labels (one engine may report for several ranks)."""
     by_position = [name for name in (metrics.accepted_per_position, metrics.drafted_per_position) if name]
-    samples = _samples(text, {*by_position, *_names(metrics, metrics.counters)}, _MOST_COUNTED)
+    names = {*by_position, *_names(metrics, metrics.counters), *metrics.added.values()}
+    samples = _samples(text, names, _MOST_COUNTED)
     counters = {ours: _sum(_of(samples, metrics, theirs), _MOST_COUNTED) for ours, theirs in metrics.counters.items()}
+    for ours, theirs in metrics.added.items():
+        counters[ours] = _with(counters[ours], samples[theirs])
     if counters.get("prefix_cache_hits") is None:
         counters["prefix_cache_queries"] = None  # SGLang and TensorRT-LLM: prompt tokens, a cache only if it has hits
     accepted, drafted = (
@@ -153,6 +157,12 @@ def _of(samples: Mapping[str, _Samples], metrics: Metrics, name: str) -> _Sample
 def _sum(samples: _Samples, below: float) -> float | None:
     total = sum(sample.value for sample in samples) if samples else None
     return total if total is not None and total < below else None
+
+
+def _with(counter: float | None, added: _Samples) -> float | None:
+    """Return the counter with what further samples add; None if either is unknown."""
+    more = 0.0 if added == [] else _sum(added, _MOST_COUNTED)
+    return None if counter is None or more is None else counter + more
 
 
 def _by_position(samples: _Samples, label: str) -> dict[int, float] | None:
@@ -208,37 +218,48 @@ class GaugeReading:
 
 @dataclass
 class Gauges:
-    """Reads an engine's gauges with one request a second; stops once no page turns out to have them."""
+    """Reads an engine's gauges with one request in a thread of its own; stops once no page turns out to have them."""
 
-    session: aiohttp.ClientSession
-    base_url: str
+    endpoint: Endpoint
     metrics: Sequence[Metrics]
     _candidates: list[Metrics] = field(init=False)
     _in_vain: int = field(default=0, init=False)
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock, init=False)  # as in Telemetry
 
     def __post_init__(self) -> None:
         self._candidates = list(self.metrics)
 
     async def read(self) -> GaugeReading:
         """Read the gauges; empty if the engine does not answer in time, as its requests show any trouble."""
-        pages = _Pages(self.session, self.base_url)
+        return await asyncio.to_thread(self._read_here)
+
+    def _read_here(self) -> GaugeReading:
+        """Read in an event loop of this thread: that of the window has chunks to read."""
+        with self._one_at_a_time:
+            if not self._candidates:
+                return GaugeReading()
+            reading = asyncio.run(self._read())
+            self._in_vain = self._in_vain + 1 if reading == GaugeReading() else 0
+            if self._in_vain >= _MOST_IN_VAIN:
+                self._candidates = []
+            return reading
+
+    async def _read(self) -> GaugeReading:
         try:
-            async with asyncio.timeout(_GAUGE_TIMEOUT_S):
+            async with asyncio.timeout(_GAUGE_TIMEOUT_S), open_session(self.endpoint) as session:
+                pages = _Pages(session, self.endpoint.base_url)
                 for names in tuple(self._candidates):
                     page = await pages.read(names.path)
                     reading = GaugeReading() if page is None else await _parsed(parse_gauges, page, names)
                     if reading != GaugeReading():
-                        self._candidates, self._in_vain = [names], 0
+                        self._candidates = [names]
                         return reading
                     if page is None:
                         self._candidates.remove(names)
         except PageTooLargeError:
             self._candidates = []
         except (EngineError, TimeoutError):
-            return GaugeReading()
-        self._in_vain += 1
-        if self._in_vain >= _MOST_IN_VAIN:
-            self._candidates = []
+            pass
         return GaugeReading()
 
 

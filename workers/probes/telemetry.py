@@ -1,4 +1,4 @@
-"""The probes of a measured window, read once a second in threads and with one small request."""
+"""The probes of a measured window, read once a second in threads, a slow engine's gauges less often."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from workers.probes.engine_metrics import GaugeReading, Gauges
 from workers.probes.nvml import EngineGpus, OtherProcesses, combine, read_gpu
 
 _EVERY_S = 1.0
+#: Most of the time in which an engine may be busy with its page of gauges.
+_MOST_TIME_SHARE = 0.1
 #: Most seconds between a reading and the client's sample that it belongs to.
 _BELONGS_WITHIN_S = _EVERY_S / 2
 
@@ -38,6 +40,7 @@ class Telemetry:
         """`idle`: engines of other arms that are up beside it."""
         self.readings: list[Reading] = []
         self._gauges, self._gpus, self._others = gauges, of_engine.gpus, OtherProcesses(of_engine, idle)
+        self._gauges_rest_until_s = 0.0
         self._one_at_a_time = threading.Lock()  # a cancelled read goes on in its thread
 
     @contextlib.asynccontextmanager
@@ -58,10 +61,18 @@ class Telemetry:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_EVERY_S - self._clock() % _EVERY_S)
-            reading, gauges = await asyncio.gather(
-                asyncio.to_thread(self._read_machine, self._clock()), self._gauges.read()
-            )
+            machine = asyncio.to_thread(self._read_machine, self._clock())
+            reading, gauges = await asyncio.gather(machine, self._read_gauges())
             self.readings.append(replace(reading, fields=reading.fields | asdict(gauges)))
+
+    async def _read_gauges(self) -> GaugeReading:
+        began_s = self._clock()
+        if began_s < self._gauges_rest_until_s:
+            return GaugeReading()
+        reading = await self._gauges.read()
+        took_s = self._clock() - began_s
+        self._gauges_rest_until_s = began_s + took_s / _MOST_TIME_SHARE
+        return reading
 
     def _read_machine(self, t_s: float) -> Reading:
         """Read host and GPUs; the engine's gauges are not read at the end, when it is idle."""

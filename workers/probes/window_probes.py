@@ -23,6 +23,10 @@ from workers.probes.telemetry import Reading, Telemetry
 logger = logging.getLogger(__name__)
 
 
+#: Why a server's counters are unknown and its prefix cache was not reset.
+NO_PAGES = "only requests are sent through the proxy before the server"
+
+
 def utc_now() -> str:
     return datetime.now(UTC).isoformat()
 
@@ -54,7 +58,8 @@ async def probing(
     """
     command, idle_engines = engine.command, IdleEngines(idle)
     gpus = await asyncio.to_thread(engine_gpus, engine.process)
-    telemetry = Telemetry(Gauges(session, command.endpoint.base_url, command.kind.metrics), gpus, idle.values())
+    gauges = Gauges(command.endpoint, command.kind.metrics if command.endpoint.proxy is None else ())
+    telemetry = Telemetry(gauges, gpus, idle.values())
     await asyncio.to_thread(idle_engines.begin)
     probes = Probes(gpus=gpus, readings=telemetry.readings)
     probes.counters_before, probes.counters_problem = await _counters(session, command)
@@ -72,6 +77,8 @@ async def probing(
 async def _counters(session: aiohttp.ClientSession, command: Command) -> tuple[ServerCounters | None, str | None]:
     """Return the counters, or None and why they cannot be read. The run's answers are complete without them."""
     endpoint = command.endpoint
+    if endpoint.proxy is not None:
+        return None, NO_PAGES
     try:
         return await read_counters(
             session, endpoint.base_url, command.kind.metrics, required=not endpoint.foreign

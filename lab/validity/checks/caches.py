@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from lab.metrics.latency import e2e_ms
 from lab.metrics.record_table import Mask
 from lab.validity.check import Answer, Check, Fired, Missing
@@ -21,9 +23,9 @@ FASTER_THAN_LIKE = 20
 
 
 def _prefix_cache(evidence: Evidence) -> Answer:
-    if evidence.run.workload.dataset == "prefix_repetition" or evidence.grown("prefix_cache_queries") == 0:
+    if evidence.run.workload.dataset == "prefix_repetition":
         return None
-    rate = evidence.number("prefix_cache_hit_rate")
+    rate = _hit_rate(evidence)
     if rate is None:
         return Missing("the prefix cache's hits and queries")
     if evidence.run.workload.sessions is not None:
@@ -40,15 +42,30 @@ def _prefix_cache(evidence: Evidence) -> Answer:
 
 def _session_cache(evidence: Evidence) -> Answer:
     """Check cache hits of sessions: a turn repeats the previous one, which a server may have cached."""
-    if evidence.run.workload.sessions is None or evidence.grown("prefix_cache_queries") == 0:
+    if evidence.run.workload.sessions is None:
         return None
-    rate = evidence.number("prefix_cache_hit_rate")
+    rate = _hit_rate(evidence)
+    if not rate and evidence.grown("prefix_cache_queries") == 0:
+        return None
     if rate is None:
         return Missing("the prefix cache's hits and queries")
     return Fired(
         f"{percent(rate)} of the prompt tokens of these sessions came from the prefix cache: TTFT and throughput are "
         "those of a server that keeps earlier turns."
     )
+
+
+def _hit_rate(evidence: Evidence) -> float | None:
+    """Return the share of prompt tokens from a cache: by the server's counters or by its answers, whichever is greater.
+
+    0 if the counters say that no cache was asked and no answer reports any. Some servers leave the number out of an
+    answer where it is 0, so the share by the answers is a lower bound.
+    """
+    counted = 0.0 if evidence.grown("prefix_cache_queries") == 0 else evidence.number("prefix_cache_hit_rate")
+    cached, prompts = (evidence.completed.numbers(name) for name in ("cached_prompt_tokens", "prompt_tokens"))
+    if np.isnan(cached).all() or np.isnan(prompts).any():
+        return counted
+    return max(counted or 0.0, float(np.nansum(cached) / max(1.0, prompts.sum())))
 
 
 def _shared_share(evidence: Evidence) -> float:
@@ -103,10 +120,12 @@ CHECKS = (
         name="warm_prefix_cache",
         traps=(13,),
         severity="invalid",
-        looks_at=("prefix_cache_hit_rate", "prompt", "prompt_tokens", "endpoint"),
+        looks_at=("prefix_cache_hit_rate", "cached_prompt_tokens", "prompt", "prompt_tokens", "endpoint"),
+        needs=("prompt", "prompt_tokens", "endpoint"),
         threshold=f"hits above what the prompts share among themselves by {percent(HITS_WARNING)} of the tokens, "
         f"invalid by {percent(HITS_INVALID)}. On the chat endpoint up to {TEMPLATE_TOKENS} tokens of a template are "
-        "allowed. Does not apply to prefix_repetition and to sessions, where hits are intended",
+        "allowed. Hits are those of the server's counters (with a second tier, where there is one) or of the usage in "
+        "its answers, whichever are more. Does not apply to prefix_repetition and to sessions, where hits are intended",
         why="The same prompts sent twice to a warm server inflated results by up to 86 %.",
         advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
         "runs.",
@@ -134,7 +153,8 @@ CHECKS = (
         name="prefix_cache_of_sessions",
         traps=(13,),
         severity="note",
-        looks_at=("prefix_cache_hit_rate", "workload.sessions"),
+        looks_at=("prefix_cache_hit_rate", "cached_prompt_tokens", "workload.sessions"),
+        needs=("workload.sessions",),
         threshold="any run of sessions on a server whose prefix cache was asked",
         why="In a session every turn repeats the turns before it. A cache of prefixes is part of how sessions are "
         "served, so hits are no trap here, but a circumstance: without it the same figures are others.",

@@ -12,6 +12,7 @@ from lab.metrics.request_table import RequestTable
 from lab.repetition import degenerate
 from lab.study.workload import NO_TEXT, RANDOM_LENGTHS
 from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.checks.contradictions import CUT_ALL_PROMPTS, CUT_FROM_TOKENS, cut_prompts
 from lab.validity.evidence import Evidence
 from lab.validity.words import of_requests, percent
 
@@ -26,8 +27,6 @@ MOST_OUTPUTS = 1000
 PROMPT_SHARE = 0.98
 #: Truncated prompts: this many at the same length, with this much more text per token than the others.
 CUT_PROMPTS, CUT_TEXT_RATIO = 3, 1.5
-#: Shorter prompts may have the same length by chance.
-CUT_FROM_TOKENS = 64
 
 
 def _synthetic(evidence: Evidence) -> Answer:
@@ -86,7 +85,9 @@ def _truncated(evidence: Evidence) -> Answer:
             f"{sent[worst]:.0f}.",
             "invalid" if shares.min() < PROMPT_SHARE else "warning",
         )
-    return _cut_at_a_limit(evidence.completed.where(np.isnan(sent)))
+    uncounted = evidence.completed.where(np.isnan(sent))
+    made = evidence.run.workload.input_tokens is not None or evidence.run.workload.dataset in SYNTHETIC_DATASETS
+    return _cut_at_a_limit(uncounted) or (None if made else cut_prompts(uncounted))
 
 
 def _sent_tokens(evidence: Evidence) -> Floats:
@@ -183,7 +184,9 @@ CHECKS = (
         threshold=f"a warning if the server read fewer tokens of a prompt than were sent, invalid below "
         f"{percent(PROMPT_SHARE)} of them. If what was sent was not counted, a warning if {CUT_PROMPTS} prompts "
         f"or more have the same, highest number of tokens (from {CUT_FROM_TOKENS} on) and {CUT_TEXT_RATIO:g} times "
-        "the text per token",
+        f"the text per token, or if {CUT_ALL_PROMPTS} prompts or more of different texts all have the same number; "
+        f"invalid if a prompt of {CUT_FROM_TOKENS} words or more has fewer tokens than words. Prompts that "
+        "were made to a length are not compared",
         why="A prompt that the server truncated is another, cheaper prompt. If the tokens of a text were not counted, "
         "truncation shows in lengths that are equal while the texts are not.",
         advice="Raise max_model_len, or choose shorter prompts.",

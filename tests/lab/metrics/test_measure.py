@@ -32,6 +32,15 @@ def test_every_metric_is_measured_in_the_order_of_its_declaration() -> None:
     assert list(measured(request())) == [metric.name for metric in METRICS]
 
 
+@pytest.mark.parametrize(("cached", "rate"), [((5, 10), 0.75), ((5, None), None), ((None, None), None)])
+def test_hits_of_the_prefix_cache_are_those_of_usage_without_counters(
+    cached: tuple[int | None, ...], rate: float | None
+) -> None:
+    answers = [request(prompt_tokens=10, cached_prompt_tokens=tokens) for tokens in cached]
+    values = measured(*answers, counters_before=None, counters_after=None)
+    assert values["prefix_cache_hit_rate"] == rate
+
+
 def test_throughput_is_tokens_of_completed_requests_until_the_last_of_them_ended() -> None:
     values = measured(request(), request(end_s=2.0, completion_tokens=6), failed_request(end_s=9.0))
     assert values["duration_s"] == 2.0

@@ -105,7 +105,7 @@ def test_a_servers_address_is_in_the_digest_and_its_key_not() -> None:
     def server(**changes: str) -> Study:
         return study(arms=drafted(engine="endpoint", server={"base_url": "http://a", "api_key": "one"} | changes))
 
-    assert identities(server()) == identities(server(api_key="two"))
+    assert identities(server()) == identities(server(api_key="two", api_key_header="api-key", ca_file="lab.pem"))
     assert identities(server()).cell_id != identities(server(base_url="http://b")).cell_id
 
 

@@ -169,6 +169,7 @@ def _request(place: int, *, drafted: bool) -> RequestRecord:
         spec_drafts=rounds if drafted else None,
         spec_draft_tokens=3 * rounds if drafted else None,
         spec_accepted_tokens=TOKENS - rounds if drafted else None,
+        resent=0,
     )
 
 

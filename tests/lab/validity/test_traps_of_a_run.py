@@ -18,8 +18,10 @@ from tests.lab.validity.trapped import (
     beside,
     busy_client,
     busy_while_idle,
+    cached_by_usage,
     cached_prompts,
     cut_prompts,
+    cut_to,
     disturbed,
     drafted,
     forced,
@@ -81,6 +83,60 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "note",
         "Synthetic prompts: random_s is random tokens, so acceptance is not that of text.",
         lambda: plain().with_run(workload=Workload(dataset="random_s")),
+    ),
+    (
+        "tokens_below_chunks",
+        "invalid",
+        (
+            "512 of 512 requests came in more chunks with output than their usage has tokens: 64 chunks and 16 tokens "
+            "in one of them."
+        ),
+        lambda: plain().with_requests(completion_tokens=16),
+    ),
+    (
+        "tokens_below_chunks",
+        "warning",
+        (
+            "6 of 512 requests came in more chunks with output than their usage has tokens: 64 chunks and 16 tokens "
+            "in one of them."
+        ),
+        lambda: plain().with_requests(100, completion_tokens=16),
+    ),
+    (
+        "requests_sent_again",
+        "note",
+        (
+            "52 of 512 requests were sent again on a new connection, because the server had closed the used one: "
+            "their TTFT includes the first attempt."
+        ),
+        lambda: plain().with_requests(10, resent=1),
+    ),
+    (
+        "warm_prefix_cache",
+        "invalid",
+        (
+            "99.1 % of the prompt tokens came from the prefix cache, though the prompts of this run share only "
+            "0.304 % among themselves: the server had seen them before."
+        ),
+        cached_by_usage,
+    ),
+    (
+        "prompt_truncated",
+        "invalid",
+        (
+            "512 of 512 prompts have fewer tokens than words by the server's count: 64 tokens for 196 words in one of "
+            "them. They were truncated, or its usage leaves cached tokens out."
+        ),
+        lambda: cut_to(64),
+    ),
+    (
+        "prompt_truncated",
+        "warning",
+        (
+            "All 512 prompts have exactly 300 tokens by the server's count, though their texts have 1000 to 1099 "
+            "characters: they seem to be truncated."
+        ),
+        lambda: cut_to(300),
     ),
     (
         "prefix_cache_not_reset",

@@ -86,6 +86,23 @@ def cut_prompts() -> Measured:
     return replace(run, requests=tuple(cut)).with_counters(prompt_tokens=None)
 
 
+def cut_to(tokens: int) -> Measured:
+    """Every prompt is cut to this length, all of them from texts that differ by a tenth at most."""
+    run = plain()
+    texts = (text_of(place, 1000 + place % 100) for place in range(len(run.requests)))
+    cut = (
+        replace(request, prompt=text, prompt_tokens=tokens) for request, text in zip(run.requests, texts, strict=True)
+    )
+    return replace(run, requests=tuple(cut)).with_counters(prompt_tokens=None, prefix_cache_queries=None)
+
+
+def cached_by_usage() -> Measured:
+    """The counters know of no hit, but the usage of the answers does."""
+    run = plain()
+    warm = (replace(request, cached_prompt_tokens=(request.prompt_tokens or 1) - 1) for request in run.requests)
+    return replace(run, requests=tuple(warm))
+
+
 def at_once(took_s: float | None = None, every: int = 1) -> Measured:
     """Answers whose chunks came together, at their end or after `took_s`."""
     run, some = plain(), []

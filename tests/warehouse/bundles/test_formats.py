@@ -52,7 +52,13 @@ def test_everything_in_a_bundle_of_each_format_is_read(version: int) -> None:
         config={"a": [1, {"b": 2}]},
         environment={"X": "1"},
     )
-    sessions = Sessions(answers="recorded", max_turns=2, think="fixed", think_s=0.5)
+    sessions = Sessions(
+        answers="recorded",
+        max_turns=2,
+        think="fixed",
+        think_s=0.5,
+        reasoning_field="reasoning_content" if version >= 14 else None,
+    )
     assert run.workload == Workload(category="code", output_tokens=16, sessions=sessions, score="contains")
     search = Load(max_concurrency=2, num_prompts=2, find="rate", find_from=2.0)
     assert (run.trial, run.ended_early) == (Trial(search=search, number=0, arrivals_seed=1001), "the SLO is missed")
@@ -75,6 +81,7 @@ def test_everything_in_a_bundle_of_each_format_is_read(version: int) -> None:
     assert apart == (1, 2, 0.4, "turn")
     assert (answered.reasoning_rounds, answered.reasoning_accepted_tokens) == (1, 0)
     assert (answered.tests_passed, failed.tests_passed) == (1.0, None)
+    assert (answered.cached_prompt_tokens, answered.resent) == ((8, 1) if version >= 14 else (None, None))
 
 
 def test_bundles_of_every_format_are_ingested(settings: Settings) -> None:
@@ -159,9 +166,8 @@ def test_the_fields_of_a_released_format_never_change(version: int) -> None:
     form = stored_form(RunRecord, version)
     assert form.model_validate(stored, strict=False).model_dump(mode="json") == stored
     assert set(stored_form(Server, version).model_fields) == {
-        "base_url",
-        "served_model",
-        "api_key",
+        *("base_url", "served_model", "api_key"),
+        *(("api_key_header", "api_path", "ca_file", "proxy") if version >= 14 else ()),
     }  # not in the sample
 
 

@@ -108,6 +108,8 @@ expected: string
 tests_passed: double
 reasoning_rounds: int32
 reasoning_accepted_tokens: int32""",
+    14: """cached_prompt_tokens: int32
+resent: int32""",
 }
 _TELEMETRY = {
     13: """t_s: double not null

@@ -133,6 +133,45 @@ def test_addresses_that_cannot_be_measured_are_refused_when_a_study_is_submitted
     assert words in dict(refused.value.problems)["arms[0].server.base_url"]
 
 
+@pytest.mark.parametrize(
+    ("server", "field", "words"),
+    [
+        ({"ca_file": "lab.pem"}, "ca_file", "only https has certificates"),
+        ({"api_key": None, "api_key_header": "api-key"}, "api_key_header", "there is no key to send in it"),
+        ({"api_key_header": "Content-Length"}, "api_key_header", "every request has a header Content-Length already"),
+        ({"api_key_header": "a: b"}, "api_key_header", "should match pattern"),
+        ({"api_path": "v1?x"}, "api_path", "should match pattern"),
+        ({"proxy": "http://user:word@proxy:3128"}, "proxy", "should match pattern"),
+        ({"proxy": "http://169.254.169.254:3128"}, "proxy", "link-local"),
+        ({"proxy": "http://proxy:99999"}, "proxy", "is not a server address (Port out of range"),
+        ({"ca_file": "../secrets.toml"}, "ca_file", "should match pattern"),
+    ],
+)
+def test_settings_of_a_server_that_contradict_themselves_are_refused_when_a_study_is_submitted(
+    home: Home, server: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(StudyError) as refused:
+        home.submit(**their_study("http://127.0.0.1:8000", **server))
+    assert words in dict(refused.value.problems)[f"arms[0].server.{field}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file or directory"), ("hello", "it has no certificate as PEM")]
+)
+def test_an_authority_that_cannot_be_read_fails_the_job_with_its_file(
+    home: Home, content: str | None, why: str
+) -> None:
+    file = home.settings.home.absolute() / "authorities" / "lab.pem"
+    if content is not None:
+        file.parent.mkdir()
+        file.write_text(content)
+    study = their_study("https://127.0.0.1:1", ca_file="lab.pem", api_key=None)
+    job = worked(home, workloads=workload(home), **study)
+    assert job.state == "failed"
+    assert f"'lab.pem' cannot be read: {why}" in (job.error or "")
+    assert f"put its certificate into {file}" in (job.error or "")
+
+
 def test_the_setting_allows_them(home: Home) -> None:
     allowing = home.settings.model_copy(update={"allow_metadata_addresses": True})
     check_study(allowing, home.study(**their_study("http://169.254.169.254")))

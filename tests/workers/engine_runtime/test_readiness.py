@@ -10,6 +10,8 @@ import pytest
 
 from jobs.engines.kinds import KINDS
 from lab.errors import EngineError
+from tests.workers.load.behaviours import http_error, normal
+from tests.workers.load.openai_server import Exchange, serve
 from tests.workers.stand_in_server import Json, Server, Talk
 from workers.engine_runtime.readiness import reach, wait_until_ready
 from workers.load.client import Endpoint
@@ -20,7 +22,7 @@ def refusing(*fields: str) -> Iterator[Endpoint]:
     """A server that answers 400 to each of these fields; the endpoint asks it for all that is never asked for."""
 
     def refuses(body: Json) -> tuple[int, str] | None:
-        wrong = [field for field in fields if field in body or field in body["stream_options"]]
+        wrong = [field for field in fields if field in body or field in body.get("stream_options", ())]
         return (400, f"Unrecognized request argument supplied: {wrong}") if wrong else None
 
     server = Server("127.0.0.1", 0, Talk({"/health": lambda: "", "/version": lambda: '{"version": "1.2.3"}'}, refuses))
@@ -51,7 +53,7 @@ async def test_what_a_server_refuses_is_left_out_and_nothing_else(
     with refusing(*refused) as endpoint:
         for ready in (
             await wait_until_ready(endpoint, KINDS["vllm"], lambda: None),
-            await reach(endpoint, KINDS["vllm"]),
+            await reach(endpoint, KINDS["vllm"], 60.0),
         ):
             asked = ready.endpoint
             assert (asked.continuous_usage, asked.token_ids, bool(asked.further)) == (
@@ -63,5 +65,55 @@ async def test_what_a_server_refuses_is_left_out_and_nothing_else(
 
 
 async def test_a_server_that_refuses_what_is_needed_says_so() -> None:
-    with refusing("include_usage") as endpoint, pytest.raises(EngineError, match=r"HTTP 400: .*'include_usage'"):
-        await reach(endpoint, KINDS["vllm"])
+    told = r"HTTP 400: .*'include_usage', 'temperature'"
+    with refusing("include_usage", "temperature") as endpoint, pytest.raises(EngineError, match=told):
+        await reach(endpoint, KINDS["vllm"], 60.0)
+
+
+@pytest.mark.parametrize(
+    ("refused", "changed"),
+    [
+        (("max_tokens",), {"limit_key": "max_completion_tokens"}),
+        (("max_tokens", "continuous_usage_stats"), {"limit_key": "max_completion_tokens", "continuous_usage": False}),
+        (("stream_options",), {"usage_option": False}),
+    ],
+)
+async def test_a_key_that_servers_call_otherwise_is_renamed_or_left_out(
+    refused: tuple[str, ...], changed: dict[str, object]
+) -> None:
+    with refusing(*refused) as endpoint:
+        asked = (await reach(endpoint, KINDS["vllm"], 60.0)).endpoint
+    assert {name: getattr(asked, name) for name in changed} == changed
+    assert asked.usage_option or len(changed) == 1
+
+
+async def test_a_server_that_is_loading_is_waited_for() -> None:
+    asked = 0
+
+    async def loads(x: Exchange) -> None:
+        nonlocal asked
+        asked += 1
+        await (http_error if asked < 3 else normal)(x)
+
+    async with serve({"loads": loads}) as server:
+        ready = await reach(Endpoint(server.base_url, "loads", foreign=True), KINDS["endpoint"], 60.0)
+    assert (asked, ready.version) == (3, None)
+
+
+async def test_a_server_that_loads_for_too_long_is_named_with_its_last_answer() -> None:
+    async with serve({"loads": http_error}) as server:
+        with pytest.raises(EngineError) as late:
+            await reach(Endpoint(server.base_url, "loads", foreign=True), KINDS["endpoint"], 1.0)
+    told = f"the server at {server.base_url} did not answer a request: HTTP 503: the model is overloaded"
+    assert str(late.value) == f"{told} (it was asked again for 1 s)"
+
+
+async def test_a_proxy_of_the_environment_that_is_not_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy:3128")
+    with pytest.raises(
+        EngineError, match=r"could not connect: .*HTTPS_PROXY of the worker's environment is not used"
+    ) as lost:
+        await reach(Endpoint(f"http://127.0.0.1:{unused_tcp_port}", "m", foreign=True), KINDS["endpoint"], 1.0)
+    assert "secret" not in str(lost.value)

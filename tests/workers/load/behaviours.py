@@ -71,6 +71,14 @@ async def reset(x: Exchange) -> None:
     await asyncio.sleep(0)
 
 
+async def no_done(x: Exchange) -> None:
+    """All that is needed, but the end of the HTTP body is just that of the connection."""
+    x.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+    x.writer.write(sse(x.token("Once", 1, "stop")))
+    await x.writer.drain()
+    x.writer.close()
+
+
 async def gated(x: Exchange) -> None:
     """Says nothing until the gate opens."""
     await x.server.gate.wait()
@@ -96,11 +104,31 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "error_event": says(("Once", 1), {"error": {"message": "EngineCore died", "code": 500}}),
     #: A stream that ends politely, but before its end.
     "cut_short": says(("Once", 1), done=False),
-    "no_done": says(("Once", 1, "stop"), done=False),
+    "no_done": no_done,
+    "whole_without_done": says(("Once", 1, "stop"), done=False),
     "aborted": says(("Once", 1, "abort")),
     "no_output": says(("", 0, "stop")),
     "not_json": says(b"data: {half\n\n"),
     "wrong_shape": says(b"data: [1, 2]\n\n", {"choices": "none"}),
+    #: Reasoning in a field of its own, and within the text.
+    "thinks": says(
+        {"choices": [{"delta": {"reasoning": "Hm. "}}]},
+        {"choices": [{"delta": {"reasoning": "So"}}]},
+        {"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": usage(5)},
+    ),
+    "thinks_in_tags": says(
+        {"choices": [{"delta": {"content": "<think>Hm. So"}}]},
+        {"choices": [{"delta": {"content": "</think>\n\nYes."}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": usage(5)},
+    ),
+    #: The model ended at once, or has nothing to show for its tokens.
+    "ends_at_once": says(
+        {"choices": [{"text": ""}]},
+        {"choices": [{"text": "", "finish_reason": "stop"}]},
+        {"choices": [], "usage": usage(1)},
+    ),
+    "silent": says({"choices": [{"text": "", "finish_reason": "stop"}]}, {"choices": [], "usage": usage(8)}),
     "http_error": http_error,
     "dies": dies,
     "reset": reset,

@@ -16,7 +16,7 @@ import pytest
 
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
-from tests.workers.load.behaviours import WORDS
+from tests.workers.load.behaviours import WORDS, normal, reset
 from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import PROMPT_TOKENS, Exchange, Server, serve
 from workers.load.client import Endpoint, RequestParams, send
@@ -146,6 +146,7 @@ async def test_ignore_eos_is_not_sent_to_a_server_without_need(connections: Conn
         ("aborted", "gave up on the request .*abort", 1),
         ("no_usage", "gave no usage", len(WORDS)),
         ("no_output", "carried no output", 0),
+        ("silent", "carried no output", 0),
         ("not_json", "unreadable event.*half", 0),
         ("wrong_shape", "unreadable event", 0),
     ],
@@ -187,9 +188,65 @@ async def test_of_a_foreign_servers_answer_only_an_error_is_stored(
     async with serve({"refusal": refusal}) as server:
         theirs = Endpoint(server.base_url, "refusal", foreign=True)
         record = await send(connections, theirs, PROMPT, params(), time.perf_counter)
-        assert record.error == f"HTTP 403: {said}"
+        assert record.error == f"HTTP 403 (text/html): {said}"
         ours = await send(connections, replace(theirs, foreign=False), PROMPT, params(), time.perf_counter)
-        assert ours.error == f"HTTP 403: {body[:500]}"
+        assert ours.error == f"HTTP 403 (text/html): {body[:500]}"
+
+
+async def test_an_answer_whose_http_body_is_whole_needs_no_done(connections: Connections, server: Server) -> None:
+    record = await sent(connections, server.base_url, "whole_without_done")
+    assert (record.error, record.output_text, record.completion_tokens) == (None, "Once", 1)
+
+
+async def test_a_model_that_ends_at_once_has_answered_with_one_token(connections: Connections, server: Server) -> None:
+    record = await sent(connections, server.base_url, "ends_at_once")
+    assert (record.error, record.output_text, record.completion_tokens) == (None, "", 1)
+    assert len(record.chunk_s) == 1
+
+
+async def test_a_stale_connection_is_replaced_once_and_that_is_counted(connections: Connections) -> None:
+    """The server ends each connection when its second request comes, as if it had closed it just before."""
+    seen = set[int]()
+
+    async def closes(x: Exchange) -> None:
+        if id(x.writer) in seen:
+            x.writer.transport.abort()
+            return
+        seen.add(id(x.writer))
+        writers.append(x.writer)
+        await normal(x)
+
+    writers = list[asyncio.StreamWriter]()  # so that no id comes twice
+    async with serve({"closes": closes, "reset": reset}) as server:
+        records = [await sent(connections, server.base_url, "closes") for _ in range(3)]
+        refused = await sent(connections, server.base_url, "reset")
+    assert [(record.error, record.resent) for record in records] == [(None, 0), (None, 1), (None, 1)]
+    assert (refused.resent, (refused.error or "").split(":")[0]) == (1, "the connection broke")
+    assert len(server.bodies) == 7
+
+
+async def test_a_key_goes_into_the_header_and_requests_to_the_path_that_the_study_names(
+    connections: Connections,
+) -> None:
+    heads = list[bytes]()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 401 No\r\nContent-Length: 4\r\n\r\nk-42")
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(talk, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/tenant/"
+    target = Endpoint(url, "m", "chat", api_path="/openai", api_key="k-42", api_key_header="api-key")
+    async with listening:
+        record = await send(connections, target, PROMPT, params(), time.perf_counter)
+    lines = heads[0].decode().split("\r\n")
+    assert lines[0] == "POST /tenant/openai/chat/completions HTTP/1.1"
+    assert "api-key: k-42" in lines
+    assert not [line for line in lines if line.startswith("Authorization")]
+    assert record.error == "HTTP 401: [the API key]"
+    assert "k-42" not in repr(target)
 
 
 async def test_tokens_are_not_guessed_without_usage(connections: Connections, server: Server) -> None:

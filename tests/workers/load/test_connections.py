@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from jobs.engines.addresses import RefusedAddress
 from tests.workers.load.builders import params, prompts
-from workers.load.client import Endpoint, send
+from workers.load.client import Endpoint, open_session, send
 from workers.load.connections import CannotConnectError, Connections, Response
 
 #: Key and certificate of a server at localhost, which nobody trusts by default.
@@ -92,7 +93,8 @@ async def post(
 async def test_an_answer_of_any_form_is_read_whole(connections: Connections, answer: bytes, body: bytes) -> None:
     async with talking(saying(answer)) as port:
         done, received = await post(connections, port)
-    assert (done, received.body) == (Response(200, b""), body)
+    assert (done.status, done.refusal, received.body) == (200, b"", body)
+    assert done.is_whole == (body != b"until the server hangs up")  # only then its end is no proof
 
 
 @pytest.mark.parametrize(
@@ -346,6 +348,94 @@ async def test_tls_is_spoken_with_a_server_whose_certificate_is_trusted(monkeypa
             for _ in range(2):
                 _, received = await post(trusting, port, host="localhost", scheme="https")
                 assert received.body == large
+
+
+def with_certificate() -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE)
+    return context
+
+
+async def closed(*writers: asyncio.StreamWriter) -> None:
+    for writer in writers:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_the_authorities_that_a_study_names_are_trusted_for_requests_and_pages() -> None:
+    over = asyncio.Barrier(3)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1")
+        await closed(writer)
+        await over.wait()
+
+    async with talking(talk, ssl=with_certificate()) as port:
+        target = Endpoint(f"https://localhost:{port}", "m", ca_file=CERTIFICATE)
+        async with target.connections() as trusting, open_session(target) as session:
+            _, received = await post(trusting, port, host="localhost", scheme="https")
+            async with session.get(f"{target.base_url}/version") as page:
+                assert (received.body, await page.read()) == (b"1", b"1")
+        await over.wait()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_requests_go_through_a_proxy_to_the_checked_address(scheme: str) -> None:
+    asked, over = list[bytes](), asyncio.Barrier(3)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await reader.readuntil(b"\r\n\r\nbody")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
+        await reader.read()
+        await closed(writer)
+        await over.wait()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n")
+        await asyncio.gather(copied(reader, back), copied(there, writer))
+        await closed(back, writer)
+        await over.wait()
+
+    context = with_certificate() if scheme == "https" else None
+    async with talking(talk, ssl=context) as port, talking(tunnel) as proxy:
+        url = f"http://127.0.0.1:{proxy}"
+        target = Endpoint(f"{scheme}://localhost:{port}", "m", proxy=url, ca_file=CERTIFICATE, checked=True)
+        async with target.connections() as connections:
+            for _ in range(2):
+                _, received = await post(connections, port, host="localhost", scheme=scheme)
+                assert received.body == b"1"
+        await over.wait()
+    (head,) = asked  # one tunnel for both
+    addresses = (b"127.0.0.1", b"[::1]")
+    assert head.split(b"\r\n")[0] in {b"CONNECT %s:%d HTTP/1.1" % (address, port) for address in addresses}
+
+
+async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while received := await reader.read(1 << 16):
+            writer.write(received)
+            await writer.drain()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(b"HTTP/1.1 403 Forbidden\r\n\r\n", "the proxy answered HTTP/1.1 403 Forbidden"), (b"", "the proxy hung up")],
+)
+async def test_a_proxy_that_refuses_is_named(answer: bytes, words: str) -> None:
+    async def refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await closed(writer)
+
+    async with talking(refuses) as proxy, Connections(proxy=f"http://127.0.0.1:{proxy}") as connections:
+        with pytest.raises(CannotConnectError, match=words):
+            await post(connections, 1)
 
 
 async def test_a_name_is_resolved_once_and_each_of_its_addresses_is_tried(

@@ -57,6 +57,25 @@ async def test_a_recorded_answer_is_replayed_in_place_of_the_models(connections:
     assert sent(server)[1][2:] == [("assistant", "It ended."), ("user", "And then?")]
 
 
+@pytest.mark.parametrize(
+    ("field", "behaviour", "kept"),
+    [
+        (None, "thinks", {}),
+        ("reasoning_content", "thinks", {"reasoning_content": "Hm. So"}),
+        (None, "thinks_in_tags", {}),
+        ("reasoning", "thinks_in_tags", {"reasoning": "Hm. So"}),
+        ("reasoning", "normal", {}),
+    ],
+)
+async def test_an_answer_goes_back_without_its_reasoning_or_with_it_in_a_field(
+    connections: Connections, server: Server, field: str | None, behaviour: str, kept: dict[str, str]
+) -> None:
+    target = Endpoint(server.base_url, behaviour, kind="chat")
+    await driven(connections, target, [session("a", replace(asks("Why?"), reasoning_field=field))])
+    answer = ANSWER if behaviour == "normal" else "Yes."
+    assert server.bodies[1]["messages"][2] == {"role": "assistant", "content": answer} | kept
+
+
 async def test_on_completions_a_turn_begins_with_the_conversation_before_it(
     connections: Connections, server: Server
 ) -> None:

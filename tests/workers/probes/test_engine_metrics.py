@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import aiohttp
 import pytest
 
 from jobs.engines.kind import Metrics
@@ -14,7 +13,7 @@ from lab.metrics.records import ServerCounters
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from tests.workers.probes.gauges_page import EXPECTED, PAGE
-from workers.load.client import open_session
+from workers.load.client import Endpoint, open_session
 from workers.probes.engine_metrics import GaugeReading, Gauges, parse_counters, parse_gauges, read_counters
 
 METRICS = """\
@@ -129,32 +128,29 @@ def test_a_gauge_that_cannot_be_stored_is_unknown(value: str) -> None:
 async def test_the_gauges_of_a_running_server_are_read_by_its_names(
     metrics: tuple[Metrics, ...],
 ) -> None:
-    async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
-        gauges = Gauges(session, server.base_url, metrics)
+    async with serve(BEHAVIOURS, PAGE) as server:
+        gauges = Gauges(Endpoint(server.base_url, "m"), metrics)
         assert (await gauges.read(), await gauges.read()) == (EXPECTED, EXPECTED)
 
 
 async def test_a_server_without_such_a_page_is_asked_once(unused_tcp_port: int) -> None:
-    async with open_session() as session:
-        async with serve(BEHAVIOURS) as server:
-            gauges = Gauges(session, server.base_url, (VLLM,))
-            assert await gauges.read() == GaugeReading()
-        gauges.base_url = f"http://127.0.0.1:{unused_tcp_port}"
+    async with serve(BEHAVIOURS) as server:
+        gauges = Gauges(Endpoint(server.base_url, "m"), (VLLM,))
         assert await gauges.read() == GaugeReading()
+    gauges.endpoint = Endpoint(f"http://127.0.0.1:{unused_tcp_port}", "m")
+    assert await gauges.read() == GaugeReading()
 
 
 async def test_a_server_that_is_gone_says_nothing_and_may_come_back(unused_tcp_port: int) -> None:
-    async with open_session() as session:
-        gauges = Gauges(session, f"http://127.0.0.1:{unused_tcp_port}", (VLLM,))
-        assert await gauges.read() == GaugeReading()
-        async with serve(BEHAVIOURS, PAGE) as server:
-            gauges.base_url = server.base_url
-            assert await gauges.read() == EXPECTED
+    gauges = Gauges(Endpoint(f"http://127.0.0.1:{unused_tcp_port}", "m"), (VLLM,))
+    assert await gauges.read() == GaugeReading()
+    async with serve(BEHAVIOURS, PAGE) as server:
+        gauges.endpoint = Endpoint(server.base_url, "m")
+        assert await gauges.read() == EXPECTED
 
 
 async def test_an_answer_that_does_not_come_in_time_is_not_waited_for(silent_server: str) -> None:
-    async with aiohttp.ClientSession() as session:
-        assert await Gauges(session, silent_server, (VLLM,)).read() == GaugeReading()
+    assert await Gauges(Endpoint(silent_server, "m"), (VLLM,)).read() == GaugeReading()
 
 
 def test_metrics_are_read_under_the_names_that_older_releases_had() -> None:
@@ -168,6 +164,13 @@ vllm:gpu_cache_usage_perc 0.25
     counters = parse_counters(page)
     assert (counters.prefix_cache_queries, counters.prefix_cache_hits) == (100, 40)
     assert parse_gauges(page) == GaugeReading(engine_running=2, kv_cache_usage=0.25)
+
+
+@pytest.mark.parametrize(("more", "hits"), [("97", 100.0), ("x", None), (None, 3.0)])
+def test_hits_of_a_second_tier_are_hits_of_the_prefix_cache(more: str | None, hits: float | None) -> None:
+    page = "vllm:prefix_cache_queries_total 100\nvllm:prefix_cache_hits_total 3\n"
+    tier = "" if more is None else f"vllm:external_prefix_cache_hits_total {more}\n"
+    assert parse_counters(page + tier).prefix_cache_hits == hits
 
 
 def test_todays_names_win_over_former_ones_beside_them() -> None:

@@ -16,7 +16,7 @@ from lab.metrics.records import TelemetrySample
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from tests.workers.probes.gauges_page import EXPECTED, PAGE
-from workers.load.client import open_session
+from workers.load.client import Endpoint
 from workers.probes.engine_metrics import Gauges
 from workers.probes.nvml import NO_GPUS
 from workers.probes.telemetry import Host, Reading, Telemetry, busy_and_all_s, merged
@@ -49,8 +49,8 @@ def test_each_sample_has_the_nearest_reading_within_half_a_second_or_none(
 
 
 async def test_a_window_is_read_each_second_and_at_its_end() -> None:
-    async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
-        telemetry = Telemetry(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
+    async with serve(BEHAVIOURS, PAGE) as server:
+        telemetry = Telemetry(Gauges(Endpoint(server.base_url, "m"), (VLLM,)), NO_GPUS)
         async with telemetry.watching(), asyncio.timeout(120):
             while not telemetry.readings:  # noqa: ASYNC110 - no event of ours
                 await asyncio.sleep(0.05)  # between two looks
@@ -71,23 +71,40 @@ async def test_a_window_is_read_each_second_and_at_its_end() -> None:
 
 
 async def test_a_window_that_is_given_up_leaves_no_probe_behind() -> None:
-    async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
-        telemetry = Telemetry(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
+    async with serve(BEHAVIOURS, PAGE) as server:
+        telemetry = Telemetry(Gauges(Endpoint(server.base_url, "m"), (VLLM,)), NO_GPUS)
         with pytest.raises(RuntimeError, match="given up"):
             async with telemetry.watching():
                 raise RuntimeError("given up")
         assert asyncio.all_tasks() == {asyncio.current_task()} | server_tasks()
 
 
+async def test_a_page_that_takes_its_engine_long_is_read_less_often() -> None:
+    asked = list[float]()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.append(time.monotonic())
+        await asyncio.sleep(0.3)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\nvllm:num_requests_running 3")
+        writer.close()
+
+    server = await asyncio.start_server(slow, "127.0.0.1", 0)
+    async with server:
+        endpoint = Endpoint(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "m")
+        async with Telemetry(Gauges(endpoint, (VLLM,)), NO_GPUS).watching():
+            await asyncio.sleep(3.6)
+    assert len(asked) == 1
+
+
 async def test_what_a_probe_raises_is_a_bug_and_not_swallowed() -> None:
-    async with open_session() as session:
-        telemetry = Telemetry(Gauges(session, "http://127.0.0.1:1", (VLLM,)), NO_GPUS)
-        telemetry._read_machine = None  # type: ignore[method-assign,assignment] # a bug made on purpose
-        began_s = time.monotonic()
-        with pytest.raises(TypeError):
-            async with telemetry.watching():
-                await asyncio.sleep(1.2)
-        assert time.monotonic() - began_s < 60
+    telemetry = Telemetry(Gauges(Endpoint("http://127.0.0.1:1", "m"), (VLLM,)), NO_GPUS)
+    telemetry._read_machine = None  # type: ignore[method-assign,assignment] # a bug made on purpose
+    began_s = time.monotonic()
+    with pytest.raises(TypeError):
+        async with telemetry.watching():
+            await asyncio.sleep(1.2)
+    assert time.monotonic() - began_s < 60
 
 
 def server_tasks() -> set[asyncio.Task[object]]:

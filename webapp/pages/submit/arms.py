@@ -115,6 +115,10 @@ def _first_draft(methods: Sequence[str], target: str) -> dict[str, Any]:
     return {_METHOD: next(iter([*without_model, *methods]), "ngram")}
 
 
+#: How an unusual server is reached.
+_SERVER_MORE = ("server.api_path", "server.api_key_header", "server.ca_file", "server.proxy")
+
+
 def _row(fields: Fields) -> dict[str, Any]:
     with row_container():
         row = {"name": _name(fields)}
@@ -142,6 +146,9 @@ def _row(fields: Fields) -> dict[str, Any]:
     if form_options.is_endpoint(row["engine"]) or fields.initial.get("server.base_url"):
         with row_container():
             row |= {path: fields.draw(path) for path in ("server.base_url", "server.served_model", "server.api_key")}
+            st.space(BUTTONS_WIDTH)
+        with row_container():
+            row |= {path: fields.draw(path) for path in _SERVER_MORE}
             st.space(BUTTONS_WIDTH)
     if summary := details_summary(row):
         st.caption(literal(summary))

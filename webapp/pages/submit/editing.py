@@ -39,6 +39,8 @@ _PAGE, _DRAFT_ID, _SAVED = "submit", "submit-draft-id", "submit-draft-saved"
 _NAME = re.compile(r"""([\w-]+)["']?\s*[=:]""")
 #: Well-known forms of keys, and a password in an address.
 _KEY = re.compile(r"\b(?:hf_|sk-|gh[pousr]_)[\w-]{12,}|//[^/\s]*:[^/\s]*@")
+#: Fields of a server that name a secret, and the header that gets it.
+_NAMES_OF_SECRETS = {"api_key", "api_key_header"}
 
 
 @dataclass(frozen=True)
@@ -214,5 +216,5 @@ def _clean(value: Any) -> Any:
 
 
 def _holds_secret(line: str) -> bool:
-    names = _NAME.findall(line)
-    return bool(_KEY.search(line)) or any(is_secret(name.replace("-", "_")) for name in names if name != "api_key")
+    names = set(_NAME.findall(line)) - _NAMES_OF_SECRETS
+    return bool(_KEY.search(line)) or any(is_secret(name.replace("-", "_")) for name in names)

@@ -184,6 +184,7 @@ def _show_workload_details(fields: Fields) -> None:
         fields.draw("sessions.max_turns")
         if fields.draw("sessions.think") in TIMED:
             fields.draw("sessions.think_s", first=_FIRST_THINK_S)
+        fields.draw("sessions.reasoning_field")
     fields.draw("own_output_lengths")
     fields.draw("ignore_eos")
     fields.draw("score", offered={name: f"{name}: {about}" for name, about in SCORES.items()})

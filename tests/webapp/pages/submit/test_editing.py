@@ -20,6 +20,6 @@ from webapp.pages.submit.editing import without_secrets
     ],
 )
 def test_a_line_that_seems_to_hold_a_secret_is_left_out(secret: str) -> None:
-    kept = 'OMP_NUM_THREADS=1\napi_key = "NAME"\nbase_url = "http://127.0.0.1:8000"'
+    kept = 'OMP_NUM_THREADS=1\napi_key = "NAME"\napi_key_header = "api-key"\nbase_url = "http://127.0.0.1:8000"'
     state = {"arms": [{"environment": f"{kept}\n{secret}", "k": 3}], "text": secret}
     assert without_secrets(state) == {"arms": [{"environment": kept, "k": 3}], "text": ""}

@@ -57,13 +57,22 @@ RICH: dict[str, Any] = {
         {
             "name": "elsewhere",
             "engine": "endpoint",
-            "server": {"base_url": "http://10.0.0.7:8000", "served_model": "served", "api_key": "LAB"},
+            "server": {
+                "base_url": "https://10.0.0.7:8000",
+                "served_model": "served",
+                "api_key": "LAB",
+                "api_key_header": "api-key",
+                "api_path": "/openai/v1",
+                "ca_file": "lab.pem",
+                "proxy": "http://proxy:3128",
+            },
         },
     ],
     "workloads": [
         {"dataset": "own.jsonl", "category": "code", "output_tokens": 32, "ignore_eos": False},
         {"dataset": "sharegpt", "own_output_lengths": True, "output_tokens": 512, "score": "json"},
         {"dataset": "mt_bench", "sessions": {"answers": "recorded", "max_turns": 2, "think": "fixed", "think_s": 1.5}},
+        {"dataset": "mt_bench", "sessions": {"reasoning_field": "reasoning_content"}},
         {"dataset": "random_s"},
         {"dataset": "prefix_repetition", "input_tokens": 64, "prefix_tokens": 128, "num_prefixes": 5},
     ],

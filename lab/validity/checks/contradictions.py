@@ -1,0 +1,113 @@
+"""Checks that what a server counts does not contradict what was sent and what came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from lab.metrics.request_table import RequestTable
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import of_requests, percent
+
+#: Chunks with output beyond the tokens of an answer that are no contradiction: a server may send the end of the text
+#: apart.
+CHUNKS_SLACK = 1
+#: Chunks beyond the tokens, as a share of these, above which no figure of tokens can be believed.
+EXCESS_INVALID = 0.05
+#: A word has at least a token. How many words a token may hold all the same, for tokenizers that join a few.
+WORDS_A_TOKEN = 1.1
+#: From this many different prompts with exactly the same number of tokens on, that is no chance.
+CUT_ALL_PROMPTS = 5
+#: Shorter prompts may have the same length by chance, and no server cuts them.
+CUT_FROM_TOKENS = 64
+
+
+def _tokens_below_chunks(evidence: Evidence) -> Answer:
+    chunks, tokens = evidence.completed.lists("chunk_s").lengths, evidence.completed.numbers("completion_tokens")
+    if tokens.size and np.isnan(tokens).all():
+        return Missing("the server's count of generated tokens")
+    below = np.flatnonzero(chunks > tokens + CHUNKS_SLACK)
+    if not below.size:
+        return None
+    worst = below[(chunks[below] - tokens[below]).argmax()]
+    excess = (chunks[below] - tokens[below]).sum() / max(1.0, np.nansum(tokens))
+    return Fired(
+        f"{of_requests(below.size, tokens.size)} came in more chunks with output than their usage has tokens: "
+        f"{chunks[worst]} chunks and {tokens[worst]:.0f} tokens in one of them.",
+        "invalid" if excess > EXCESS_INVALID else "warning",
+    )
+
+
+def _sent_again(evidence: Evidence) -> Answer:
+    times = evidence.sent.numbers("resent")
+    if times.size and np.isnan(times).all():
+        return Missing("how often requests were sent")
+    resent = times > 0
+    if not resent.any():
+        return None
+    return Fired(
+        f"{of_requests(int(resent.sum()), resent.size)} were sent again on a new connection, because the server had "
+        "closed the used one: their TTFT includes the first attempt."
+    )
+
+
+def cut_prompts(requests: RequestTable) -> Answer:
+    """Return whether prompts have fewer tokens than words, or are all of one length although their texts are not.
+
+    `requests` are those whose prompts were not made to a length, with tokens that only the server counts.
+    """
+    requests = requests.where(requests.numbers("prompt_tokens") > 0)
+    if not len(requests):
+        return None
+    prompts = requests.texts("prompt").combine_chunks().dictionary_encode()
+    texts: Any = prompts.dictionary
+    tokens = np.zeros(len(texts))
+    tokens[prompts.indices.to_numpy()] = requests.numbers("prompt_tokens")
+    words = pc.count_substring_regex(texts, pattern=r"\S+").to_numpy()
+    short = np.flatnonzero((words > WORDS_A_TOKEN * tokens) & (words >= CUT_FROM_TOKENS))
+    if short.size:
+        worst = short[(words[short] / tokens[short]).argmax()]
+        return Fired(
+            f"{short.size} of {tokens.size} prompts have fewer tokens than words by the server's count: "
+            f"{tokens[worst]:.0f} tokens for {words[worst]} words in one of them. They were truncated, or its usage "
+            "leaves cached tokens out.",
+            "invalid",
+        )
+    characters = pc.utf8_length(texts).to_numpy()
+    if tokens.size < CUT_ALL_PROMPTS or np.ptp(tokens) or not np.ptp(characters) or tokens[0] < CUT_FROM_TOKENS:
+        return None
+    return Fired(
+        f"All {tokens.size} prompts have exactly {tokens[0]:.0f} tokens by the server's count, though their texts have "
+        f"{characters.min()} to {characters.max()} characters: they seem to be truncated.",
+        "warning",
+    )
+
+
+CHECKS = (
+    Check(
+        name="tokens_below_chunks",
+        traps=(6, 8),
+        severity="invalid",
+        looks_at=("chunk_s", "completion_tokens"),
+        threshold=f"any answer with over {CHUNKS_SLACK} chunk with output more than it has tokens by the server's "
+        f"usage, invalid if the surplus is above {percent(EXCESS_INVALID)} of all tokens",
+        why="A chunk with output has at least a token. Either usage counts too few, and throughput and TPOT are wrong "
+        "by that factor, or a proxy splits answers again, and the times of chunks are its own.",
+        advice="Measure without the proxies before the server, or use a version of it that counts correctly.",
+        rule=_tokens_below_chunks,
+    ),
+    Check(
+        name="requests_sent_again",
+        traps=(11,),
+        severity="note",
+        looks_at=("resent", "sent_s"),
+        threshold="any request that was sent a second time",
+        why="A server may close an unused connection just as the next request is on its way. Clients then send it once "
+        "more; so does Drafthouse, if not one byte of an answer had come within a second.",
+        advice="Let the server keep connections open for longer than 2 s.",
+        rule=_sent_again,
+    ),
+)
