@@ -106,6 +106,12 @@ _NAMED = (
         "The lab's own work disturbs its measurements.",
         "Runs are ingested and published between windows, and each run records what ran beside it all the same.",
     ),
+    Trap(28, "A server decides when it writes what it has made, and for whom it works."),
+    Trap(
+        29,
+        "Other programs use the machine, or a quota holds it back.",
+        "What they take is recorded each second.",
+    ),
 )
 #: By number.
 TRAPS: dict[int, Trap] = {trap.number: trap for trap in _NAMED}

@@ -19,9 +19,11 @@ from lab.validity.checks import (
     counting,
     files,
     machine,
+    repeats,
     settings,
     slots,
     steadiness,
+    streaming,
     studies,
     warmth,
     workload,
@@ -35,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     *workload.CHECKS,
     *settings.CHECKS,
     *counting.CHECKS,
+    *streaming.CHECKS,
     *acceptance.CHECKS,
     *warmth.CHECKS,
     *caches.CHECKS,
@@ -44,7 +47,13 @@ CHECKS: tuple[Check, ...] = (
     *files.CHECKS,
 )
 #: Of several runs together.
-STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *slots.CHECKS, *comparability.CHECKS, *claims.CHECKS)
+STUDY_CHECKS: tuple[StudyCheck, ...] = (
+    *studies.CHECKS,
+    *repeats.CHECKS,
+    *slots.CHECKS,
+    *comparability.CHECKS,
+    *claims.CHECKS,
+)
 ALL: tuple[Declaration, ...] = (*CHECKS, *STUDY_CHECKS)
 
 

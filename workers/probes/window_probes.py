@@ -54,7 +54,8 @@ async def probing(
     """
     command, idle_engines = engine.command, IdleEngines(idle)
     gpus = await asyncio.to_thread(engine_gpus, engine.process)
-    telemetry = Telemetry(Gauges(session, command.endpoint.base_url, command.kind.metrics), gpus, idle.values())
+    gauges = Gauges(session, command.endpoint.base_url, command.kind.metrics)
+    telemetry = Telemetry(gauges, gpus, idle.values(), engine.process)
     await asyncio.to_thread(idle_engines.begin)
     probes = Probes(gpus=gpus, readings=telemetry.readings)
     probes.counters_before, probes.counters_problem = await _counters(session, command)
