@@ -127,8 +127,13 @@ as such: that is not the same as passing. A check that does not apply, on a mach
 nothing. Files of other tools record less than a measurement, so checks of an imported run that need more are skipped.
 
 Each check has a test that provokes its trap for real: small servers and clients that fall into it, and edited files of
-other tools (`tests/validity_for_real`). Only the checks of the GPU are tested with records alone, because a CPU cannot
-provoke them. Every check is also tested to be silent on a healthy run.
+other tools (`tests/validity_for_real`). Checks of the GPU, of a container's quota and of engine starts are tested with
+records alone, because no test can provoke them. Every check is also tested to be silent on a healthy run, and those
+of streams and comparisons on honest servers of any speed whose times scatter by up to 15 %.
+
+Some lies no check can see: a first token that is early by less than half a step, or behind a network whose round trip
+is longer; speculation that a server pretends in counters and in events alike; and a single refused prompt, until it is
+compared with the baseline's.
 
 Below, each check says when it fires and how bad that is, why, and what to do. This page is generated from
 `lab/validity/`; `drafthouse checks --json` has the same, and what each check looks at.

@@ -137,7 +137,7 @@ async def _stream(
         if engine.trap in ("merges", "writes_at_once") and rounds % MERGED and finish is None:
             continue
         if engine.trap == "merges":
-            events[-1]["choices"][0]["text"] = "".join(event["choices"][0]["text"] for event in events)
+            choice["text"] = "".join(words[max(0, count - len(events) * a_step) : count])
             del events[:-1]
         if not cached and engine.trap != "holds_back":
             await _send(response, events)

@@ -71,7 +71,7 @@ def lied(home: Home, dataset: str) -> list[Judged]:
 @pytest.fixture(scope="module")
 def found(lied: list[Judged]) -> dict[str, list[Finding]]:
     """What is found in each arm's runs, and in the study about it."""
-    by_arm = {lie: [] for lie in LIES}
+    by_arm: dict[str, list[Finding]] = {lie: [] for lie in LIES}
     for judged in lied:
         by_arm[judged.bundle.run.arm.name] += judged.verdict.findings
     for finding in judge_study([judged.in_study for judged in lied]).findings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
 class MachineLoad:
     """Computes the load since its last reading, or since its creation."""
 
-    def __init__(self, engines: Iterable[EngineProcess | NoProcess]) -> None:
+    def __init__(self, engines: Collection[EngineProcess | NoProcess]) -> None:
         """`engines`: all of this worker, which are not others. Finding their processes takes some milliseconds."""
         self._ours, self._processors = our_processes(engines), _our_processors()
         self._clocks = _clocks(self._processors)
@@ -63,19 +63,20 @@ class MachineLoad:
         return Reading(time.perf_counter(), programs_s, all_s, ours_s, _memory_pressure_s(), _throttled(self._quota))
 
 
-def our_processes(engines: Iterable[EngineProcess | NoProcess]) -> list[psutil.Process] | None:
-    """Return this worker's processes and its engines', or None if a server may run here whose processes are unknown."""
-    worker = psutil.Process()
-    ours = {worker.pid: worker} | {child.pid: child for child in worker.children(recursive=True)}
-    for engine in engines:
-        if isinstance(engine, NoProcess):
-            return None
-        own = list(marked(engine.mark_file.stem))
-        elsewhere = [process for process in own if process.pid not in ours]
-        ours |= {process.pid: process for process in own}
-        if not elsewhere and any(_is_client(process) for process in own):
-            return None
-    return list(ours.values())
+def our_processes(engines: Collection[EngineProcess | NoProcess]) -> list[psutil.Process] | None:
+    """Return this worker's processes and its engines', or None if a server may run here whose processes are unknown.
+
+    Engines descend from the worker, except those in containers, which carry their mark at most.
+    """
+    worker, started = psutil.Process(), [engine for engine in engines if isinstance(engine, EngineProcess)]
+    if len(started) < len(engines):
+        return None
+    descendants = worker.children(recursive=True)
+    if not any(map(_is_client, descendants)):
+        return [worker, *descendants]
+    pids = {process.pid for process in descendants}
+    contained = [other for engine in started for other in marked(engine.mark_file.stem) if other.pid not in pids]
+    return [worker, *descendants, *contained] if contained else None
 
 
 def _is_client(process: psutil.Process) -> bool:

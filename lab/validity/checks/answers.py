@@ -66,15 +66,18 @@ def _failures_alike(evidence: Evidence) -> Answer:
     failed, others = evidence.sent.where(~evidence.sent.is_completed), evidence.completed
     if not len(failed) or not len(others) or evidence.run.trial is not None:
         return None
-    figures = {"length": _prompt_lengths, "place": lambda requests: requests.numbers("index")}
-    found = {name: (of(failed), of(others)) for name, of in figures.items()}
+    found = {
+        "length": (_prompt_lengths(failed), _prompt_lengths(others)),
+        "place": (failed.numbers("index"), others.numbers("index")),
+    }
     from scipy import stats  # noqa: PLC0415 - half a second of a processor, for the few runs with failures
 
-    chances = {name: float(stats.mannwhitneyu(*both).pvalue) for name, both in found.items()}
+    tests = {name: stats.mannwhitneyu(*both, nan_policy="omit") for name, both in found.items()}
+    chances = {name: float(np.nan_to_num(test.pvalue, nan=1.0)) for name, test in tests.items()}
     name = min(chances, key=lambda name: chances[name])
-    if chances[name] * len(figures) >= BY_CHANCE:
+    if chances[name] * len(found) >= BY_CHANCE:
         return None
-    theirs, usual = (float(np.median(values)) for values in found[name])
+    theirs, usual = (float(np.nanmedian(values)) for values in found[name])
     how = f"prompts of {theirs:.0f} characters (median), the others of {usual:.0f}"
     if name == "place":
         how = f"the numbers {theirs:.0f} (median) in the order of sending, the others {usual:.0f}"

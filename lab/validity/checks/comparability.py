@@ -29,7 +29,7 @@ _SHOWN_CHARS = 40
 #: an invalid finding. A begin-of-text token that one engine does not count is one.
 TEMPLATE_TOKENS, PROMPTS_WARNING, PROMPTS_INVALID = 2, 0.01, 0.1
 #: How much text a token may differ between arms, beyond this many standard errors over so many prompts.
-TEXT_APART, ERRORS, LEAST_PROMPTS = 0.1, 4.0, 8
+TEXT_APART, ERRORS, LEAST_PROMPTS = 0.1, 4.0, 16
 
 
 def conditions(baseline: RunRecord, other: RunRecord) -> Iterator[str]:

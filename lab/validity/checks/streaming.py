@@ -127,7 +127,9 @@ def _pauses(evidence: Evidence) -> Answer:
     if evidence.run.load.closed_loop:
         waits_s = _later_waits_s(evidence, answers)
         known_s = waits_s[~np.isnan(waits_s)]
-        lost_by_answer += _beyond(waits_s, float(np.median(known_s)) if known_s.size else 0.0, PAUSE_WAITS, late_s)
+        lost_by_answer = lost_by_answer + _beyond(
+            waits_s, float(np.median(known_s)) if known_s.size else 0.0, PAUSE_WAITS, late_s
+        )
     paused = int((lost_by_answer > 0).sum())
     lost_s_in_all, busy_s = float(lost_by_answer.sum()), float(np.nansum(e2e_ms(answers) / 1000))
     share = lost_s_in_all / busy_s if busy_s else 0.0

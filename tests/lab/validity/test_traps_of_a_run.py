@@ -557,7 +557,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "warning",
         (
             "3 of 24 requests stopped for up to 1.5 s, where the usual gap is 11.5 ms: these few pauses were 37.1 % of "
-            "the streams' time. Throughput is 169.6 tok/s with them, and about 302.5 without."
+            "the streams' time. Throughput is 169.6 tok/s with them, and about 302.1 without."
         ),
         lambda: Server("stalls").run(),
     ),

@@ -196,7 +196,7 @@ def test_runs_are_rows_with_the_ratio_so_far_the_last_one_first() -> None:
     assert (rows[2]["tok_per_s"], rows[2]["error"]) == ("–", "ValueError: no")
     assert "others" not in rows[0]
     busy = runs.table(frame.assign(other_cpu_percent=[80.04, *[None] * 6])).to_dict("records")[::-1]
-    assert [row["others"] for row in busy[:2]] == ["80", "–"]
+    assert [row["others"] for row in busy[:2]] == ["80.0", "–"]
 
 
 def test_the_page_lists_the_runs_of_its_job(open_page: OpenPage, settings: Settings) -> None:

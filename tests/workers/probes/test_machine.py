@@ -14,6 +14,7 @@ import pytest
 
 from lab.metrics.record_columns import record_schema
 from lab.metrics.records import TelemetrySample
+from tests.workers.homes import until
 from tests.workers.probes.burner import burner
 from workers.engine_runtime import process
 from workers.engine_runtime.process import EngineProcess, NoProcess
@@ -21,8 +22,6 @@ from workers.probes import machine
 from workers.probes.machine import MachineLoad
 
 _BUSY = (sys.executable, "-c", "while True: pass")
-#: Most that a program can take of this machine.
-_ONE_PERCENT = 100 / (psutil.cpu_count() or 1)
 
 
 @pytest.fixture
@@ -53,15 +52,16 @@ def test_what_another_program_takes_is_counted() -> None:
 
 
 def test_what_an_engine_of_ours_takes_is_not_counted(busy_engine: EngineProcess) -> None:
-    """The same window, read with and without knowing that the engine is ours."""
-    (own,) = [each for each in process.marked(busy_engine.mark_file.stem) if each.pid != busy_engine.guard.pid]
+    """What the engine took is not left for others."""
+    guard = psutil.Process(busy_engine.guard.pid)
+    until(guard.children, "the guard starts the engine")
+    (own,) = guard.children()
     load, times, began_s = MachineLoad((busy_engine,)), own.cpu_times(), time.perf_counter()
     ours, read = load._ours, read_over(load, 3.0)
     took = taken_percent(own.pid, times.user + times.system, time.perf_counter() - began_s)
     assert ours is not None
     assert {own.pid, busy_engine.guard.pid, psutil.Process().pid} <= {each.pid for each in ours}
-    whole = 100.0
-    assert read["other_cpu_percent"] <= whole - 0.8 * took
+    assert read["other_cpu_percent"] <= 100 - 0.8 * took
 
 
 def test_beside_a_server_that_is_not_ours_it_is_unknown() -> None:
