@@ -33,7 +33,7 @@ SLOWER_FROM, SLOWER, LONG_AT, LONG, CROWDED, OTHERS = 17, 3, 32, 20, 10, 6
 DIES_AT, LAST_WORDS, WARM_UP_TOKENS = 8, "RuntimeError: CUDA error: an illegal memory access was encountered", 10
 #: What lies take: how many steps are written as one, how slow steps are so that a busy machine shows them, how long an
 #: answer stalls and which do, how much a template adds, and which prompts are too long, in characters.
-MERGED, LYING_STEPS, STALL_S, STALLING, TEMPLATE, TOO_LONG = 8, 8, 1.5, (9, 13, 17), 37, 1500
+MERGED, LYING_STEPS, STALL_S, STALLING, TEMPLATE, TOO_LONG = 8, 6, 1.5, (9, 13, 17), 37, 1540
 LIES = (
     "honest", "merges", "writes_at_once", "space_first", "stalls", "one_at_a_time", "refuses_longest", "half_text",
     "another_template", "slower_later", "learns", "silent", "serves_others",
@@ -226,7 +226,11 @@ def _counted(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> No
     engine.count(num_preemptions=1 if engine.trap == "preempts" else 0)
     if engine.drafts:
         drafted = {"drafts_nothing": 0, "forbids_drafts": rounds // 2}.get(engine.trap, rounds)
-        accepted = (tokens - rounds) // 2 if engine.trap == "requests_disagree" else min(tokens - rounds, drafted)
+        accepted = (
+            (tokens - rounds) // 2
+            if engine.trap == "requests_disagree"
+            else min(tokens - rounds, drafted * (3 if engine.trap == "learns" else 1))
+        )
         engine.count(spec_decode_num_drafts=drafted, spec_decode_num_draft_tokens=3 * drafted)
         engine.count(spec_decode_num_accepted_tokens=accepted)
 
@@ -245,7 +249,7 @@ async def metrics(request: web.Request) -> web.Response:
         return web.Response(status=404)
     lines += [f"vllm:num_requests_running {running}", "vllm:num_requests_waiting 0"]
     accepted = engine.counted.get("spec_decode_num_accepted_tokens", 0.0)
-    shares = (0.5, 0.1, 0.1) if engine.trap == "counts_positions" else (0.75, 0.25, 0.0)
+    shares = {"counts_positions": (0.5, 0.1, 0.1), "learns": (1 / 3, 1 / 3, 1 / 3)}.get(engine.trap, (0.75, 0.25, 0.0))
     if engine.drafts:
         name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
         lines += [f'{name}{{position="{place}"}} {share * accepted}' for place, share in enumerate(shares)]

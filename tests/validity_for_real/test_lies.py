@@ -61,7 +61,7 @@ def lied(home: Home, dataset: str) -> list[Judged]:
             | ({"speculation": MTP} if lie in ("learns", "silent") else {})
             for lie in LIES
         ]
-        workloads = [{"dataset": dataset, "output_tokens": 48}]
+        workloads = [{"dataset": dataset, "output_tokens": 32}]
         loads = [{"max_concurrency": 4, "num_prompts": 24}]
         job = worked(home, arms=arms, workloads=workloads, loads=loads, repeats=2)
     assert (job.state, job.error) == ("done", None)

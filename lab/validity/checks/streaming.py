@@ -123,7 +123,7 @@ def _pauses(evidence: Evidence) -> Answer:
     gap_of = np.concatenate(([0.0], np.diff(chunks.values) * chunks.follows))
     late_s = evidence.run.client.loop_lag_max_ms / 1000 if evidence.run.client else 0.0
     lost_s = _beyond(gap_of, usual_s, PAUSE_GAPS, late_s)
-    lost_by_answer = np.bincount(chunks.owners, lost_s, minlength=len(answers))
+    lost_by_answer: Floats = np.bincount(chunks.owners, lost_s, minlength=len(answers)).astype(np.float64)
     if evidence.run.load.closed_loop:
         waits_s = _later_waits_s(evidence, answers)
         known_s = waits_s[~np.isnan(waits_s)]

@@ -19,7 +19,7 @@ FIGURES = ("output_tok_per_s", "ttft_mean_ms", "e2e_mean_ms")
 #: How much more tokens a round must be accepted in the last cell of an engine start than in its first, and what one
 #: cell may fall below the one before it. Real drafts that remember rose by half; those that do not differ by 5 %.
 RISE, FALL = 0.2, 0.05
-#: Repeats with fewer rounds may differ as much by chance if their outputs are sampled.
+#: Repeats of sampled outputs with fewer rounds may differ as much by chance. Greedy ones repeat.
 LEAST_ROUNDS = 300
 #: Below so many accepted tokens a round a rise is of no interest.
 LEAST_ACCEPTED = 0.2
@@ -72,7 +72,7 @@ def _remembering(runs: Sequence[StudyRun]) -> Answers:
         if speculation is not None and SCHEDULE not in speculation.options and length is not None:
             prompts = (run.arm.name, run.job_id, run.workload.name)
             shared[*prompts, f"start {run.launch_index}", f"{run.load.num_prompts}"].append((run, length))
-            if (number(metrics, "num_drafts") or 0) >= LEAST_ROUNDS:
+            if run.sampling.temperature == 0 or (number(metrics, "num_drafts") or 0) >= LEAST_ROUNDS:
                 shared[*prompts, "repeats of", run.load.name].append((run, length))
     rising: dict[tuple[str, bool], list[list[tuple[RunRecord, float]]]] = defaultdict(list)
     steady: dict[tuple[str, bool], int] = defaultdict(int)
@@ -196,8 +196,8 @@ CHECKS = (
         needs=("arm", "launch_index"),
         threshold="on most launches of an arm, accepted tokens a round rise by more than "
         f"{percent(RISE)} from the first to the last cell with the same prompts, or in most cells from the first to "
-        f"the last repeat (of {LEAST_ROUNDS} rounds or more), and never fall by more than {percent(FALL)}; not for an "
-        "engine's schedule, whose tokens depend on the load",
+        f"the last repeat (of sampled outputs: of {LEAST_ROUNDS} rounds or more), and never fall by more than "
+        f"{percent(FALL)}; not for an engine's schedule, whose tokens depend on the load",
         why="A suffix tree, or an n-gram cache, keeps the answers of the whole process: the second cell drafts the "
         "answers of the first. On a real engine 3.1 accepted tokens a round became 5.5, in either order of the loads.",
         advice='Use fresh_starts = "every_cell", or switch the memory off (suffix_decoding_max_cached_requests = 0).',

@@ -195,7 +195,7 @@ def test_runs_are_rows_with_the_ratio_so_far_the_last_one_first() -> None:
     assert (rows[1]["tok_per_s"], rows[1]["ttft"], rows[1]["repeat"]) == ("150", "41.7", 1)
     assert (rows[2]["tok_per_s"], rows[2]["error"]) == ("–", "ValueError: no")
     assert "others" not in rows[0]
-    busy = runs.table(frame.assign(other_cpu_percent=[80.04, *[None] * 6])).to_dict("records")[::-1]
+    busy = runs.table(frame.assign(other_cpu_percent=[80.04, *[float("nan")] * 6])).to_dict("records")[::-1]
     assert [row["others"] for row in busy[:2]] == ["80.0", "–"]
 
 
