@@ -53,13 +53,16 @@ def _bursts(evidence: Evidence) -> Answer:
     answers = answers.where(several)
     chunks, tokens = answers.lists("chunk_s"), answers.numbers("completion_tokens")
     tpot = tpot_ms(answers)
-    if _lag_ms(evidence) > np.median(tpot):
-        return Missing(_QUICK_CLIENT)
     near = (chunks.values - chunks.firsts[chunks.owners]) * 1000 <= WITH_THE_FIRST * tpot[chunks.owners]
     first = np.bincount(chunks.owners, _tokens_of_events(answers) * near, minlength=len(answers))
     too_low = float(np.mean((first - 1) / (tokens - 1)))
-    a_step = 1 + evidence.drafted_a_round
-    if np.median(first) > a_step and too_low > TPOT_TOO_LOW:
+    a_step, together = 1 + evidence.drafted_a_round, share_together(answers)
+    comes_late = np.median(first) > a_step and too_low > TPOT_TOO_LOW
+    if not comes_late and together < IN_BURSTS:
+        return None
+    if _lag_ms(evidence) > np.median(tpot):
+        return Missing(_QUICK_CLIENT)
+    if comes_late:
         others = tokens > first
         later_ms = float(np.median((tpot * (tokens - 1))[others] / (tokens - first)[others])) if others.any() else None
         truly = "" if later_ms is None else f"; over the tokens after them it is {ms(later_ms)}"
@@ -69,9 +72,6 @@ def _bursts(evidence: Evidence) -> Answer:
             f"for them{truly}.",
             "warning",
         )
-    together = share_together(answers)
-    if together < IN_BURSTS:
-        return None
     return Fired(
         f"{percent(together)} of the events came together with the one before, about {1 / (1 - together):.2g} at once: "
         "the gaps between events (ICL, ITL) are those of writing, not of steps.",
