@@ -27,7 +27,7 @@ class Unit:
 
 
 #: Units of counts. A heading names what is counted, so it does not repeat them.
-_COUNTS = ("requests", "tokens", "rounds", "processes")
+_COUNTS = ("requests", "tokens", "rounds", "processes", "threads")
 _UNITS: Mapping[str, Unit] = {
     **{unit: Unit(unit, ",.0f") for unit in (*_COUNTS, "J", "W", "MHz", "°C")},
     **{unit: Unit(unit, ",.1f") for unit in ("s", "ms", "tok/s", "tok/s/user", "tok/s/GPU")},

@@ -196,6 +196,33 @@ class TelemetrySample:
         int | None,
         RecordField("processes other than the engine's that computed on its GPUs; null if unknown", "processes"),
     ] = None
+    other_cpu_percent: Annotated[
+        float | None,
+        RecordField(
+            "share of the processors that the run may use, taken since the previous sample by programs other than the "
+            "worker and its engines (other guests of a hypervisor too); null if the engine's processes are unknown",
+            "percent",
+            since=14,
+        ),
+    ] = None
+    run_queue: Annotated[
+        int | None, RecordField("threads of the host that ran or waited for a processor", "threads", since=14)
+    ] = None
+    memory_pressure_percent: Annotated[
+        float | None,
+        RecordField("share of the time in which some program of the host waited for memory", "percent", since=14),
+    ] = None
+    cpu_mhz: Annotated[
+        float | None, RecordField("mean clock of some of the processors that the run may use", "MHz", since=14)
+    ] = None
+    cpu_throttled_percent: Annotated[
+        float | None,
+        RecordField(
+            "share of the periods of the container's processor quota in which it held the run back; null without one",
+            "percent",
+            since=14,
+        ),
+    ] = None
 
 
 #: The line that marks a gap in a stored log.

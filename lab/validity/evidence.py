@@ -24,17 +24,26 @@ def window_lines(log: bytes, begin_bytes: int | None, end_bytes: int | None) -> 
     return tuple(log[begin_bytes : None if whole < 0 else whole].decode("utf-8", "replace").splitlines())
 
 
+class Lengths(NamedTuple):
+    """The lengths of one answered request; None if the server did not count."""
+
+    prompt_tokens: int | None
+    output_tokens: int | None
+    output_chars: int
+
+
 class StudyRun(NamedTuple):
     """One run of a study: its record and its metrics.
 
     `outputs`: outputs of completed requests, or their digests, by prompt_id, for as many as are compared; None if
-    unknown. `price_usd_per_hour`: the study's own price, if it has one.
+    unknown. `price_usd_per_hour`: the study's own price, if it has one. `lengths`: those of the same requests.
     """
 
     run: RunRecord
     metrics: Mapping[str, Value]
     outputs: Mapping[str, object] | None = None
     price_usd_per_hour: float | None = None
+    lengths: Mapping[str, Lengths] | None = None
 
 
 @dataclass(frozen=True)

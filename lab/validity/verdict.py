@@ -20,9 +20,11 @@ from lab.validity.checks import (
     counting,
     files,
     machine,
+    repeats,
     settings,
     slots,
     steadiness,
+    streaming,
     studies,
     warmth,
     workload,
@@ -37,6 +39,7 @@ CHECKS: tuple[Check, ...] = (
     *settings.CHECKS,
     *counting.CHECKS,
     *contradictions.CHECKS,
+    *streaming.CHECKS,
     *acceptance.CHECKS,
     *warmth.CHECKS,
     *caches.CHECKS,
@@ -46,7 +49,13 @@ CHECKS: tuple[Check, ...] = (
     *files.CHECKS,
 )
 #: Of several runs together.
-STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *slots.CHECKS, *comparability.CHECKS, *claims.CHECKS)
+STUDY_CHECKS: tuple[StudyCheck, ...] = (
+    *studies.CHECKS,
+    *repeats.CHECKS,
+    *slots.CHECKS,
+    *comparability.CHECKS,
+    *claims.CHECKS,
+)
 ALL: tuple[Declaration, ...] = (*CHECKS, *STUDY_CHECKS)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from lab.metrics.measure import Value, measure
 from lab.validity import StudyRun, Verdict, judge
+from lab.validity.evidence import Lengths
 from tests.validity_for_real.expected import is_as_meant
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import worked
@@ -69,7 +70,11 @@ class Judged:
     @property
     def in_study(self) -> StudyRun:
         done = records(self.bundle.requests.completed)
-        return StudyRun(self.bundle.run, self.metrics, {request.prompt_id: request.output_text for request in done})
+        lengths = {
+            each.prompt_id: Lengths(each.prompt_tokens, each.completion_tokens, len(each.output_text)) for each in done
+        }
+        outputs = {each.prompt_id: each.output_text for each in done}
+        return StudyRun(self.bundle.run, self.metrics, outputs, lengths=lengths)
 
 
 def prompts() -> list[dict[str, str]]:

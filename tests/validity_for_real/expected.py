@@ -5,7 +5,9 @@ from __future__ import annotations
 from lab.validity import Severity, Verdict
 
 #: Short runs have too few requests for percentiles, and this machine may be busy with other tests while they run.
-OF_SHORT_RUNS = {"few_requests", "few_rounds", "client_lag", "late_sends"}
+OF_SHORT_RUNS = {
+    "few_requests", "few_rounds", "client_lag", "late_sends", "other_programs", "few_answers_paused",
+}  # fmt: skip
 #: Nothing is known of how a server is set that somebody else started.
 OF_THEIRS = {"configuration_unknown"}
 EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (

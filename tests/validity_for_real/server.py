@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import json
 import math
@@ -31,6 +32,13 @@ BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decod
 SLOWER_FROM, SLOWER, LONG_AT, LONG, CROWDED, OTHERS = 17, 3, 32, 20, 10, 6
 #: In which request of the window an engine dies, and with what words; how long an answer a warm-up asks for.
 DIES_AT, LAST_WORDS, WARM_UP_TOKENS = 8, "RuntimeError: CUDA error: an illegal memory access was encountered", 10
+#: What lies take: how many steps are written as one, how slow steps are so that a busy machine shows them, how long an
+#: answer stalls and which do, how much a template adds, and which prompts are too long, in characters.
+MERGED, LYING_STEPS, STALL_S, STALLING, TEMPLATE, TOO_LONG = 8, 6, 1.5, (9, 13, 17), 37, 1540
+LIES = (
+    "honest", "merges", "writes_at_once", "space_first", "stalls", "one_at_a_time", "refuses_longest", "half_text",
+    "another_template", "slower_later", "learns", "silent", "serves_others",
+)  # fmt: skip
 OVERRIDDEN = "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`."
 
 
@@ -47,6 +55,8 @@ class Engine:
     answers: dict[str, list[str]] = field(default_factory=dict)
     compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
     used: weakref.WeakSet[asyncio.Transport] = field(default_factory=weakref.WeakSet)
+    one: asyncio.Lock = field(default_factory=asyncio.Lock)  # request at a time
+    windows: int = 0
 
     def count(self, **grown: float) -> None:
         for name, value in grown.items():
@@ -78,13 +88,16 @@ async def answer(request: web.Request) -> web.StreamResponse:
     await response.prepare(request)
     engine.running += 1
     try:
-        await _stream(engine, body, response, request.transport if hangs_up else None)
+        async with engine.one if engine.trap == "one_at_a_time" else contextlib.nullcontext():
+            await _stream(engine, body, response, request.transport if hangs_up else None)
     finally:
         engine.running -= 1
     return response
 
 
 def _refuses(engine: Engine, body: dict[str, Any]) -> bool:
+    if engine.trap == "refuses_longest" and len(body["prompt"]) >= TOO_LONG:
+        return True
     first_ever = engine.trap == "wakes_late" and engine.asked == 1
     return first_ever or (engine.trap == "refuses_warm_up" and body["max_tokens"] == WARM_UP_TOKENS)
 
@@ -108,23 +121,35 @@ async def _stream(
     prompt_tokens = min(prompt_tokens, PROMPT_LIMIT) if engine.trap == "truncates" else prompt_tokens
     tokens = min(body["max_tokens"], SHORT) if engine.trap == "ends_early" else body["max_tokens"]
     forgot = engine.trap == "remembers" and str(body["prompt"]) not in engine.answers
-    a_step = 2 if engine.drafts and engine.trap != "drafts_nothing" and not forgot else 1
+    a_step = 2 if engine.drafts and engine.trap not in ("drafts_nothing", "silent") and not forgot else 1
+    a_step = 4 if engine.trap == "learns" and engine.windows > 1 else a_step
     words = _words(engine, body["prompt"], tokens)
     cached = engine.trap == "keeps_answers" and str(body["prompt"]) in engine.answers
-    events, rounds = [], 0
+    events, rounds, asked = [], 0, engine.since_reset
     step_s = STEP_S * _slower(engine)
-    await asyncio.sleep(0 if cached else FIRST_S)
+    if engine.trap == "space_first":
+        await _send(response, [{"choices": [{"index": 0, "text": " ", "finish_reason": None}]}])
+    await asyncio.sleep(0 if cached else FIRST_S * (LYING_STEPS if engine.trap in LIES else 1))
     for first in range(0, tokens, a_step):
         count, rounds = min(first + a_step, tokens), rounds + 1
         finish = None if count < tokens else "stop" if engine.trap == "ends_early" else "length"
-        choice: dict[str, Any] = {"index": 0, "text": "".join(words[first:count]), "finish_reason": finish}
+        text = "".join(words[first:count])
+        text = text[: len(text) // 2] if engine.trap == "half_text" else text
+        choice: dict[str, Any] = {"index": 0, "text": text, "finish_reason": finish}
         if body.get("return_token_ids"):
             choice["token_ids"] = [zlib.crc32(word.encode()) % VOCABULARY for word in words[first:count]]
         events.append({"choices": [choice], "usage": _usage(engine, prompt_tokens, count)})
         if not cached:
             await asyncio.sleep(step_s)
+            await asyncio.sleep(STALL_S if _stalls(engine, asked) and first == tokens // 2 else 0)
+        if engine.trap in ("merges", "writes_at_once") and rounds % MERGED and finish is None:
+            continue
+        if engine.trap == "merges":
+            choice["text"] = "".join(words[max(0, count - len(events) * a_step) : count])
+            del events[:-1]
         if not cached and engine.trap != "holds_back":
-            await _send(response, [events.pop()])
+            await _send(response, events)
+            events.clear()
         if broken is not None and count >= SHORT:
             broken.close()
             return
@@ -144,8 +169,14 @@ def _slower(engine: Engine) -> int:
         "slows_down": SLOWER if engine.since_reset >= SLOWER_FROM else 1,
         "one_is_long": LONG if engine.since_reset == LONG_AT else 1,
         "crowded": CROWDED,
+        "slower_later": LYING_STEPS * (3 if engine.windows > 1 else 1),
     }
-    return by_trap.get(engine.trap, 1)
+    return by_trap.get(engine.trap, LYING_STEPS if engine.trap in LIES else 1)
+
+
+def _stalls(engine: Engine, asked: int) -> bool:
+    """Whether the request that came as this one since the window began stalls."""
+    return engine.trap == "stalls" and asked in STALLING
 
 
 def _words(engine: Engine, prompt: str | list[int], tokens: int) -> list[str]:
@@ -175,12 +206,13 @@ def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, Any]:
     reported = {"counts_wrongly": tokens - tokens // 4, "counts_too_few": tokens // 4}.get(engine.trap, tokens)
     cached = {"prompt_tokens_details": {"cached_tokens": prompt_tokens - prompt_tokens // 10}}
     in_usage = cached if engine.trap == "warm_in_usage" else {}
-    return {"prompt_tokens": prompt_tokens, "completion_tokens": reported, **in_usage}
+    read = prompt_tokens + (TEMPLATE if engine.trap == "another_template" else 0)
+    return {"prompt_tokens": read, "completion_tokens": reported, **in_usage}
 
 
 def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[str, Any]:
     event: dict[str, Any] = {"choices": [], "usage": _usage(engine, prompt_tokens, tokens)}
-    if engine.drafts and engine.trap != "counts_the_whole":
+    if engine.drafts and engine.trap not in ("counts_the_whole", "silent"):
         rounds, tokens = (0, 0) if engine.trap == "drafts_nothing" else (rounds, tokens)
         rounds, tokens = (rounds // 2, tokens // 2) if engine.trap == "forbids_drafts" else (rounds, tokens)
         meta_info = {
@@ -197,13 +229,18 @@ def _counted(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> No
         engine.counted.clear()
     others = 5 if engine.trap == "is_shared" else 1
     hits = {"warm_cache": 0.9, "keeps_turns": 0.5}.get(engine.trap, 0.0)
+    prompt_tokens = _usage(engine, prompt_tokens, tokens)["prompt_tokens"]
     read = 2 if engine.trap == "reads_twice" else 1
     engine.count(prompt_tokens=read * prompt_tokens, generation_tokens=others * tokens)
     engine.count(prefix_cache_queries=prompt_tokens, prefix_cache_hits=hits * prompt_tokens)
     engine.count(num_preemptions=1 if engine.trap == "preempts" else 0)
     if engine.drafts:
         drafted = {"drafts_nothing": 0, "forbids_drafts": rounds // 2}.get(engine.trap, rounds)
-        accepted = (tokens - rounds) // 2 if engine.trap == "requests_disagree" else min(tokens - rounds, drafted)
+        accepted = (
+            (tokens - rounds) // 2
+            if engine.trap == "requests_disagree"
+            else min(tokens - rounds, drafted * (3 if engine.trap == "learns" else 1))
+        )
         engine.count(spec_decode_num_drafts=drafted, spec_decode_num_draft_tokens=3 * drafted)
         engine.count(spec_decode_num_accepted_tokens=accepted)
 
@@ -217,10 +254,12 @@ async def _send(response: web.StreamResponse, events: list[dict[str, Any]], *, d
 async def metrics(request: web.Request) -> web.Response:
     engine = request.app[ENGINE]
     lines = [f"vllm:{name}_total {value}" for name, value in engine.counted.items()]
-    running = engine.running + (OTHERS if engine.trap == "crowded" else 0)
+    running = engine.running + (OTHERS if engine.trap in ("crowded", "serves_others") else 0)
+    if engine.trap == "silent":
+        return web.Response(status=404)
     lines += [f"vllm:num_requests_running {running}", "vllm:num_requests_waiting 0"]
     accepted = engine.counted.get("spec_decode_num_accepted_tokens", 0.0)
-    shares = (0.5, 0.1, 0.1) if engine.trap == "counts_positions" else (0.75, 0.25, 0.0)
+    shares = {"counts_positions": (0.5, 0.1, 0.1), "learns": (1 / 3, 1 / 3, 1 / 3)}.get(engine.trap, (0.75, 0.25, 0.0))
     if engine.drafts:
         name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
         lines += [f'{name}{{position="{place}"}} {share * accepted}' for place, share in enumerate(shares)]
@@ -229,6 +268,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def reset(request: web.Request) -> web.Response:
     request.app[ENGINE].since_reset = 0
+    request.app[ENGINE].windows += 1
     log("Resetting prefix cache...")
     return web.Response(status=500 if request.app[ENGINE].trap == "keeps_cache" else 200)
 

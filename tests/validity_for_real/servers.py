@@ -10,7 +10,7 @@ from aiohttp import web
 from tests.validity_for_real.server import application
 
 #: Those that speculate.
-DRAFTING = ("drafting", "wakes_late", "remembers", "drops_words", "samples", "samples_few")
+DRAFTING = ("drafting", "wakes_late", "remembers", "drops_words", "samples", "samples_few", "learns", "silent")
 
 
 async def main(traps: list[str]) -> None:

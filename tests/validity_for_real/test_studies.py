@@ -239,5 +239,6 @@ def test_a_long_healthy_run_with_a_draft_is_told_nothing(home: Home) -> None:
         checks = {finding.check for finding in judged.verdict.findings}
         if checks <= {"several_tokens_a_chunk"}:
             break
-    assert checks <= {"several_tokens_a_chunk", "client_lag", "late_sends"}, judged.verdict.findings
+    busy = {"client_lag", "late_sends", "other_programs"}
+    assert checks <= {"several_tokens_a_chunk"} | busy, judged.verdict.findings
     assert judged.verdict.skipped == ()

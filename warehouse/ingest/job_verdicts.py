@@ -11,6 +11,7 @@ from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.validity import StudyRun, judge_study
+from lab.validity.evidence import Lengths
 from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, read_record, requests_bytes
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
 from warehouse.ingest.imported_evidence import without_requests
@@ -29,9 +30,12 @@ MAX_OUTPUTS = 200
 #: Jobs that run at the same time, with some to spare.
 _JOBS_SEEN = 8
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but IN for each row.
-_OUTPUTS = f"""
-    SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
-        SELECT run_id, prompt_id, any_value(output_text) AS output_text FROM {{records}}
+_ANSWERS = f"""
+    SELECT run_id, map_from_entries(list((prompt_id, hash(answer.output_text)))), map_from_entries(list((prompt_id, [
+        answer.prompt_tokens, answer.completion_tokens, coalesce(length(answer.output_text), 0)
+    ]))) FROM (
+        SELECT run_id, prompt_id, any_value(struct_pack(output_text, prompt_tokens, completion_tokens)) AS answer
+        FROM {{records}}
         WHERE list_contains(?, run_id) AND is_completed AND prompt_id IS NOT NULL AND "index" < ? AND {COMPARED}
         GROUP BY run_id, prompt_id
     ) GROUP BY run_id
@@ -63,9 +67,10 @@ class SeenRuns:
         seen = self._jobs.pop(job_id, {})
         new = {row["run_id"]: row for row in metrics if row["run_id"] not in seen}
         present = {run_id: found for run_id, row in new.items() if (found := _run(root, job_id, row))}
-        outputs = _outputs(connection, list(present)) if present else {}
+        answers = _answers(connection, list(present)) if present else {}
         for run_id, (run, unrecorded) in present.items():
-            seen[run_id] = (run._replace(outputs=outputs.get(run_id)), unrecorded)
+            outputs, lengths = answers.get(run_id, (None, None))
+            seen[run_id] = (run._replace(outputs=outputs, lengths=lengths), unrecorded)
         self._jobs[job_id] = seen  # at the end
         while len(self._jobs) > _JOBS_SEEN:
             del self._jobs[next(iter(self._jobs))]
@@ -73,10 +78,15 @@ class SeenRuns:
         return [seen[run_id] for run_id, folder in folders.items() if run_id in seen and (folder / RUN_FILE).exists()]
 
 
-def _outputs(connection: duckdb.DuckDBPyConnection, run_ids: list[str]) -> dict[str, dict[str, int]]:
-    """Return the hash of the output by run and prompt."""
-    query = _OUTPUTS.format(records=records_of(connection, run_ids))
-    return dict(connection.execute(query, [run_ids, MAX_OUTPUTS]).fetchall())
+def _answers(
+    connection: duckdb.DuckDBPyConnection, run_ids: list[str]
+) -> dict[str, tuple[dict[str, int], dict[str, Lengths]]]:
+    """Return the hashes of outputs, and the lengths of the same requests, by run and prompt."""
+    query = _ANSWERS.format(records=records_of(connection, run_ids))
+    return {
+        run_id: (outputs, {prompt: Lengths(*numbers) for prompt, numbers in lengths.items()})
+        for run_id, outputs, lengths in connection.execute(query, [run_ids, MAX_OUTPUTS]).fetchall()
+    }
 
 
 def changed_jobs(connection: duckdb.DuckDBPyConnection) -> list[str]:

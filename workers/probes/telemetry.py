@@ -7,7 +7,7 @@ import bisect
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,7 +15,9 @@ import psutil
 
 from lab.metrics.records import TelemetrySample
 from workers.engine_runtime.launch import Process
+from workers.engine_runtime.process import NoProcess
 from workers.probes.engine_metrics import GaugeReading, Gauges
+from workers.probes.machine import MachineLoad
 from workers.probes.nvml import EngineGpus, OtherProcesses, combine, read_gpu
 
 _EVERY_S = 1.0
@@ -23,6 +25,7 @@ _EVERY_S = 1.0
 _MOST_TIME_SHARE = 0.1
 #: Most seconds between a reading and the client's sample that it belongs to.
 _BELONGS_WITHIN_S = _EVERY_S / 2
+NOT_OURS = NoProcess()
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,14 @@ class Reading:
 class Telemetry:
     """Reads host, GPUs and the engine's gauges each second of one window."""
 
-    def __init__(self, gauges: Gauges, of_engine: EngineGpus, idle: Iterable[Process] = ()) -> None:
-        """`idle`: engines of other arms that are up beside it."""
+    def __init__(
+        self, gauges: Gauges, of_engine: EngineGpus, idle: Collection[Process] = (), engine: Process = NOT_OURS
+    ) -> None:
+        """`engine`: the measured one, and `idle`: engines of other arms that are up beside it."""
         self.readings: list[Reading] = []
         self._gauges, self._gpus, self._others = gauges, of_engine.gpus, OtherProcesses(of_engine, idle)
         self._gauges_rest_until_s = 0.0
+        self._engines = (engine, *idle)
         self._one_at_a_time = threading.Lock()  # a cancelled read goes on in its thread
 
     @contextlib.asynccontextmanager
@@ -48,6 +54,7 @@ class Telemetry:
         """Read once a second; enter this just before the window begins. An exception of a probe is a bug, raised at the
         end.
         """
+        self._load = await asyncio.to_thread(MachineLoad, self._engines)
         self._start_s, self._host = time.perf_counter(), Host()
         watcher = asyncio.create_task(self._watch())
         try:
@@ -79,7 +86,7 @@ class Telemetry:
         with self._one_at_a_time:
             host = self._host.read()
             used = combine([read_gpu(gpu) for gpu in self._gpus])
-            used["gpu_other_processes"] = self._others.count()
+            used |= {"gpu_other_processes": self._others.count()} | self._load.read()
         of_host = {"host_cpu_percent": host.cpu_percent, "host_memory_used_bytes": host.memory_used_bytes}
         return Reading(t_s, of_host | used | asdict(GaugeReading()))
 

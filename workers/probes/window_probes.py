@@ -59,7 +59,7 @@ async def probing(
     command, idle_engines = engine.command, IdleEngines(idle)
     gpus = await asyncio.to_thread(engine_gpus, engine.process)
     gauges = Gauges(command.endpoint, command.kind.metrics if command.endpoint.proxy is None else ())
-    telemetry = Telemetry(gauges, gpus, idle.values())
+    telemetry = Telemetry(gauges, gpus, idle.values(), engine.process)
     await asyncio.to_thread(idle_engines.begin)
     probes = Probes(gpus=gpus, readings=telemetry.readings)
     probes.counters_before, probes.counters_problem = await _counters(session, command)

@@ -10,6 +10,7 @@ import numpy as np
 from lab.metrics.records import RunRecord
 from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.checks.streaming import share_together
 from lab.validity.evidence import Evidence
 from lab.validity.words import percent
 
@@ -21,6 +22,9 @@ REQUESTS_APART = 0.05
 FEW_ROUNDS = 100
 #: With a larger share of the tokens than this, the acceptance length is that of selected rounds.
 WITHOUT_DRAFT = 0.05
+#: Below so many tokens an event beside the first, and with fewer events than this share close together, nothing in the
+#: stream shows that several tokens are made at once.
+TOKENS_AN_EVENT, CLOSE_TOGETHER = 1.02, 0.02
 #: Settings that force acceptance, in vLLM, SGLang and TensorRT-LLM.
 _FORCED = re.compile(
     r"synthetic[_-]acceptance|rejection[_-]sample[_-]method\W+synthetic|SIMULATE_ACC|FORCE_NUM_ACCEPTED", re.IGNORECASE
@@ -140,6 +144,26 @@ def _few_rounds(evidence: Evidence) -> Answer:
     return Fired(f"Acceptance rests on {rounds:.0f} rounds.", "note") if rounds < FEW_ROUNDS else None
 
 
+def _not_seen(evidence: Evidence) -> Answer:
+    speculation = evidence.run.arm.speculation
+    if speculation is None or evidence.number("num_drafts") is not None:  # `few_rounds` judges what is counted
+        return None
+    if evidence.completed.known("spec_drafts").any():
+        return None
+    if speculation.scheduled_tokens(evidence.run.load.max_concurrency) == 0:
+        return None
+    chunks, tokens = evidence.completed.lists("chunk_s"), evidence.completed.numbers("completion_tokens")
+    later = float((tokens - 1).sum()), int((chunks.lengths - 1).sum())
+    if not later[1] > 0 or np.isnan(later[0]):
+        return Missing("the tokens and events of every answer")
+    if later[0] / later[1] >= TOKENS_AN_EVENT or share_together(evidence.completed) >= CLOSE_TOGETHER:
+        return None
+    return Fired(
+        f"The arm speculates ({speculation.method}), and nothing shows it: the server counts no rounds, its answers "
+        f"report none, and each of {later[1]} events carried one token, a step apart. It may be switched off."
+    )
+
+
 _COUNTERS = ("counters_before", "counters_after", "arm.speculation")
 CHECKS = (
     Check(
@@ -207,6 +231,20 @@ CHECKS = (
         "answers of 48 tokens had 99 counted rounds, and 336 tokens from others.",
         advice="Compare tokens per second, not acceptance; the speed-up has every step in it.",
         rule=_without_draft,
+    ),
+    Check(
+        name="speculation_not_seen",
+        traps=(24,),
+        severity="warning",
+        looks_at=("arm.speculation", *_COUNTERS[:2], "spec_drafts", "chunk_s", "completion_tokens"),
+        needs=("arm.speculation", "chunk_s", "completion_tokens"),
+        threshold="an arm with speculation, no count of rounds by the server or by its answers, fewer than "
+        f"{TOKENS_AN_EVENT:g} tokens an event, and fewer than {percent(CLOSE_TOGETHER)} of the events within a tenth "
+        "of the mean gap after another. Not where the arm's schedule drafts nothing at this load",
+        why="An engine that cannot load a draft may go on without one, and a server may ignore the setting. The "
+        "comparison is then of the baseline with itself. With one accepted token in fifty an event carries more.",
+        advice="Read the server's log for its speculation, or measure one that publishes its counters.",
+        rule=_not_seen,
     ),
     Check(
         name="few_rounds",

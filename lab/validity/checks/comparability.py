@@ -5,14 +5,16 @@ What is unknown for one of the two runs is not compared.
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from lab.metrics.records import RunRecord
 from lab.validity.check import Fired, Missing, StudyCheck
-from lab.validity.evidence import StudyRun
-from lab.validity.words import listed
+from lab.validity.evidence import Lengths, StudyRun, number
+from lab.validity.words import listed, percent
 
 #: Parts of an effective configuration that always differ between arms, or that only concern observation.
 NOT_COMPARED = re.compile(
@@ -23,6 +25,11 @@ NOT_COMPARED = re.compile(
 #: `'key': value` or `key=value` inside a setting; enough to say which part of a long one differs.
 _PART = re.compile(r"'?(?P<name>\w+)'?(?:: |=)(?P<value>\[[^\[\]]*\]|<[^<>]*>|[^,{}()]*)")
 _SHOWN_CHARS = 40
+#: How much prompt tokens of the same prompts may differ between arms: per prompt, and as a share for a warning and for
+#: an invalid finding. A begin-of-text token that one engine does not count is one.
+TEMPLATE_TOKENS, PROMPTS_WARNING, PROMPTS_INVALID = 2, 0.01, 0.1
+#: How much text a token may differ between arms, beyond this many standard errors over so many prompts.
+TEXT_APART, ERRORS, LEAST_PROMPTS = 0.1, 4.0, 16
 
 
 def conditions(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
@@ -146,6 +153,108 @@ def ids_of(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(run.run_id for run in runs))
 
 
+#: A prompt's lengths in the baseline's run and in the arm's.
+_Both = tuple[Lengths, Lengths]
+
+
+def _shared(runs: Sequence[StudyRun]) -> Iterator[tuple[str, list[StudyRun], list[_Both]]]:
+    """Yield each arm with its runs and the baseline's, and the lengths of prompts that both answered in a pair."""
+    runs_of: dict[str, list[StudyRun]] = defaultdict(list)
+    lengths_of: dict[str, list[_Both]] = defaultdict(list)
+    for baseline, candidate in pairs(runs):
+        ours, theirs = baseline.lengths or {}, candidate.lengths or {}
+        arm = candidate.run.arm.name
+        runs_of[arm] += [baseline, candidate]
+        lengths_of[arm] += [(ours[prompt], theirs[prompt]) for prompt in ours if prompt in theirs]
+    for arm, both in lengths_of.items():
+        yield arm, runs_of[arm], both
+
+
+def _prompt_tokens(runs: Sequence[StudyRun]) -> Answers:
+    found: list[Fired] = []
+    for arm, of_arm, both in _shared(runs):
+        counted = [
+            (ours.prompt_tokens, theirs.prompt_tokens)
+            for ours, theirs in both
+            if ours.prompt_tokens is not None and theirs.prompt_tokens is not None
+        ]
+        apart = [theirs - ours for ours, theirs in counted if ours != theirs]
+        expected = sum(ours for ours, _ in counted)
+        share = abs(sum(apart)) / max(1, expected)
+        if not apart or share <= PROMPTS_WARNING or abs(statistics.median(apart)) <= TEMPLATE_TOKENS:
+            continue
+        found.append(
+            Fired(
+                f"Arm {arm!r} read {expected + sum(apart)} prompt tokens where the baseline read {expected}, for the "
+                f"same prompts ({len(apart)} of {len(counted)} differ, by {statistics.median(apart):+g} in the "
+                "median): prompts are cut, or come in another template or tokenizer.",
+                "invalid" if share > PROMPTS_INVALID else "warning",
+                ids_of([study_run.run for study_run in of_arm]),
+            )
+        )
+    return found
+
+
+def _text_a_token(runs: Sequence[StudyRun]) -> Answers:
+    found: list[Fired] = []
+    for arm, of_arm, both in _shared(runs):
+        ratios = [
+            math.log(theirs.output_chars / theirs.output_tokens / (ours.output_chars / ours.output_tokens))
+            for ours, theirs in both
+            if ours.output_tokens and theirs.output_tokens and ours.output_chars and theirs.output_chars
+        ]
+        if len(ratios) < LEAST_PROMPTS:
+            continue
+        mean, error = statistics.fmean(ratios), statistics.stdev(ratios) / math.sqrt(len(ratios))
+        if abs(mean) <= math.log1p(TEXT_APART) + ERRORS * error:
+            continue
+        found.append(
+            Fired(
+                f"A token of arm {arm!r} holds {math.exp(mean):.3g} times the text of one of the baseline (geometric "
+                f"mean over {len(ratios)} answers to the same prompts): they count other tokens. Tokens a second do "
+                f"not compare; multiplied by {math.exp(mean):.3g}, their ratio is that of characters a second.",
+                run_ids=ids_of([study_run.run for study_run in of_arm]),
+            )
+        )
+    return found
+
+
+def _not_answered(runs: Sequence[StudyRun]) -> Answers:
+    left: dict[str, list[Lengths]] = defaultdict(list)
+    others: dict[str, list[Lengths]] = defaultdict(list)
+    runs_of: dict[str, list[RunRecord]] = defaultdict(list)
+    for baseline, candidate in pairs(runs):
+        ours, theirs, arm = baseline.lengths or {}, candidate.lengths or {}, candidate.run.arm.name
+        if not ours or not theirs or baseline.run.load.arrivals == "trace":
+            continue
+        failed = number(candidate.metrics, "requests_failed")
+        left_here = [lengths for prompt, lengths in ours.items() if prompt not in theirs] if failed else []
+        left[arm] += left_here
+        others[arm] += [lengths for prompt, lengths in ours.items() if prompt in theirs]
+        runs_of[arm] += [baseline.run, candidate.run] if left_here else []
+    return [
+        Fired(
+            f"Arm {arm!r} failed {len(lengths)} of {len(lengths) + len(others[arm])} requests that the baseline "
+            f"answered{_how_long(lengths, others[arm])}: its figures are those of the other prompts, the baseline's "
+            "of all.",
+            run_ids=ids_of(runs_of[arm]),
+        )
+        for arm, lengths in left.items()
+        if lengths
+    ]
+
+
+def _how_long(left: Sequence[Lengths], others: Sequence[Lengths]) -> str:
+    medians = [
+        statistics.median(tokens)
+        for lengths in (left, others)
+        if (tokens := [each.prompt_tokens for each in lengths if each.prompt_tokens is not None])
+    ]
+    if len(medians) < 2:
+        return ""
+    return f", with {medians[0]:g} prompt tokens in the median against {medians[1]:g} of the others"
+
+
 _SAME = "Measure both arms in one study on one machine, at the same revision of everything but speculation."
 CHECKS = (
     StudyCheck(
@@ -179,5 +288,42 @@ CHECKS = (
         why="Turning speculation on changes other settings, such as the token budget or which graphs are captured.",
         advice="Set what is named here to the same value for both arms, or state that it is part of the comparison.",
         rule=lambda runs: _fired(runs, changed_settings, "have other settings, besides speculation,"),
+    ),
+    StudyCheck(
+        name="prompt_tokens_differ",
+        traps=(5, 19, 22),
+        severity="invalid",
+        looks_at=("prompt_tokens", "prompt_id", "is_baseline"),
+        threshold="arm and baseline read another number of tokens for the same prompts (of the first requests of each "
+        f"run), by more than {TEMPLATE_TOKENS} in the median of those that differ: a warning where that is more than "
+        f"{percent(PROMPTS_WARNING)} of all prompt tokens, invalid above {percent(PROMPTS_INVALID)}. Servers of one "
+        "target and template never differ by chance",
+        why="A server that cuts all prompts to 64 tokens was 1.54 times as fast; one with another chat template "
+        "answers another question. Neither shows on its own.",
+        advice="Make both arms use the same max_model_len, chat template and tokenizer, or measure them by one engine.",
+        rule=_prompt_tokens,
+    ),
+    StudyCheck(
+        name="text_per_token_differs",
+        traps=(8,),
+        severity="invalid",
+        looks_at=("output_text", "completion_tokens", "prompt_id", "is_baseline"),
+        threshold="characters of output per token differ between arm and baseline, over the same prompts, by more than "
+        f"{percent(TEXT_APART)} and {ERRORS:g} standard errors ({LEAST_PROMPTS} prompts or more): by chance in fewer "
+        "than 1 of 1,000 arms",
+        why="Tokens a second compare only if a token is the same. With another tokenizer, or a usage that counts "
+        "something else, an arm looks twice as fast that is not.",
+        advice="Serve the same tokenizer in both arms. Until then compare characters a second, or E2E of equal texts.",
+        rule=_text_a_token,
+    ),
+    StudyCheck(
+        name="prompts_not_answered",
+        traps=(11,),
+        severity="warning",
+        looks_at=("prompt_tokens", "prompt_id", "error", "is_baseline"),
+        threshold="any prompt that the baseline answered and the arm failed (of the first requests of each run)",
+        why="The comparison is then between different prompts. A server that refuses the longest has less to do.",
+        advice="Compare only prompts that both arms answered: leave these out of the dataset, and measure again.",
+        rule=_not_answered,
     ),
 )

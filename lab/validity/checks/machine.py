@@ -1,4 +1,4 @@
-"""Checks that no GPU was throttled or shared, that idle engines were idle, and that nothing else ran."""
+"""Checks that no GPU and no processor was held back or shared, that idle engines were idle, that nothing else ran."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from lab.metrics.records import TelemetrySample
+from lab.metrics.telemetry import known, time_mean
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import listed, percent
@@ -26,6 +27,12 @@ IDLE_WARNING_PERCENT, IDLE_INVALID_PERCENT = 5.0, 20.0
 BESIDE_WARNING = 0.05
 #: Seconds in which another process was on the GPU.
 SHARED_SAMPLES = 2
+#: What other programs may take of the processors, or of an engine on a GPU, and how long programs may wait for memory.
+OTHERS_PERCENT, OTHERS_WITH_GPU_PERCENT, PRESSURE_PERCENT = 10.0, 50.0, 5.0
+#: In how many periods a quota may hold the processors back.
+HELD_BACK_PERCENT = 5.0
+#: How much the processors' clock may fall, which follows the load more freely than a GPU's.
+CPU_CLOCK_FELL = 0.15
 
 
 def _gpu_expected(evidence: Evidence) -> bool:
@@ -152,6 +159,41 @@ def _beside(evidence: Evidence) -> Answer:
     )
 
 
+def _other_programs(evidence: Evidence) -> Answer:
+    others = evidence.number("other_cpu_percent")
+    pressure = time_mean(known(evidence.samples, "memory_pressure_percent"))
+    waited = "" if (pressure or 0.0) <= PRESSURE_PERCENT else f"programs waited for memory in {pressure:.3g} % of it"
+    if others is None or others <= OTHERS_PERCENT:
+        if waited:
+            return Fired(f"Memory was short during the window: {waited}.", "warning")
+        return Missing("what other programs took of the processors") if others is None else None
+    most = max(share for _, share in known(evidence.samples, "other_cpu_percent"))
+    queues = [threads for _, threads in known(evidence.samples, "run_queue")]
+    wanted = f"; up to {max(queues)} threads wanted one of {evidence.run.circumstances.cpu_count}" if queues else ""
+    harmless = bool(evidence.run.circumstances.gpus) and others <= OTHERS_WITH_GPU_PERCENT
+    return Fired(
+        f"Other programs took {others:.3g} % of this machine's processors during the window (up to {most:.3g} % in a "
+        f"second{wanted}){f'; {waited}' if waited else ''}.",
+        "note" if harmless and not waited else "warning",
+    )
+
+
+def _held_back(evidence: Evidence) -> Answer:
+    share = time_mean(known(evidence.samples, "cpu_throttled_percent"))
+    if share is not None and share > HELD_BACK_PERCENT:
+        return Fired(
+            f"The container's quota held the processors back in {share:.3g} % of its periods: the engine could do more."
+        )
+    clocks = [clock for _, clock in known(evidence.samples, "cpu_mhz")]
+    third = len(clocks) // 3
+    if third < CLOCK_SAMPLES or evidence.run.circumstances.gpus:
+        return None
+    first, last = float(np.median(clocks[:third])), float(np.median(clocks[-third:]))
+    if last >= (1 - CPU_CLOCK_FELL) * first:
+        return None
+    return Fired(f"The processors' clock fell from {first:.0f} to {last:.0f} MHz within the window.")
+
+
 #: What each kind of work is called.
 _WORK = {"ingest": "the ingestion of {}", "question": "the page's question {!r}", "command": "{!r}"}
 
@@ -227,5 +269,34 @@ CHECKS = (
         "run at the lowest priority.",
         advice="Run one worker on a machine, and ask heavy questions when nothing is measured, or on another machine.",
         rule=_beside,
+    ),
+    Check(
+        name="other_programs",
+        traps=(29,),
+        severity="warning",
+        looks_at=("other_cpu_percent", "run_queue", "memory_pressure_percent", "circumstances.gpus"),
+        needs=("other_cpu_percent",),
+        threshold=f"programs other than the worker and its engines took more than {OTHERS_PERCENT:g} % of the "
+        f"processors that the run may use (a note up to {OTHERS_WITH_GPU_PERCENT:g} % if the engine has a GPU), or "
+        f"some program waited for memory in more than {PRESSURE_PERCENT:g} % of the window. Unknown, and skipped, for "
+        "servers that Drafthouse does not start. An otherwise quiet machine of two cores shows 1 to 3 %",
+        why="Other programs, and other guests of a cloud host, take processors, caches and memory bandwidth from the "
+        "engine. On two cores 80 % for others made repeats of one cell differ 3.7 times, with no word about it.",
+        advice="Stop the other programs, or measure again when they rest.",
+        rule=_other_programs,
+    ),
+    Check(
+        name="processors_held_back",
+        traps=(20, 29),
+        severity="warning",
+        looks_at=("cpu_throttled_percent", "cpu_mhz", "circumstances.gpus"),
+        threshold=f"a quota of the container (cgroup) held the processors back in more than {HELD_BACK_PERCENT:g} % of "
+        f"its periods; or, without a GPU, their median clock is {percent(CPU_CLOCK_FELL)} lower in the last third of "
+        f"the window than in the first ({CLOCK_SAMPLES} seconds of each). Says nothing where neither can be read",
+        why="A quota stops every thread for the rest of a period of 100 ms: latencies get steps that no model has. A "
+        "clock that falls had not settled.",
+        advice="Give the container whole processors (a cpuset) instead of a quota; warm the machine up, or fix its "
+        "clock.",
+        rule=_held_back,
     ),
 )

@@ -19,6 +19,8 @@ FIGURES = ("output_tok_per_s", "ttft_mean_ms", "e2e_mean_ms")
 #: By how much the tokens accepted per round must rise from the first to the last cell of an engine start, and how far a
 #: cell may fall below the one before it. Real drafts that remember rose by half; others differ by 5 %.
 RISE, FALL = 0.2, 0.05
+#: Repeats of sampled outputs with fewer rounds may differ as much by chance. Greedy ones repeat.
+LEAST_ROUNDS = 300
 #: With fewer accepted tokens per round than this, a rise does not matter.
 LEAST_ACCEPTED = 0.2
 #: Below this many runs of a cell there is no interval.
@@ -63,23 +65,29 @@ def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _remembering(runs: Sequence[StudyRun]) -> Answers:
-    """Return cells that one engine start measured after each other with the same prompts."""
-    shared: dict[tuple[str, int, str, str, int], list[tuple[RunRecord, float]]] = defaultdict(list)
+    """Judge runs with the same prompts in order: the cells of one engine start, and the repeats of one cell."""
+    shared: dict[tuple[str, ...], list[tuple[RunRecord, float]]] = defaultdict(list)
     for run, metrics, *_ in runs:
         length, speculation = number(metrics, "acceptance_length"), run.arm.speculation
         if speculation is not None and SCHEDULE not in speculation.options and length is not None:
-            cell = (run.job_id, run.launch_index, run.arm.name, run.workload.name, run.load.num_prompts)
-            shared[cell].append((run, length))
-    rising: dict[str, list[list[tuple[RunRecord, float]]]] = defaultdict(list)
-    steady: dict[str, int] = defaultdict(int)
-    for (_, _, arm, _, _), cells in shared.items():
-        in_order = sorted(cells, key=lambda cell: cell[0].started_at)
+            prompts = (run.arm.name, run.job_id, run.workload.name)
+            shared[*prompts, f"start {run.launch_index}", f"{run.load.num_prompts}"].append((run, length))
+            if run.sampling.temperature == 0 or (number(metrics, "num_drafts") or 0) >= LEAST_ROUNDS:
+                shared[*prompts, "repeats of", run.load.name].append((run, length))
+    rising: dict[tuple[str, bool], list[list[tuple[RunRecord, float]]]] = defaultdict(list)
+    steady: dict[tuple[str, bool], int] = defaultdict(int)
+    for (arm, _, _, what, _), measured in shared.items():
+        in_order = sorted(measured, key=lambda each: each[0].started_at)
         if len(in_order) > 1:
             if _rises([length for _, length in in_order]):
-                rising[arm].append(in_order)
+                rising[arm, what == "repeats of"].append(in_order)
             else:
-                steady[arm] += 1
-    return [_risen(arm, found) for arm, found in rising.items() if len(found) > steady[arm]]
+                steady[arm, what == "repeats of"] += 1
+    risen = {key: found for key, found in rising.items() if len(found) > steady[key]}
+    return [_risen(*key, found) for key, found in risen.items() if not (key[1] and (key[0], False) in risen)]
+
+
+_FROM_CELLS = "cell to cell on one engine start"
 
 
 def _rises(lengths: Sequence[float]) -> bool:
@@ -89,12 +97,12 @@ def _rises(lengths: Sequence[float]) -> bool:
     return accepted[-1] > max((1 + RISE) * accepted[0], LEAST_ACCEPTED) and not falls
 
 
-def _risen(arm: str, found: Sequence[Sequence[tuple[RunRecord, float]]]) -> Fired:
+def _risen(arm: str, repeats: bool, found: Sequence[Sequence[tuple[RunRecord, float]]]) -> Fired:  # noqa: FBT001 - a key
     lengths = ", ".join(f"{length:.3g}" for _, length in found[0])
     later = [run for cells in found for run, _ in cells[1:]]
     return Fired(
-        f"The acceptance length of {arm!r} rose from cell to cell on one engine start ({lengths} tokens a round): its "
-        "draft remembers the answers to the prompts that it was sent before.",
+        f"The acceptance length of {arm!r} rose from {'repeat to repeat' if repeats else _FROM_CELLS} "
+        f"({lengths} tokens a round): its draft remembers the answers to the prompts that it was sent before.",
         run_ids=ids_of(later),
     )
 
@@ -187,7 +195,8 @@ CHECKS = (
         looks_at=("num_drafts", "num_accepted_tokens", "launch_index", "started_at", "arm", "workload", "load"),
         needs=("arm", "launch_index"),
         threshold="on most launches of an arm, accepted tokens a round rise by more than "
-        f"{percent(RISE)} from the first to the last cell with the same prompts, and never fall by more than "
+        f"{percent(RISE)} from the first to the last cell with the same prompts, or in most cells from the first to "
+        f"the last repeat (of sampled outputs: of {LEAST_ROUNDS} rounds or more), and never fall by more than "
         f"{percent(FALL)}; not for an engine's schedule, whose tokens depend on the load",
         why="A suffix tree, or an n-gram cache, keeps the answers of the whole process: the second cell drafts the "
         "answers of the first. On a real engine 3.1 accepted tokens a round became 5.5, in either order of the loads.",

@@ -131,7 +131,11 @@ def test_the_schema_of_an_answer_is_sent_to_the_engine(settings: Settings, tmp_p
         ("humaneval", {"task_id": "HumanEval/0"}, "the row has no prompt"),
         ("mbpp", {"test_list": []}, r"the row has no text \(and no prompt\)"),
         ("gsm8k", {"question": "?"}, "the row has no answer"),
-        ("bfcl", {"id": "a_1", "question": [[{"role": "tool", "content": "x"}]], "function": [CALL]}, "is not the role"),
+        (
+            "bfcl",
+            {"id": "a_1", "question": [[{"role": "tool", "content": "x"}]], "function": [CALL]},
+            "is not the role",
+        ),
         ("json_schema", {"prompt": "?", "schema": "text"}, "schema must be a JSON schema"),
         ("json_schema", {"schema": SCHEMA}, "the row needs one of prompt and messages"),
     ],

@@ -338,10 +338,10 @@ def test_only_what_holds_clocks_back_counts_as_throttling() -> None:
 
 
 def test_a_host_without_a_gpu_has_only_figures_of_its_own() -> None:
-    samples = [sample(1.0, host_cpu_percent=50.0, host_memory_used_bytes=2**30)]
+    samples = [sample(1.0, host_cpu_percent=50.0, other_cpu_percent=5.0, host_memory_used_bytes=2**30)]
     metrics, without = (measure(run_record(), RequestTable.of([request()]), found) for found in (samples, ()))
     known = {name for name, value in metrics.items() if value is not None and without[name] is None}
-    assert known == {"host_cpu_mean_percent", "host_memory_used_max_bytes"}
+    assert known == {"host_cpu_mean_percent", "other_cpu_percent", "host_memory_used_max_bytes"}
 
 
 def test_a_run_of_two_answers_and_a_failure_has_these_numbers() -> None:
@@ -386,6 +386,7 @@ def test_a_run_of_two_answers_and_a_failure_has_these_numbers() -> None:
             engine_running=2 * t,
             engine_waiting=t,
             host_cpu_percent=10.0 * t,
+            other_cpu_percent=4.0 * t,
             host_memory_used_bytes=t,
         )
         for t in (1, 2)
@@ -436,6 +437,7 @@ def test_a_run_of_two_answers_and_a_failure_has_these_numbers() -> None:
         "engine_waiting_mean": 1.5,
         "engine_waiting_max": 2,
         "host_cpu_mean_percent": 15,
+        "other_cpu_percent": 6,
         "host_memory_used_max_bytes": 2,
     }
     metrics = measure(run, RequestTable.of(requests), seconds)

@@ -148,7 +148,9 @@ def _request(place: int, *, drafted: bool) -> RequestRecord:
     sent_s = (place // STREAMS) * (1.3 * TTFT_S + 1.2 * STEP_S * rounds)
     first_s = sent_s + TTFT_S * chance.uniform(0.9, 1.1)
     chunk_s = first_s + np.cumsum([0.0, *(STEP_S * chance.uniform(0.9, 1.1, rounds - 1))])
-    prompt = text_of(place, int(chance.integers(80, 800)))
+    of_prompt = np.random.default_rng(place)  # the same in every arm
+    of_prompt.uniform(size=TOKENS)
+    prompt = text_of(place, int(of_prompt.integers(80, 800)))
     return RequestRecord(
         index=place,
         prompt_id=f"p{place}",
@@ -203,4 +205,8 @@ def _sample(t_s: float) -> TelemetrySample:
         gpu_power_w=600.0,
         gpu_throttle_reasons="",
         gpu_other_processes=0,
+        other_cpu_percent=2.0,
+        run_queue=3,
+        memory_pressure_percent=0.0,
+        cpu_mhz=3000.0,
     )

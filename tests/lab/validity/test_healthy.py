@@ -53,7 +53,7 @@ def test_what_is_unknown_is_unjudged_and_does_not_pass_in_silence() -> None:
         "preemptions", "warm_prefix_cache",
         "compilation_in_window", "sampling_overridden",
         "settings_changed_by_speculation", "client_lag", "client_busy", "late_sends", "server_shared", "gpu_throttled",
-        "gpu_clock_fell", "gpu_shared",
+        "gpu_clock_fell", "gpu_shared", "other_programs",
     }  # fmt: skip
     assert all(skipped.missing for skipped in verdict.skipped)
 

@@ -11,6 +11,7 @@ import pytest
 from lab.study import Sessions, Workload
 from lab.validity import CHECKS, Severity
 from tests.lab.validity.healthy import Measured
+from tests.lab.validity.lies import Server
 from tests.lab.validity.trapped import (
     JIT,
     OVERRIDDEN,
@@ -25,6 +26,7 @@ from tests.lab.validity.trapped import (
     disturbed,
     drafted,
     forced,
+    hot_processors,
     long_pause,
     long_tail,
     one_stream,
@@ -33,6 +35,7 @@ from tests.lab.validity.trapped import (
     scheduled,
     slower_second_half,
     slowing_clock,
+    three_at_once,
     waiting,
 )
 
@@ -577,6 +580,105 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "note",
         "16 answered requests leave fewer than 5 beyond p90, p95, p99: they say little about other runs.",
         lambda: one_stream(0.05),
+    ),
+    (
+        "events_in_bursts",
+        "warning",
+        (
+            "8 tokens came with an answer's first event (median), where a step makes 1 at most: TTFT waits for all of "
+            "them, and TPOT, 8.01 ms, counts no time for them; over the tokens after them it is 11.5 ms."
+        ),
+        lambda: Server("merges").run(),
+    ),
+    (
+        "events_in_bursts",
+        "note",
+        (
+            "66.7 % of the events came together with the one before, about 3 at once: the gaps between events (ICL, "
+            "ITL) are those of writing, not of steps."
+        ),
+        three_at_once,
+    ),
+    (
+        "early_first_event",
+        "warning",
+        (
+            "The first event of an answer came after 3 ms, sooner than a step of the model (11.5 ms), and the second "
+            "61.4 ms later (medians): TTFT is not the time to a token of the model, which took about 64.4 ms."
+        ),
+        lambda: Server("space first").run(),
+    ),
+    (
+        "few_answers_paused",
+        "warning",
+        (
+            "3 of 24 requests stopped for up to 1.5 s, where the usual gap is 11.5 ms: these few pauses were 37.1 % of "
+            "the streams' time. Throughput is 169.6 tok/s with them, and about 302.1 without."
+        ),
+        lambda: Server("stalls").run(),
+    ),
+    (
+        "streams_not_served",
+        "warning",
+        (
+            "While 8 streams had requests, the server worked on 1 at a time in 83.3 % of the time: the others waited "
+            "for it (median TTFT 2268 ms of 2532 ms in all)."
+        ),
+        lambda: Server("one at a time", streams=8).run(),
+    ),
+    (
+        "speculation_not_seen",
+        "warning",
+        (
+            "The arm speculates (draft_model), and nothing shows it: the server counts no rounds, its answers report "
+            "none, and each of 552 events carried one token, a step apart. It may be switched off."
+        ),
+        lambda: Server("silent", drafts=True).run(),
+    ),
+    (
+        "failures_differ",
+        "warning",
+        (
+            "The 4 requests that failed are not like the others: they had prompts of 884 characters (median), the "
+            "others of 508. The figures are those of the rest alone."
+        ),
+        lambda: Server("refuses", prompts=96).run(),
+    ),
+    (
+        "failures_differ",
+        "warning",
+        (
+            "The 12 requests that failed are not like the others: they had the numbers 6 (median) in the order of "
+            "sending, the others 262. The figures are those of the rest alone."
+        ),
+        lambda: plain().with_requests(first=12, **FAILED),
+    ),
+    (
+        "other_programs",
+        "warning",
+        (
+            "Other programs took 80 % of this machine's processors during the window (up to 80 % in a second; up to 12 "
+            "threads wanted one of 2); programs waited for memory in 30 % of it."
+        ),
+        lambda: plain().with_samples(other_cpu_percent=80.0, run_queue=12, memory_pressure_percent=30.0),
+    ),
+    (
+        "other_programs",
+        "warning",
+        "Memory was short during the window: programs waited for memory in 30 % of it.",
+        lambda: plain().with_samples(memory_pressure_percent=30.0),
+    ),
+    (
+        "processors_held_back",
+        "warning",
+        "The container's quota held the processors back in 40 % of its periods: the engine could do more.",
+        lambda: plain().with_samples(cpu_throttled_percent=40.0),
+    ),
+    (
+        "processors_held_back",
+        "warning",
+        "The processors' clock fell from 3000 to 2000 MHz within the window.",
+        hot_processors,
     ),
 )
 

@@ -175,6 +175,24 @@ def slowing_clock() -> Measured:
     return replace(run, samples=(*run.samples[:half], *slow))
 
 
+def hot_processors() -> Measured:
+    """Without a GPU, on processors that slow down."""
+    run = plain().with_circumstances(gpus=()).with_samples(gpu_utilisation_percent=None)
+    half = len(run.samples) // 2
+    slow = (replace(sample, cpu_mhz=2000.0) for sample in run.samples[half:])
+    return replace(run, samples=(*run.samples[:half], *slow))
+
+
+def three_at_once() -> Measured:
+    """Events that are written with the third of them; the first comes alone."""
+    run, some = plain(), []
+    for request in run.requests:
+        chunks = request.chunk_s
+        chunk_s = (chunks[0], *(chunks[min(TOKENS - 1, 3 * ((place + 2) // 3))] for place in range(1, TOKENS)))
+        some.append(replace(request, chunk_s=chunk_s))
+    return replace(run, requests=tuple(some))
+
+
 def busy_while_idle() -> Measured:
     run = plain()
     idle = replace(run.samples[0], requests_in_flight=0, chunks_received=0, engine_running=0)

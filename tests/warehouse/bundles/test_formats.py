@@ -73,6 +73,8 @@ def test_everything_in_a_bundle_of_each_format_is_read(version: int) -> None:
     assert (around.command, around.gpus, around.slot) == (("vllm", "serve", "target"), ("NVIDIA H200 (GPU-1)",), 3)
     assert read_log(folder, run) == EngineLog(b"ready\nserved\n", 6, 12)
     assert (sample.gpu_power_w, sample.gpu_other_processes) == (400.0, 0)
+    load = (sample.other_cpu_percent, sample.run_queue, sample.memory_pressure_percent, sample.cpu_throttled_percent)
+    assert load == ((12.5, 3, 0.5, 4.0) if version >= 14 else (None,) * 4)
     assert (answered.chunk_s, answered.spec_drafts, failed.error) == ((0.2, 0.4, 0.5), 2, "connection reset")
     assert (answered.sent_prompt_tokens, answered.output_token_ids) == (9, (5, 6, 7, 8))
     assert (answered.session_id, answered.turn) == ("s", 1)

@@ -130,6 +130,11 @@ gpu_memory_clock_mhz: double
 gpu_temperature_c: double
 gpu_throttle_reasons: string
 gpu_other_processes: int32""",
+    14: """other_cpu_percent: double
+run_queue: int32
+memory_pressure_percent: double
+cpu_mhz: double
+cpu_throttled_percent: double""",
 }
 
 

@@ -23,7 +23,7 @@ goodput_request_per_s server_generation_tokens loop_lag_p99_ms late_send_max_ms 
 warmup_requests drafthouse_revision cell_id arm_id workload_id load_id dataset_digest prompts_seed driver_version gpus
 gpus_found_by target_revision draft_digest energy_j energy_j_per_output_token gpu_power_mean_w gpu_throttled_share
 gpu_utilisation_mean_percent gpu_memory_used_max_bytes gpu_temperature_max_c kv_cache_usage_max engine_waiting_max
-engine_running_mean host_cpu_mean_percent host_memory_used_max_bytes
+engine_running_mean host_cpu_mean_percent other_cpu_percent host_memory_used_max_bytes
 """
 LATENCIES = [
     f"{latency}_{statistic}_ms"

@@ -172,6 +172,7 @@ def ended_run(arm: str, repeat: int, tok_per_s: float | None, **changes: Any) ->
         "is_valid": True,
         "output_tok_per_s": tok_per_s,
         "ttft_p50_ms": 41.66,
+        "other_cpu_percent": None,
         "error": None if tok_per_s else "ValueError: no\nthe engine ended with exit status 1",
     }
     return values | changes
@@ -193,6 +194,9 @@ def test_runs_are_rows_with_the_ratio_so_far_the_last_one_first() -> None:
     assert [row["state"] for row in rows[2:6]] == [["failed"], ["completed"], ["completed"], ["invalid"]]
     assert (rows[1]["tok_per_s"], rows[1]["ttft"], rows[1]["repeat"]) == ("150", "41.7", 1)
     assert (rows[2]["tok_per_s"], rows[2]["error"]) == ("–", "ValueError: no")
+    assert "others" not in rows[0]
+    busy = runs.table(frame.assign(other_cpu_percent=[80.04, *[float("nan")] * 6])).to_dict("records")[::-1]
+    assert [row["others"] for row in busy[:2]] == ["80.0", "–"]
 
 
 def test_the_page_lists_the_runs_of_its_job(open_page: OpenPage, settings: Settings) -> None:

@@ -247,6 +247,15 @@ def test_one_repeat_has_no_best_cell_and_no_break_even() -> None:
     assert "no intervals" not in tables.repeats_sentence(with_intervals)
 
 
+def test_the_headline_says_what_other_programs_took() -> None:
+    runs = pd.DataFrame({"is_counted": [True, True, True, False], "other_cpu_percent": [9.0, 81.2, 40.0, 99.0]})
+    assert (
+        tables.others_sentence(runs) == " Other programs took up to 81 % of the processors, in 2 of 3 runs over 10 %."
+    )
+    assert tables.others_sentence(runs.iloc[:1]) == ""
+    assert tables.others_sentence(runs.assign(other_cpu_percent=float("nan"))) == ""
+
+
 def test_a_control_is_never_the_best_cell() -> None:
     compared = comparison({"draft": (1.2,), "plain again": (1.4,)}, controls=["plain again"])
     best = tables.best_pair(compared)

@@ -20,7 +20,7 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count
 
 _REFRESH_EVERY = "1s"
-_METRIC, _TTFT = BY_NAME["output_tok_per_s"], BY_NAME["ttft_p50_ms"]
+_METRIC, _TTFT, _OTHERS = BY_NAME["output_tok_per_s"], BY_NAME["ttft_p50_ms"], BY_NAME["other_cpu_percent"]
 _CELL = ("workload", "pattern", "concurrency")
 #: A longer table scrolls.
 _MAX_ROWS = 10
@@ -30,6 +30,7 @@ _COLUMNS = columns(
     tok_per_s=Column(_METRIC.heading, help=_METRIC.label, width=105, alignment="right"),
     ratio=Column("Ratio so far", help="To the baseline, in this cell", width=90, alignment="right"),
     ttft=Column(_TTFT.heading, width=100, alignment="right"),
+    others=Column(_OTHERS.heading, help=_OTHERS.label, width=95, alignment="right"),
     workload={"width": 160},
     load={"width": 80},
     repeat={"width": 65},
@@ -82,6 +83,7 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
             "tok_per_s": number(_known(row["output_tok_per_s"])),
             "ratio": "baseline" if row["is_baseline"] else times(ratio),
             "ttft": number(_known(row[_TTFT.name])),
+            "others": number(_known(row[_OTHERS.name])),
             "workload": row["workload"],
             "load": row["pattern"],
             "repeat": int(row["repeat"]) + 1,
@@ -90,7 +92,8 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
         for row, ratio in zip(ordered.to_dict("records"), ratios, strict=True)
     ]
     frame = pd.DataFrame(rows[::-1])
-    others = [name for name in frame if name not in ("state", "arm", "error")]
+    unknown = {"others"} if runs[_OTHERS.name].isna().all() else set()
+    others = [name for name in frame if name not in {"state", "arm", "error", *unknown}]
     errors = ["error"] if frame["error"].notna().any() else []
     return frame[["state", "arm", *errors, *others]]
 

@@ -73,7 +73,7 @@ def show_page() -> None:
         st.info(literal(tables.claim_sentence(claimed, compared)), icon=":material/gavel:")
     study_picker.show_caveats(runs, state)
     if compared is not None and has_pairs:
-        show_comparison(compared, cells, measure)
+        show_comparison(compared, cells, measure, runs)
     show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
     if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
         needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
@@ -109,7 +109,7 @@ def _claim(text: str) -> float:
     return claimed
 
 
-def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric) -> None:
+def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric, runs: pd.DataFrame) -> None:
     """Show each arm over all of its cells, then the best single cell, marked as such."""
     order = panels.arms_of(cells, published_data.arms(compared.jobs[0]))
     candidates = {pair.candidate.arm for pair in compared.pairs}
@@ -118,8 +118,10 @@ def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Met
     show_cards([tables.best_card(compared, noun), tables.break_even_card(compared)])
     besides = f" {count(more, 'more arm')} in the tables below." if more else ""
     reading = READING_WORDS[compared.strict]
-    rules = tables.rules_sentence(compared)
-    st.caption(f"{tables.repeats_sentence(cells)} {reading[:1].upper()}{reading[1:]}.{rules}{besides}")
+    st.caption(
+        f"{tables.repeats_sentence(cells)} {reading[:1].upper()}{reading[1:]}.{tables.rules_sentence(compared)}"
+        f"{besides}{tables.others_sentence(runs)}"
+    )
 
 
 def _planned(job: Job) -> int | None:

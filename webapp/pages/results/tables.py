@@ -14,6 +14,7 @@ from lab.comparison import breakeven
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
 from lab.metrics.number_format import bounds, times
+from lab.validity.checks.machine import OTHERS_PERCENT
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
 from webapp.shared.columns import columns, of_metric
@@ -27,6 +28,7 @@ _RUNS = [
     *("output_tok_per_s", "request_per_s"),
     *("ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "e2e_p50_ms", "acceptance_rate", "acceptance_length"),
     *("requests_completed", "requests_failed", "duration_s", "kv_cache_usage_max", "host_cpu_mean_percent"),
+    "other_cpu_percent",
     *("gpu_power_mean_w", "energy_j", "energy_j_per_output_token", "gpu_utilisation_mean_percent"),
     *("gpu_memory_used_max_bytes", "gpu_temperature_max_c", "gpu_throttled_share"),
     *("engine_version", "started_at", "run_id"),
@@ -171,6 +173,16 @@ def hardware_card(results: pd.DataFrame) -> Card:
 
 def _all_of(column: pd.Series) -> str:
     return ", ".join(sorted(set(column.dropna().astype(str)))) or "unknown"
+
+
+def others_sentence(runs: pd.DataFrame) -> str:
+    """Say what other programs took of the processors, with a space before it; empty if it was little or is unknown."""
+    others = runs.loc[runs["is_counted"], "other_cpu_percent"].dropna()
+    busy = others[others > OTHERS_PERCENT]
+    if busy.empty:
+        return ""
+    where = f"{len(busy)} of {count(len(others), 'run')}"
+    return f" Other programs took up to {busy.max():.0f} % of the processors, in {where} over {OTHERS_PERCENT:g} %."
 
 
 def repeats_sentence(cells: pd.DataFrame) -> str:
