@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import beside, client, idle, presets, progress, publish, rate, slots, sweep
-from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
+from benchmarks.deciding import capacity, designs, power, repeats, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
 from benchmarks.storing import bundles, imports, ingest
@@ -41,6 +41,7 @@ _PARTS: dict[str, Part] = {
     "publish": publish.run,
     "idle": idle.run,
     "power": power.run,
+    "deciding": designs.run,
     "repeats": repeats.run,
     "tuner": tuner.run,
     "until_decided": until_decided.run,
@@ -75,6 +76,7 @@ def main() -> int:
         "beside": partial(beside.run, size=size),
         "publish": partial(publish.run, gigabytes=options.gigabytes),
         "power": partial(power.run, tables=options.tables, picture=options.picture),
+        "deciding": partial(designs.run, tables=options.tables),
         "tuner": partial(tuner.run, worlds=options.worlds),
     }
     parts = {name: (_PARTS | sized)[name] for name in options.parts or _PARTS}
