@@ -64,7 +64,9 @@ def main() -> int:
     parser.add_argument(
         "--gigabytes", type=float, nargs="+", default=publish.GIGABYTES, help="sizes of the warehouse in part publish"
     )
-    parser.add_argument("--tables", type=int, default=power.TABLES, help="simulated tables of each study in part power")
+    parser.add_argument(
+        "--tables", type=int, default=power.TABLES, help="simulated tables of each study in parts power and deciding"
+    )
     parser.add_argument("--worlds", type=int, default=tuner.WORLDS, help="simulated worlds in part tuner")
     parser.add_argument("--picture", type=Path, help="a .png or .svg file for the picture of part power")
     options = parser.parse_args()

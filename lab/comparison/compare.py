@@ -158,9 +158,13 @@ def _scatters(
         [_deviations(ratios, control=cell.control) for ratios, cell in zip(logs, cells, strict=True)],
     )
 
+    looked_at = any(run.until_decided for cell in cells for run in cell.candidate)
+
     def moderate(spreads: Sequence[tuple[float, float]]) -> list[Scatter | None]:
         variances, dfs = [spread[0] for spread in spreads], [spread[1] for spread in spreads]
-        return moderated(variances, dfs, sharing, history, controls=controls, repeated=again, loads=loads)
+        return moderated(
+            variances, dfs, sharing, history, controls=controls, repeated=again, loads=loads, looked_at=looked_at
+        )
 
     if not any(controls):
         return moderate(own)
