@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import beside, client, idle, presets, progress, publish, rate, slots, sweep
-from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
+from benchmarks.deciding import capacity, designs, power, repeats, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
 from benchmarks.storing import bundles, imports, ingest
@@ -41,6 +41,7 @@ _PARTS: dict[str, Part] = {
     "publish": publish.run,
     "idle": idle.run,
     "power": power.run,
+    "deciding": designs.run,
     "repeats": repeats.run,
     "tuner": tuner.run,
     "until_decided": until_decided.run,
@@ -63,7 +64,9 @@ def main() -> int:
     parser.add_argument(
         "--gigabytes", type=float, nargs="+", default=publish.GIGABYTES, help="sizes of the warehouse in part publish"
     )
-    parser.add_argument("--tables", type=int, default=power.TABLES, help="simulated tables of each study in part power")
+    parser.add_argument(
+        "--tables", type=int, default=power.TABLES, help="simulated tables of each study in parts power and deciding"
+    )
     parser.add_argument("--worlds", type=int, default=tuner.WORLDS, help="simulated worlds in part tuner")
     parser.add_argument("--picture", type=Path, help="a .png or .svg file for the picture of part power")
     options = parser.parse_args()
@@ -75,6 +78,7 @@ def main() -> int:
         "beside": partial(beside.run, size=size),
         "publish": partial(publish.run, gigabytes=options.gigabytes),
         "power": partial(power.run, tables=options.tables, picture=options.picture),
+        "deciding": partial(designs.run, tables=options.tables),
         "tuner": partial(tuner.run, worlds=options.worlds),
     }
     parts = {name: (_PARTS | sized)[name] for name in options.parts or _PARTS}

@@ -64,7 +64,7 @@ class Measured:
     acceptance_rate: float | None  # accepted / drafted
     acceptance_length: float | None
     output_tokens: float | None  # mean of the answers
-    more_repeats: int | None = None  # about how many more would decide, if the data do not
+    would_decide: str = ""  # `4 more repeats`, about, if the data do not
     run_ids: tuple[str, ...] = ()
     pattern: str = ""  # the load's name
     own: Figures = Figures()
@@ -158,8 +158,7 @@ def _speed(cell: Measured) -> float:
 def _evidence(cell: Measured) -> Reason:
     text = f"{arm_with_k(cell.arm, cell.gamma)} is {_words(cell)}"
     if cell.outcome == "inconclusive":
-        more = cell.more_repeats
-        needed = f"about {more} more repeat{'s' * (more != 1)} would decide" if more else "add repeats"
+        needed = f"about {cell.would_decide} would decide" if cell.would_decide else "add repeats"
         text += f"; {needed}"
     return Reason(text, "measured", cell.run_ids)
 

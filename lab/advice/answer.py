@@ -85,7 +85,8 @@ class InconclusiveCells:
     """The inconclusive cells, and what would decide them.
 
     `more_repeats` would decide most of the inconclusive cells; None if more repeats alone would not, or if most have no
-    interval yet. `takes_s` is how long that many repeats of the study take; None if unknown.
+    interval yet. `takes_s` is how long that many repeats of the study take; None if unknown. `more_starts` of each arm
+    would where more repeats on the same engine starts would not.
     """
 
     cells: int
@@ -93,6 +94,7 @@ class InconclusiveCells:
     without_interval: int  # but with a ratio
     more_repeats: int | None
     takes_s: float | None
+    more_starts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -184,4 +186,7 @@ def _inconclusive_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> 
     takes_s = None if more is None or repeat_s is None else more * repeat_s
     gains = [pair.gain for pair in inconclusive]
     without_interval = sum(gain is not None and gain.low is None for gain in gains)
-    return InconclusiveCells(len(inconclusive), gains.count(None), without_interval, more, takes_s)
+    starts = sorted(pair.verdict.more_starts for pair in inconclusive if pair.verdict.more_starts is not None)
+    rest = most - len(needed)
+    more_starts = starts[rest] if 0 <= rest < len(starts) else None
+    return InconclusiveCells(len(inconclusive), gains.count(None), without_interval, more, takes_s, more_starts)

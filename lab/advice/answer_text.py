@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lab.advice.answer import Answer, Choice, InconclusiveCells, JudgedPair
 from lab.advice.next_study import MOST_REPEATS
+from lab.comparison.compare import counted
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import READING_WORDS
 from lab.metrics import number_format
@@ -165,10 +166,12 @@ def _what_would_decide(found: InconclusiveCells, cells: int) -> str:
     begin = f"{found.cells} of {cells} cell{'s' * (cells != 1)} {is_} inconclusive"
     which = {1: "it", 2: "both"}.get(found.cells, "most of them")
     if found.more_repeats is not None:
-        repeats = f"{found.more_repeats} more repeat{'s' * (found.more_repeats != 1)}"
+        repeats = counted(found.more_repeats, "more repeat")
         minutes = "" if found.takes_s is None else f", about {rough_duration(found.takes_s)} by the forecast"
         or_prompts = ", or fewer of more prompts" if found.more_repeats > MOST_REPEATS else ""
         return f"{begin}; {repeats}{or_prompts} would decide {which}{minutes}."
+    if found.more_starts is not None:
+        return f"{begin}; {counted(found.more_starts, 'more engine start')} of each arm would decide {which}."
     if 2 * found.without_ratio > found.cells:
         return f"{begin}: there an arm or the baseline has no valid number."
     if 2 * (found.without_ratio + found.without_interval) > found.cells:

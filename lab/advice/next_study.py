@@ -30,7 +30,7 @@ def next_study(study: Study, answer: Answer) -> Study | None:
     loads = tuple(load for load in study.loads if load.name in {pair.load for pair in inconclusive})
     if len(chosen) < 2 or not workloads or not loads:
         return None
-    more = max((pair.verdict.more_repeats or 0 for pair in inconclusive), default=0)
+    more = max((pair.verdict.more_repeats or pair.verdict.more_starts or 0 for pair in inconclusive), default=0)
     before = 0 if study.until_decided else study.repeats
     repeats = min(MOST_REPEATS, max(LEAST_REPEATS, before + more))
     times = max(1, min(MOST_TIMES_PROMPTS, math.ceil((before + more) / MOST_REPEATS)))

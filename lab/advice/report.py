@@ -125,8 +125,7 @@ def _lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _row(pair: JudgedPair) -> list[str]:
-    more = pair.verdict.more_repeats
-    needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
+    needed = f" (about {pair.verdict.would_decide})" if pair.verdict.would_decide else ""
     verdict = f"{MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
     columns = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
     alone = pair.alone_sentence

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lab.comparison import rounds
 from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios, variance_of_block
 from lab.comparison.influence import Influence, mean
 from lab.comparison.moderation import Scatter, moderated, repetitions
-from lab.comparison.samples import Array, Pairs, RunSample, pair
+from lab.comparison.samples import Array, Pairs, RunSample, connected, pair
+from lab.comparison.starts import Lying, StartScatter, start_scatter
 from lab.metrics.definition import Better
 
 
@@ -23,7 +25,7 @@ class Comparison:
     `control` means that both arms are identical: the true ratio is 1, and any deviation is noise. It makes no claim.
     `blocks` counts independent observations: repeats, or engine starts where several repeats share one.
     `effect` is its natural logarithm with its variance; verdicts are based on it. `basis` says in words what the
-    interval was computed from.
+    interval was computed from. In cells measured in rounds it has two levels (`lab.comparison.rounds`).
     """
 
     better: Better
@@ -37,6 +39,7 @@ class Comparison:
     until_decided: bool = False  # looked at after every block: verdicts pay for that (`lab.comparison.looks`)
     repeats: int = 0  # in both arms
     moderated: bool = False  # other cells contribute to the estimate of its variance
+    starts: int = 0  # of the arm with fewer; 0 unless measured in rounds, where starts are a level of their own
 
     @property
     def repeats_a_block(self) -> int:
@@ -74,11 +77,65 @@ def compare_cells(
     earlier on this hardware. Raises ValueError if an arm has two runs in a block.
     """
     pairs = [pair(cell.baseline, cell.candidate) for cell in cells]
-    scatters = _scatters(cells, pairs, history)
-    return [
-        _comparison(pairs_of_cell, better, cell, scatter)
-        for cell, pairs_of_cell, scatter in zip(cells, pairs, scatters, strict=True)
+    by_round = [rounds.by_round(pairs_of_cell) for pairs_of_cell in pairs]
+    whole = [index for index, ratios in enumerate(by_round) if ratios is None]
+    moderated_of = _scatters([cells[index] for index in whole], [pairs[index] for index in whole], history)
+    comparisons = {
+        index: _comparison(pairs[index], better, cells[index], scatter)
+        for index, scatter in zip(whole, moderated_of, strict=True)
+    }
+    parts = {index: ratios for index, ratios in enumerate(by_round) if ratios is not None}
+    if parts:
+        starts = _starts(
+            [cells[index] for index in parts], [pairs[index] for index in parts], list(parts.values()), history
+        )
+        scatter_of = _scatters_of_rounds([cells[index] for index in parts], list(parts.values()))
+        for (index, ratios), scatter in zip(parts.items(), scatter_of, strict=True):
+            comparisons[index] = _in_rounds(pairs[index], ratios, better, cells[index], (scatter, starts))
+    return [comparisons[index] for index in range(len(cells))]
+
+
+def _starts(
+    cells: Sequence[CellRuns],
+    pairs: Sequence[Pairs],
+    by_round: Sequence[Array],
+    history: Sequence[Sequence[float]],
+) -> StartScatter:
+    """Return how much engine starts differ by all cells that were measured in rounds."""
+    lying = [
+        (cell.candidate[0].arm, rounds.starts_apart(ratios, of_cell.units))
+        for cell, of_cell, ratios in zip(cells, pairs, by_round, strict=True)
     ]
+    groups: list[list[list[Lying]]] = []
+    for group in connected([launches_of(cell) for cell in cells]):
+        arms: dict[str, list[Lying]] = {}
+        for arm, apart in (lying[index] for index in group):
+            arms.setdefault(arm, []).append(apart)
+        groups.append(list(arms.values()))
+    return start_scatter(groups, history)
+
+
+def launches_of(cell: CellRuns) -> set[Hashable]:
+    """Return the engine starts of both arms; a run of an unknown one stands for itself."""
+    return {(run.arm, run.run_id if run.launch is None else run.launch) for run in (*cell.baseline, *cell.candidate)}
+
+
+def _scatters_of_rounds(cells: Sequence[CellRuns], by_round: Sequence[Array]) -> list[Scatter | None]:
+    own = [rounds.of_one(ratios) for ratios in by_round]
+    variances, dfs = [variance for variance, _ in own], [df for _, df in own]
+    return moderated(variances, dfs, _sharing(cells), controls=[cell.control for cell in cells], loads=_loads(cells))
+
+
+def _sharing(cells: Sequence[CellRuns]) -> list[int]:
+    """Return how many cells share each cell's baseline runs."""
+    shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
+    return [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
+
+
+def _loads(cells: Sequence[CellRuns]) -> list[float]:
+    """Return the concurrency of each cell; empty if one is unknown."""
+    loads = [cell.concurrency for cell in cells if cell.concurrency]
+    return loads if len(loads) == len(cells) else []
 
 
 def _scatters(
@@ -88,11 +145,9 @@ def _scatters(
 
     A cell's own scatter is the variance of its log ratios with its degrees of freedom, two zeros if unknown.
     """
-    shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
-    sharing = [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
-    controls = [cell.control for cell in cells]
-    loads = [cell.concurrency for cell in cells if cell.concurrency]
-    loads = loads if len(loads) == len(cells) else []
+    if not cells:
+        return []
+    sharing, controls, loads = _sharing(cells), [cell.control for cell in cells], _loads(cells)
     logs = [log_ratios(pairs_of_cell) for pairs_of_cell in pairs]
     own = [
         (0.0, 0.0) if ratios is None or ratios.size < 2 else (variance_of_block(of, ratios), ratios.size - 1.0)
@@ -103,9 +158,13 @@ def _scatters(
         [_deviations(ratios, control=cell.control) for ratios, cell in zip(logs, cells, strict=True)],
     )
 
+    looked_at = any(run.until_decided for cell in cells for run in cell.candidate)
+
     def moderate(spreads: Sequence[tuple[float, float]]) -> list[Scatter | None]:
         variances, dfs = [spread[0] for spread in spreads], [spread[1] for spread in spreads]
-        return moderated(variances, dfs, sharing, history, controls=controls, repeated=again, loads=loads)
+        return moderated(
+            variances, dfs, sharing, history, controls=controls, repeated=again, loads=loads, looked_at=looked_at
+        )
 
     if not any(controls):
         return moderate(own)
@@ -146,6 +205,39 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
     )
 
 
+def _in_rounds(
+    pairs: Pairs, by_round: Array, better: Better, cell: CellRuns, levels: tuple[Scatter | None, StartScatter]
+) -> Comparison:
+    """Compare a cell that was measured in rounds; the `levels` are those of rounds and of engine starts."""
+    scatter, starts = levels
+    effect, changed = rounds.effects(pairs, by_round, scatter, starts)
+    repeats, count = by_round.shape
+    starts_of_arms = [
+        {run.run_id if run.launch is None else run.launch for run in runs} for runs in (cell.baseline, cell.candidate)
+    ]
+    fewest = min(map(len, starts_of_arms))
+    like = "" if scatter is None else f"{scatter.source}, and "
+    return Comparison(
+        better,
+        len(pairs.blocks),
+        None,
+        exponential(effect.interval()),
+        changed.interval(),
+        effect,
+        f"{counted(repeats, 'repeat')} of {count} rounds on {counted(fewest, 'engine start')}, with "
+        f"{like}{starts.source}",
+        cell.control,
+        any(run.until_decided for run in (*cell.baseline, *cell.candidate)),
+        repeats,
+        moderated=scatter is not None,
+        starts=fewest,
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None) -> Interval | None:
     """Return the difference; for a single block its bounds follow from the ratio's bounds and the measured baseline."""
     if effect is None or effect.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
@@ -164,9 +256,9 @@ def _basis(pairs: Pairs, prompts: int | None, scatter: Scatter | None) -> str:
     if not pairs.blocks:
         return "no repeat has both arms"
     repeats = sum(map(len, pairs.blocks))
-    own = f"{repeats} repeat{'s' * (repeats > 1)}"
+    own = counted(repeats, "repeat")
     if repeats > len(pairs.blocks):
-        own += f" on {len(pairs.blocks)} engine start{'s' * (len(pairs.blocks) > 1)}"
+        own += f" on {counted(len(pairs.blocks), 'engine start')}"
     if scatter is None and len(pairs.blocks) == 1:
         return f"{own}, which cannot show how much {'runs' if repeats == 1 else 'starts'} differ"
     own += f" and {prompts} prompts" if prompts else ""

@@ -127,7 +127,7 @@ def likely(effect: Effect) -> float:
     """Return the probability of any effect given the measurements: a spike at 0 and a slab (Mitchell & Beauchamp
     1988, doi:10.1080/01621459.1988.10478694), with the variance taken as known. 1 if the scatter is unknown or 0.
     """
-    known = 0.0 if effect.spread is None else float(effect.spread.blocks + effect.spread.prompts)
+    known = 0.0 if effect.spread is None else float(effect.spread.blocks + effect.spread.rest)
     if known <= 0:
         return 1.0
     slab = known + _USUAL_EFFECT**2
@@ -145,7 +145,7 @@ def chances(effect: Effect, blocks: int, alpha: float, like: int) -> Array:
         return np.zeros(LAST_LOOK)
     around, counts = effect.spread, np.arange(blocks + 1, blocks + LAST_LOOK + 1, dtype=np.float64)
     one_block, dfs = float(around.blocks) * blocks, counts - blocks + float(around.blocks_df)
-    later = Spread(np.asarray(one_block / counts), dfs, around.prompts, around.prompts_df)
+    later = Spread(np.asarray(one_block / counts), dfs, around.rest, around.rest_df)
     half = spread.half_width(later, 1 - unpaid(alpha, counts, like))
     away, sd = abs(effect.value), np.sqrt(one_block * (counts - blocks) / (blocks * counts))
     differs = special.ndtr((away - half) / sd) + special.ndtr(-(away + half) / sd)

@@ -24,9 +24,10 @@ from lab.comparison.samples import Array, connected
 
 #: With fewer cells than this, or fewer degrees of freedom in them, each cell stands on its own scatter.
 LEAST_CELLS, LEAST_DF = 3, 6
-#: The share of wild cells, and the standard deviation of the logarithm of their variance. These, the two below and the
-#: grid were chosen by simulation (tests/lab/comparison/simulations), so that promises hold in every world there.
-_WILD_SHARE, _WILD_SD = 0.2, 2.5
+#: The share of wild cells, and that in a table of two repeats, where Student's t with one degree of freedom is cautious
+#: enough; and the standard deviation of the logarithm of their variance. These, the two below and the grid were chosen
+#: by simulation (tests/lab/comparison/simulations), so that promises hold in every world there.
+_WILD_SHARE, _WILD_SHARE_OF_TWO, _WILD_SD = 0.2, 0.1, 2.5
 #: The most that one cell counts when centre and width are weighed. Below 1 for caution.
 _CAUTION = 0.6
 #: Variances of two ratios that share a baseline's runs correlate by the square of one half.
@@ -63,14 +64,15 @@ def moderated(
     controls: Sequence[bool] = (),
     repeated: Sequence[float] = (),
     loads: Sequence[float] = (),
+    looked_at: bool = False,
 ) -> list[Scatter | None]:
     """Return the moderated scatter of each cell; None where nothing moderates the cell's own.
 
     `variances` are those of the log ratios of a cell's blocks, each with its `dfs`: blocks - 1, and 0 with one block.
     `sharing` is how many cells share a cell's baseline runs. `history` holds the values that one arm had in the repeats
     of an earlier cell; `controls` says which cells are controls, for the words; `repeated` in how many cells the noise
-    of one is found again (`repetitions`); `loads` the concurrency of each. A cell whose repeats are all the
-    same keeps its variance of 0.
+    of one is found again (`repetitions`); `loads` the concurrency of each. `looked_at` after every repeat: the first
+    look, at two of them, is as cautious as later ones. A cell whose repeats are all the same keeps its variance of 0.
     """
     earlier, earlier_dfs = _of_history(history)
     own, own_dfs = np.array(variances, dtype=np.float64), np.array(dfs, dtype=np.float64)
@@ -90,10 +92,12 @@ def moderated(
     log_loads = np.log(np.array(loads, dtype=np.float64)) if len(loads) else np.zeros(own.size)
     placed = np.concatenate((log_loads, np.full(earlier.size, log_loads.mean())))
     sloped = len(set(log_loads[own_is_known])) >= _LEAST_LOADS and own_is_known.sum() >= _LEAST_SLOPED
-    posterior, posterior_dfs = _posterior(
-        every, every_dfs, is_known, weights, placed, slopes=_SLOPES if sloped else _FLAT
-    )
     control = np.array(controls, dtype=np.bool_) if len(controls) else np.zeros(own.size, dtype=np.bool_)
+    of_two = own_dfs.max(initial=0.0, where=~control) == 1 and not looked_at
+    wild = _WILD_SHARE_OF_TWO if of_two else _WILD_SHARE
+    posterior, posterior_dfs = _posterior(
+        every, every_dfs, is_known, weights, placed, slopes=_SLOPES if sloped else _FLAT, wild=wild
+    )
     before = int(is_known[own.size :].sum())
     counts = int((own_is_known & ~control).sum()), int((own_is_known & control).sum())
     sources = [
@@ -126,7 +130,14 @@ def _of_history(cells: Sequence[Sequence[float]]) -> tuple[Array, Array]:
 
 
 def _posterior(
-    variances: Array, dfs: Array, is_known: NDArray[np.bool_], weights: Array, log_loads: Array, *, slopes: Array
+    variances: Array,
+    dfs: Array,
+    is_known: NDArray[np.bool_],
+    weights: Array,
+    log_loads: Array,
+    *,
+    slopes: Array,
+    wild: float,
 ) -> tuple[Array, Array]:
     """Return each cell's variance and degrees of freedom, so that Student's t reflects how well the variance is known.
 
@@ -134,7 +145,7 @@ def _posterior(
     slopes with load.
     """
     away = log_loads - log_loads[is_known].mean()
-    fits = [_fit(variances, dfs, is_known, weights, slope * away) for slope in slopes]
+    fits = [_fit(variances, dfs, is_known, weights, slope * away, wild=wild) for slope in slopes]
     evidence = np.array([fit[0] for fit in fits]) + np.where(slopes == 0, math.log(_FLAT_ODDS), 0.0)
     evidence -= (slopes / _USUAL_SLOPE) ** 2 / 2
     share = np.exp(evidence - evidence.max())[:, None] / np.exp(evidence - evidence.max()).sum()
@@ -145,10 +156,10 @@ def _posterior(
 
 
 def _fit(
-    variances: Array, dfs: Array, is_known: NDArray[np.bool_], weights: Array, trend: Array
+    variances: Array, dfs: Array, is_known: NDArray[np.bool_], weights: Array, trend: Array, *, wild: float
 ) -> tuple[float, Array, Array]:
     """The log evidence for a trend of the log variances; given it, mean and variance of each cell's log variance."""
-    usual, prior, by_log_variance, log_prior = _grid()
+    usual, prior, by_log_variance, log_prior = _grid(wild)
     flat = variances[is_known] * np.exp(-trend[is_known])
     centre = np.log(flat).mean()
     likelihood = np.ones((variances.size, _LOG_VARIANCES.size))
@@ -183,7 +194,7 @@ def _log_of_sum(logs: Array) -> float:
 
 
 @functools.cache
-def _grid() -> tuple[Array, Array, Array, Array]:
+def _grid(wild_share: float) -> tuple[Array, Array, Array, Array]:
     """Return the likelihood of each log variance by centre and width, without and with wild cells, and the log prior.
 
     The first two have shape (centres and widths, log variances). The second is also returned transposed,
@@ -198,7 +209,7 @@ def _grid() -> tuple[Array, Array, Array, Array]:
     usual = np.concatenate([normal(float(width)) for width in _WIDTHS])
     wild = np.concatenate([normal(float(np.hypot(width, _WILD_SD))) for width in _WIDTHS])
     by_width = -np.log1p((_WIDTHS / _USUAL_WIDTH) ** 2)
-    prior = (1 - _WILD_SHARE) * usual + _WILD_SHARE * wild
+    prior = (1 - wild_share) * usual + wild_share * wild
     return usual, prior, np.ascontiguousarray(prior.T), np.repeat(by_width, _CENTRES.size)
 
 

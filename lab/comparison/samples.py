@@ -7,8 +7,9 @@ benchmarking in reasonable time, doi:10.1145/2464157.2464160.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ class RunSample:
     whose mean it follows in a closed loop. If None, the interval does not generalise to other prompts. `launch` is the
     engine start that the run was measured on; None if unknown, and then no other run is taken to share it.
     `log_variance` is the uncertainty of the value itself, as the variance of its logarithm: for results of a search.
+    `rounds` are the metric's values in short windows, in which the arms of a block took turns in random order: of shape
+    (rounds,), those of one index belong together, NaN where a round has none. None of a run in one long window.
     """
 
     run_id: str
@@ -42,6 +45,7 @@ class RunSample:
     launch: Hashable | None = None
     until_decided: bool = False  # its study looked at the comparison after every block (`lab.comparison.looks`)
     log_variance: float = 0.0
+    rounds: Array | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,9 @@ class Pairs:
 
     A block is named by its repeats, one or, if they share a launch, several. The requests are of the prompts that every
     run has, of shape (prompts, blocks); None for fewer than two prompts. `log_variances` of both arms' numbers: repeats
-    that agree more closely do so by luck.
+    that agree more closely do so by luck. `rounds` are both arms' values of shape (repeats, rounds), NaN where either
+    lacks the round; None unless every repeat has rounds, two at least. `start_weights`: how much of one start's
+    variance the mean of either arm has, one half on two starts.
     """
 
     blocks: tuple[tuple[Hashable, ...], ...]
@@ -59,6 +65,14 @@ class Pairs:
     baseline_requests: Array | None = None
     candidate_requests: Array | None = None
     log_variances: tuple[float, float] = (0.0, 0.0)
+    rounds: tuple[Array, Array] | None = None
+    start_weights: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def units(self) -> list[list[int]]:
+        """Return the rows of `rounds` of each block."""
+        ends = np.cumsum([len(block) for block in self.blocks]).tolist()
+        return [list(range(end - len(block), end)) for end, block in zip(ends, self.blocks, strict=True)]
 
 
 def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs:
@@ -66,7 +80,7 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
 
     Raises ValueError for two runs of one arm in a block, and for numbers that are not finite (unknown is None).
     """
-    ours, theirs = _by_block(baseline), _by_block(candidate)
+    ours, theirs = by_block(baseline), by_block(candidate)
     both = [block for block in ours if block in theirs]
     baselines, candidates = [ours[block] for block in both], [theirs[block] for block in both]
     units = connected(
@@ -76,13 +90,17 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
         ]
     )
     blocks = tuple(tuple(both[index] for index in unit) for unit in units)
-    base, tried = (_averaged(_values(runs), units) for runs in (baselines, candidates))
+    base, tried = (averaged(_values(runs), units) for runs in (baselines, candidates))
     unknown = _log_variance(baselines), _log_variance(candidates)
+    pairs = Pairs(blocks, base, tried, None, None, unknown)
+    order = [index for unit in units for index in unit]
+    if rounds := _rounds(*([runs[index] for index in order] for runs in (baselines, candidates))):
+        return replace(pairs, rounds=rounds, start_weights=(_start_weight(baselines), _start_weight(candidates)))
     prompts = _common_prompts([*baselines, *candidates])
     if len(prompts) < 2:
-        return Pairs(blocks, base, tried, log_variances=unknown)
-    by_base, by_tried = (_averaged(_requests(runs, prompts), units) for runs in (baselines, candidates))
-    return Pairs(blocks, base, tried, by_base, by_tried, unknown)
+        return pairs
+    by_base, by_tried = (averaged(_requests(runs, prompts), units) for runs in (baselines, candidates))
+    return replace(pairs, baseline_requests=by_base, candidate_requests=by_tried)
 
 
 def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:
@@ -97,19 +115,41 @@ def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:
     return sorted(indices for _, indices in units)
 
 
-def _averaged(numbers: Array, units: Sequence[Sequence[int]]) -> Array:
+def averaged(numbers: Array, units: Sequence[Sequence[int]]) -> Array:
     """Average the last axis over each unit."""
     if len(units) == numbers.shape[-1]:
         return numbers
     return np.stack([numbers[..., list(unit)].mean(axis=-1) for unit in units], axis=-1)
 
 
-def _by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:
+def by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:
+    """Return the runs that have a value. Raises ValueError for two in a block."""
     with_value = [run for run in runs if run.value is not None]
     by_block = {run.block: run for run in with_value}
     if len(by_block) != len(with_value):
         raise ValueError("two runs of one arm in the same block: choose one of them")
     return by_block
+
+
+def _rounds(baselines: Sequence[RunSample], candidates: Sequence[RunSample]) -> tuple[Array, Array] | None:
+    """Return both arms' values of the rounds that both have; None if a repeat has none of them."""
+    of_runs = [run.rounds for run in (*baselines, *candidates) if run.rounds is not None]
+    if not of_runs or len(of_runs) < 2 * len(baselines):
+        return None
+    values = np.full((2, len(baselines), max(rounds.size for rounds in of_runs)), np.nan)
+    for row, rounds in zip(values.reshape(len(of_runs), -1), of_runs, strict=True):
+        row[: rounds.size] = rounds
+    values[:, ~np.isfinite(values).all(axis=0)] = np.nan
+    known = np.isfinite(values[0])
+    if not known.any(axis=1).all() or known.any(axis=0).sum() < 2:
+        return None
+    return values[0], values[1]
+
+
+def _start_weight(runs: Sequence[RunSample]) -> float:
+    """Return how much of one start's variance the mean of these runs has. A run of an unknown start has its own."""
+    counts = Counter(("run", run.run_id, run.block) if run.launch is None else run.launch for run in runs)
+    return sum(count**2 for count in counts.values()) / len(runs) ** 2
 
 
 def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:

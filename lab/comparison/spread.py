@@ -1,4 +1,4 @@
-"""The variance of a mean over repeat blocks and prompts, and its degrees of freedom.
+"""The variance of a mean over repeat blocks and prompts, or over rounds and engine starts.
 
 Arrays may have further leading axes, so that a simulation computes thousands of experiments at once.
 """
@@ -22,13 +22,14 @@ LEAST_P = 1e-12
 class Spread:
     """Two variances whose sum is that of the mean, each with its degrees of freedom.
 
-    More repeats reduce the variance of the blocks; only more prompts reduce that of the prompts.
+    More repeats reduce the variance of the blocks, or of the rounds of a cell measured in rounds. They leave the rest:
+    that of the prompts, or of the engine starts of a cell measured in rounds.
     """
 
     blocks: Array
     blocks_df: float | Array
-    prompts: Array
-    prompts_df: float | Array
+    rest: Array
+    rest_df: float | Array
 
 
 def over_blocks(effects: Array) -> Spread:
@@ -83,15 +84,15 @@ def half_width(spread: Spread, confidence: float | Array) -> Array:
     """Return half the interval's width, of the shape of the variances.
 
     Each variance has its own Student factor, and they are averaged by variance (Cochran & Cox 1950, as in SAS). The
-    result is never narrower than for the blocks alone, which is exact where prompts make no difference.
+    result is never narrower than for the blocks alone, which is exact where the rest makes no difference.
     """
-    return averaged(spread, student(spread.blocks_df, confidence), student(spread.prompts_df, confidence))
+    return averaged(spread, student(spread.blocks_df, confidence), student(spread.rest_df, confidence))
 
 
-def averaged(spread: Spread, by_blocks: Array, by_prompts: Array) -> Array:
-    """Half the interval's width for given Student factors of blocks and prompts."""
-    error = np.sqrt(spread.blocks + spread.prompts)
-    weighted = by_blocks * spread.blocks + by_prompts * spread.prompts
+def averaged(spread: Spread, by_blocks: Array, by_rest: Array) -> Array:
+    """Half the interval's width for given Student factors of blocks and the rest."""
+    error = np.sqrt(spread.blocks + spread.rest)
+    weighted = by_blocks * spread.blocks + by_rest * spread.rest
     mean = np.divide(weighted, error, out=np.zeros_like(error), where=error > 0)
     return np.asarray(np.maximum(mean, by_blocks * np.sqrt(spread.blocks)), dtype=np.float64)
 
@@ -108,17 +109,17 @@ def p_values(distances: Array, spread: Spread) -> Array:
     Shape (spreads,). All are computed at once, because a page waits for a table of them.
     """
     values = np.where(distances > 0, 0.0, 1.0)
-    alone = (distances > 0) & (spread.prompts <= 0) & (spread.blocks > 0)  # the same root in closed form
+    alone = (distances > 0) & (spread.rest <= 0) & (spread.blocks > 0)  # the same root in closed form
     scaled = -distances[alone] / np.sqrt(spread.blocks[alone])
     values[alone] = np.maximum(2 * special.stdtr(np.asarray(spread.blocks_df)[alone], scaled), LEAST_P)
-    both = (distances > 0) & (spread.prompts > 0)
+    both = (distances > 0) & (spread.rest > 0)
     if both.any():
         values[both] = _roots(distances[both], *(np.asarray(column)[both] for column in _columns(spread)))
     return values
 
 
 def _columns(spread: Spread) -> tuple[float | Array, ...]:
-    return spread.blocks, spread.blocks_df, spread.prompts, spread.prompts_df
+    return spread.blocks, spread.blocks_df, spread.rest, spread.rest_df
 
 
 def _roots(distances: Array, *columns: Array) -> Array:
@@ -127,8 +128,8 @@ def _roots(distances: Array, *columns: Array) -> Array:
 
     def beyond(factor: Array, distance: Array, *of: Array) -> Array:
         around = Spread(*of)
-        by_prompts = -special.stdtrit(around.prompts_df, special.stdtr(around.blocks_df, -factor))
-        return averaged(around, factor, np.asarray(by_prompts, dtype=np.float64)) - distance
+        by_rest = -special.stdtrit(around.rest_df, special.stdtr(around.blocks_df, -factor))
+        return averaged(around, factor, np.asarray(by_rest, dtype=np.float64)) - distance
 
     values, blocks_df = np.full_like(distances, LEAST_P), columns[1]
     most = np.asarray(-special.stdtrit(blocks_df, LEAST_P / 2), dtype=np.float64)

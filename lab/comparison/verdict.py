@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from lab.comparison import looks, spread
-from lab.comparison.compare import Comparison, exponential
+from lab.comparison.compare import Comparison, counted, exponential
 from lab.comparison.effect import CONFIDENCE, Effect, Interval
 from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
@@ -46,6 +46,7 @@ _STRETCHES = (20, 100, MOST_REPEATS)
 @dataclass(frozen=True)
 class Verdict:
     """`more_repeats`, with their engine starts, would decide if ratio and scatter stayed as they are; None if unknown.
+    `more_starts` of each arm would where more repeats on those that there are would not (cells measured in rounds).
 
     The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin. A control has
     only the first, adjusted among the table's controls (`control` puts it into words). `interval` is
@@ -59,6 +60,14 @@ class Verdict:
     more_repeats: int | None
     interval: Interval | None = None
     claims: int = 0
+    more_starts: int | None = None
+
+    @property
+    def would_decide(self) -> str:
+        """State what would decide an inconclusive comparison: `4 more repeats`, `2 more engine starts`; else empty."""
+        if self.more_starts:
+            return counted(self.more_starts, "more engine start")
+        return counted(self.more_repeats, "more repeat") if self.more_repeats else ""
 
 
 UNKNOWN = Verdict("inconclusive", None, None, None)
@@ -91,14 +100,19 @@ def verdicts(table: Sequence[Comparison], *, strict: bool = False) -> tuple[Verd
         cell, effect = table[index], effects[index]
         word: Word = "inconclusive"
         more: int | None = 0
+        starts = None
         if equal <= _LEVEL:
             word = "no difference"
         elif differing <= _LEVEL:
             word = "faster" if (effect.value > 0) == (cell.better == "higher") else "slower"
         else:
-            blocks = more_blocks(effect, cell.blocks, alpha, alike if cell.until_decided else None)
+            looked = alike if cell.until_decided else None
+            blocks = more_blocks(effect, cell.blocks, alpha, looked)
             more = None if blocks is None else blocks * cell.repeats_a_block
-        found[index] = Verdict(word, differing, equal, more, interval, len(claims))
+            starts = (
+                more_blocks(_all_blocks(effect), cell.starts, alpha, looked) if more is None and cell.starts else None
+            )
+        found[index] = Verdict(word, differing, equal, more, interval, len(claims), starts)
     return tuple(found)
 
 
@@ -285,7 +299,7 @@ def more_blocks(effect: Effect, blocks: int, alpha: float, like: int | None) -> 
     for last in _STRETCHES:
         counts = np.arange(first, last + 1, dtype=np.float64)
         dfs = counts - blocks + float(around.blocks_df)
-        more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.prompts, around.prompts_df)
+        more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.rest, around.rest_df)
         confidence = 1 - alpha if like is None else 1 - looks.unpaid(alpha, counts, like)
         half = spread.half_width(more, confidence)
         decides = (half < abs(effect.value)) | (abs(effect.value) + half <= _BOUND)
@@ -293,6 +307,15 @@ def more_blocks(effect: Effect, blocks: int, alpha: float, like: int | None) -> 
             return int(counts[decides.argmax()]) - blocks
         first = max(first, last + 1)
     return None
+
+
+def _all_blocks(effect: Effect) -> Effect:
+    """Return an effect whose whole variance falls with more blocks: more starts reduce that of rounds and of starts."""
+    if effect.spread is None:
+        return effect
+    around = effect.spread
+    df = np.minimum(around.blocks_df, around.rest_df)
+    return Effect(effect.value, Spread(around.blocks + around.rest, df, np.zeros_like(around.rest), math.inf))
 
 
 @dataclass(frozen=True)

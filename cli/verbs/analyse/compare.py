@@ -238,8 +238,8 @@ def _named(jobs: Sequence[str]) -> str:
 
 def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
     ratio = pair.ratio
-    more = pair.verdict.more_repeats
-    word = pair.verdict.word + (f" ({more} more repeat{'s' * (more != 1)})" if more else "")
+    needed = pair.verdict.would_decide
+    word = f"{pair.verdict.word} ({needed})" if needed else pair.verdict.word
     shown = "" if ratio is None else times(ratio.value, ratio.low, ratio.high)
     outputs = (_same(agreed), _degenerate(agreed))
     return (

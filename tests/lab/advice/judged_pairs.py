@@ -19,12 +19,12 @@ def judged(
     workload: str = "code",
     metric: str = "output_tok_per_s",
     more: int | None = None,
+    starts: int | None = None,
     load: str | None = None,
 ) -> JudgedPair:
-    """`more` repeats would decide it."""
+    """`more` repeats, or `starts` more engine starts, would decide it."""
     interval = None if ratio is None else Interval(*ratio)
     comparison = Comparison(better(metric), 3, None, interval, None, None, "3 repeats")
     strictly = Verdict(strict or word, None, None, None)
-    return JudgedPair(
-        comparison, Verdict(word, None, None, more), workload, load or f"c{concurrency}", concurrency, arm, strictly
-    )
+    verdict = Verdict(word, None, None, more, more_starts=starts)
+    return JudgedPair(comparison, verdict, workload, load or f"c{concurrency}", concurrency, arm, strictly)

@@ -162,6 +162,18 @@ def test_what_is_inconclusive_is_told_with_what_it_would_take(needed: list[int |
     assert "by the forecast" not in lines_of(*inconclusive, decided)[-1]
 
 
+@pytest.mark.parametrize(
+    ("starts", "expected"),
+    [
+        ([1], "1 of 2 cells is inconclusive; 1 more engine start of each arm would decide it."),
+        ([2, 5, 9], "3 of 4 cells are inconclusive; 5 more engine starts of each arm would decide most of them."),
+    ],
+)
+def test_what_only_engine_starts_would_decide_is_told(starts: list[int], expected: str) -> None:
+    inconclusive = [judged("E", 2**place, "inconclusive", starts=more) for place, more in enumerate(starts)]
+    assert lines_of(*inconclusive, judged("E", 64, "faster", FAST), repeat_s=90.0)[-1] == expected
+
+
 def test_why_cells_have_no_interval_is_told() -> None:
     alone = judged("E", 1, "inconclusive", (1.5, None, None))  # type: ignore[arg-type]
     assert (

@@ -58,8 +58,8 @@ def test_prompts_scatter_by_what_exceeds_the_residual_of_their_mean_square() -> 
     """Three prompts in two blocks; mean squares by hand: 2 (1 + 0 + 1) / 2 of prompts, 0.04 / (2 * 1) of the rest."""
     influences = np.array([[1.1, 0.9], [0.0, 0.0], [-1.1, -0.9]])
     crossed = spread.over_blocks_and_prompts(np.array([0.1, 0.3]), influences)
-    assert crossed.prompts == pytest.approx((2.0 - 0.02) / 6)
-    assert crossed.prompts_df == 2
+    assert crossed.rest == pytest.approx((2.0 - 0.02) / 6)
+    assert crossed.rest_df == 2
 
 
 def test_repeats_that_agree_too_closely_still_have_an_interval() -> None:

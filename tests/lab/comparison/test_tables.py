@@ -8,21 +8,29 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lab.comparison.compare import Comparison
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
-from lab.comparison.tables import Arms, gmean, ratio_tables, sweep
+from lab.comparison.tables import gmean, ratio_tables, starts_of_means, sweep
 from lab.comparison.verdict import verdicts
-from tests.lab.comparison.one_cell import compare
 
 
-def arms(baseline: list[float], candidate: list[float]) -> Arms:
-    return [RunSample("b", "plain", block, value) for block, value in enumerate(baseline)], [
-        RunSample("c", "draft", block, value) for block, value in enumerate(candidate)
+def runs(arm: str, values: list[float], *, blocks_a_launch: int | None = None) -> list[RunSample]:
+    return [
+        RunSample(f"{arm}-{block}", arm, block, value, launch=blocks_a_launch and block // blocks_a_launch)
+        for block, value in enumerate(values)
     ]
 
 
+def arms(baseline: list[float], candidate: list[float], *, arm: str = "draft") -> CellRuns:
+    return CellRuns(runs("plain", baseline), runs(arm, candidate))
+
+
 def compared(*values: list[float]) -> Comparison:
-    return compare(*arms(*values), "higher")
+    return compare_cells([arms(*values)], "higher")[0]
+
+
+def swept(*cells: CellRuns) -> Comparison:
+    return sweep(cells, compare_cells(cells, "higher"), "higher")
 
 
 _TWICE = compared([10.0, 10.1, 9.9], [20.0, 20.1, 19.9])
@@ -51,31 +59,67 @@ def test_an_unknown_ratio_makes_the_mean_unknown() -> None:
     assert gmean([]) is None
 
 
-def test_a_sweep_is_the_geometric_mean_in_each_block() -> None:
-    rng = np.random.default_rng(3)
-    measured = np.exp(rng.normal(3.0, 0.1, size=(6, 2, 4)))  # concurrency, arm, block
-    comparison = sweep([arms(cell[0].tolist(), cell[1].tolist()) for cell in measured], "higher")
-    blocks = np.log(stats.gmean(measured[:, 1] / measured[:, 0], axis=0))
-    expected = stats.ttest_1samp(blocks, 0.0).confidence_interval(0.95)
+def bounds(comparison: Comparison) -> tuple[float, float]:
     assert comparison.ratio is not None
-    assert comparison.ratio.value == pytest.approx(math.exp(blocks.mean()))
-    assert (comparison.ratio.low, comparison.ratio.high) == pytest.approx(
-        (math.exp(expected.low), math.exp(expected.high))
-    )
+    assert comparison.ratio.low is not None
+    assert comparison.ratio.high is not None
+    return comparison.ratio.low, comparison.ratio.high
+
+
+def test_a_sweep_is_the_geometric_mean_over_cells() -> None:
+    measured = np.exp(np.random.default_rng(3).normal(3.0, 0.1, size=(6, 2, 4)))  # concurrency, arm, block
+    comparison = swept(*(arms(cell[0].tolist(), cell[1].tolist()) for cell in measured))
+    assert comparison.ratio is not None
+    assert comparison.ratio.value == pytest.approx(stats.gmean(measured[:, 1] / measured[:, 0], axis=None))
+    low, high = bounds(comparison)
+    assert comparison.ratio.value**2 == pytest.approx(low * high)
+
+
+def test_the_sweep_of_a_single_cell_has_the_paired_t_interval() -> None:
+    blocks = np.random.default_rng(3).normal(0.1, 0.1, size=4)
+    comparison = swept(arms([1.0] * 4, np.exp(blocks).tolist()))
+    expected = stats.ttest_1samp(blocks, 0.0).confidence_interval(0.95)
+    assert bounds(comparison) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
 
 
 def test_a_sweep_leaves_out_blocks_that_are_not_whole() -> None:
-    comparison = sweep([arms([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]), arms([1.0, 1.0], [2.0, 2.0])], "higher")
-    assert comparison.blocks == 2
-    baseline, candidate = arms([1.0], [2.0])
+    assert swept(arms([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]), arms([1.0, 1.0], [2.0, 2.0])).blocks == 2
+    cell = arms([1.0], [2.0])
+    twice = CellRuns([*cell.baseline, *cell.baseline], cell.candidate)
     with pytest.raises(ValueError, match="two runs"):
-        sweep([([*baseline, *baseline], candidate)], "higher")
+        sweep([twice], [compared([1.0], [2.0])], "higher")
 
 
 def test_repeats_of_a_sweep_on_one_start_are_one_observation() -> None:
-    def started(arm: str, values: list[float]) -> list[RunSample]:
-        return [RunSample(arm, arm, block, value, launch=block // 2) for block, value in enumerate(values)]
+    baseline, candidate = ([10.0, 10.2, 10.1, 9.9], [20.0, 20.3, 20.1, 20.2])
+    cell = CellRuns(runs("plain", baseline, blocks_a_launch=2), runs("draft", candidate, blocks_a_launch=2))
+    comparison = swept(cell, cell)
+    assert (comparison.repeats, comparison.blocks) == (4, 2)
+    assert comparison.basis.startswith("4 repeats on 2 engine starts, with ")
+    once = swept(arms([10.0], [20.0]), arms([10.0], [20.0]))
+    assert (once.ratio and once.ratio.low, once.basis) == (None, "1 repeat, which cannot show how much runs differ")
 
-    cells = [(started("plain", [10.0, 10.2, 10.1, 9.9]), started("draft", [20.0, 20.3, 20.1, 20.2]))] * 2
-    comparison = sweep(cells, "higher")
-    assert (comparison.repeats, comparison.blocks, comparison.basis) == (4, 2, "4 repeats on 2 engine starts")
+
+def test_a_sweep_of_two_starts_is_decided_by_what_all_cells_and_arms_show() -> None:
+    """The paired t interval of two starts has a factor of 12.7."""
+    rng = np.random.default_rng(5)
+    base = 100 * np.exp(rng.normal(0, 0.05, size=(6, 2)))
+    of_arms = [
+        [arms(row.tolist(), (row * ratio * np.exp(rng.normal(0, 0.05, 2))).tolist(), arm=name) for row in base]
+        for name, ratio in (("draft", 1.3), ("head", 1.2))
+    ]
+    comparisons = compare_cells([cell for cells in of_arms for cell in cells], "higher")
+    starts = starts_of_means(of_arms)
+    means = [
+        sweep(cells, of_cells, "higher", starts)
+        for cells, of_cells in zip(of_arms, (comparisons[:6], comparisons[6:]), strict=True)
+    ]
+    assert [verdict.word for verdict in verdicts(means)] == ["faster", "faster"]
+    assert "engine starts that differ by" in means[0].basis
+
+
+def test_a_sweep_of_repeats_that_are_all_the_same_is_certain() -> None:
+    """Acceptance of greedy decoding is the same number each time, whatever starts do to speed."""
+    comparison = swept(*(arms([2.0, 2.0, 2.0], [value] * 3) for value in (2.2, 2.4, 2.6)))
+    low, high = bounds(comparison)
+    assert low == pytest.approx(high) == pytest.approx((1.1 * 1.2 * 1.3) ** (1 / 3))

@@ -87,7 +87,7 @@ def test_a_table_has_the_same_prospect_every_time() -> None:
     decided_share.cache_clear()
     tables = {
         Table(12, 1, 3, 0.003, (0.0, 0.1, 0.2)): 1 / 2,
-        Table(90, 2, 2, 0.002, (0.05, 0.1)): 7 / 120,
+        Table(90, 2, 2, 0.002, (0.05, 0.1)): 7 / 48,
         Table(6, 3, 4, 0.01, (0.1, -0.2)): 1 / 2,
         Table(6, 1, 2, 0.02, (0.1,)): 1 / 36,
     }

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from lab.comparison.compare import Comparison
-from lab.comparison.tables import RatioTable, ratio_tables, sweep
+from lab.comparison.compare import CellRuns, Comparison
+from lab.comparison.starts import StartScatter
+from lab.comparison.tables import RatioTable, ratio_tables, starts_of_means, sweep
 from lab.comparison.verdict import Judged, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import better
@@ -22,7 +23,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class ArmTable:
-    """A candidate's ratios to the baseline. The sweeps are geometric means in each repeat, and so have an interval.
+    """A candidate's ratios to the baseline. The sweeps are geometric means over cells, with an interval.
 
     `sweep` is over all cells, `sweeps_by_row` over those of a row. The verdicts of cells are corrected for the cells of
     all arms' tables, that of `sweep` for the number of arms.
@@ -48,27 +49,31 @@ def arm_tables(
     for pair in comparison.pairs:
         key = (_side(pair, rows, datasets), _side(pair, columns, datasets))
         arms.setdefault(pair.candidate.arm, {}).setdefault(key, []).append(pair)
+    starts = _starts(comparison)
     tables = ratio_tables(
-        {arm: {key: _one(pairs, comparison) for key, pairs in cells.items()} for arm, cells in arms.items()},
+        {arm: {key: _sweep(pairs, comparison, starts) for key, pairs in cells.items()} for arm, cells in arms.items()},
         strict=comparison.strict,
     )
     if comparison.is_whole and all(len(pairs) == 1 for cells in arms.values() for pairs in cells.values()):
         judged = {arm: {key: pair for key, (pair,) in cells.items()} for arm, cells in arms.items()}
         tables = {arm: replace(table, cells=judged[arm]) for arm, table in tables.items()}
     means = arm_means(comparison)
-    return [ArmTable(arm, tables[arm], means[arm], _by_row(arms[arm], tables[arm], comparison)) for arm in arms]
+    return [ArmTable(arm, tables[arm], means[arm], _by_row(arms[arm], tables[arm], comparison, starts)) for arm in arms]
 
 
 def arm_means(comparison: StudyComparison) -> dict[str, Judged]:
-    """Return each candidate over all of its cells: the mean over repeats of the geometric mean of its ratios, or its
-    only cell.
+    """Return each candidate over all of its cells: the geometric mean of its ratios, with what the whole study
+    shows of engine starts; or its only cell.
 
     The verdicts are corrected for the number of arms.
     """
     if comparison.stored is not None and comparison.is_whole:
         return comparison.stored.means(strict=comparison.strict)
-    arms = dict.fromkeys(pair.candidate.arm for pair in comparison.pairs)
-    means = {arm: _one([pair for pair in comparison.pairs if pair.candidate.arm == arm], comparison) for arm in arms}
+    arms: dict[str, list[Pair]] = {}
+    for pair in comparison.pairs:
+        arms.setdefault(pair.candidate.arm, []).append(pair)
+    starts = _starts(comparison)
+    means = {arm: _sweep(pairs, comparison, starts) for arm, pairs in arms.items()}
     judged = verdicts(list(means.values()), strict=comparison.strict)
     return {arm: Judged(mean, verdict) for (arm, mean), verdict in zip(means.items(), judged, strict=True)}
 
@@ -85,21 +90,30 @@ def _side(pair: Pair, name: str, datasets: Mapping[str, str]) -> str:
     return values[name]
 
 
-def _one(pairs: Sequence[Pair], comparison: StudyComparison) -> Comparison:
-    return pairs[0].comparison if len(pairs) == 1 else _sweep(pairs, comparison)
+def _starts(comparison: StudyComparison) -> StartScatter:
+    """Return how much engine starts differ, by the means over all cells of every arm."""
+    arms: dict[str, list[CellRuns]] = {}
+    for pair in comparison.pairs:
+        arms.setdefault(pair.candidate.arm, []).append(_runs(pair))
+    return starts_of_means(arms.values())
 
 
-def _sweep(pairs: Sequence[Pair], comparison: StudyComparison) -> Comparison:
-    control = all(pair.comparison.control for pair in pairs)
+def _runs(pair: Pair) -> CellRuns:
+    return CellRuns(pair.baseline.runs, pair.candidate.runs, control=pair.comparison.control)
+
+
+def _sweep(pairs: Sequence[Pair], comparison: StudyComparison, starts: StartScatter) -> Comparison:
+    if len(pairs) == 1:
+        return pairs[0].comparison
     return sweep(
-        [(pair.baseline.runs, pair.candidate.runs) for pair in pairs], better(comparison.metric), control=control
+        [_runs(pair) for pair in pairs], [pair.comparison for pair in pairs], better(comparison.metric), starts
     )
 
 
 def _by_row(
-    cells: Mapping[_Key, Sequence[Pair]], table: RatioTable, comparison: StudyComparison
+    cells: Mapping[_Key, Sequence[Pair]], table: RatioTable, comparison: StudyComparison, starts: StartScatter
 ) -> dict[str, Comparison]:
     return {
-        row: _sweep([pair for key, pairs in cells.items() if key[0] == row for pair in pairs], comparison)
+        row: _sweep([pair for key, pairs in cells.items() if key[0] == row for pair in pairs], comparison, starts)
         for row in table.rows
     }

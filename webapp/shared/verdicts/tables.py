@@ -11,7 +11,6 @@ from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.shared.columns import Column, columns
-from webapp.shared.text import count
 
 SIGNS = {
     "faster": "▲ faster",
@@ -60,7 +59,6 @@ def _first_difference(agreed: Agreement) -> str:
 
 def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
     ratio = pair.ratio or Interval(float("nan"), None, None)
-    more = pair.verdict.more_repeats
     return {
         "arm": pair.candidate.arm,
         "verdict": SIGNS[pair.verdict.word],
@@ -70,7 +68,7 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
         "workload": pair.cell.workload,
         "pattern": pair.cell.pattern,
         "concurrency": pair.cell.concurrency,
-        "decides": f"about {count(more, 'more repeat')}" if more else "",
+        "decides": f"about {pair.verdict.would_decide}" if pair.verdict.would_decide else "",
         **wrote,
         "alone": pair.alone_sentence,
         "basis": pair.comparison.basis,
@@ -87,7 +85,11 @@ def verdict_config(table: pd.DataFrame, *, strict: bool) -> dict[str, Any]:
         *("arm", "workload", "ratio", "low", "high"),
         pattern={"width": 75},
         verdict={"width": 118, "help": _HELP[strict]},
-        decides=Column("Would decide", help="Repeats to add for a verdict if the spread stays the same", width=160),
+        decides=Column(
+            "Would decide",
+            help="Repeats, or engine starts of each arm, to add for a verdict if the spread stays the same",
+            width=160,
+        ),
         alone=Column("Without the correction", help="Where the interval alone excludes 1", width=140),
         same=Column("Same output", "%.0f %%", "Share of prompts with the baseline's output; greedy only", width=85),
         differs=Column(

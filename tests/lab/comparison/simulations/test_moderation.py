@@ -20,7 +20,7 @@ from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.moderation import LEAST_CELLS, Scatter, moderated, repetitions
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.spread import Spread
-from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
+from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, verdicts
 from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, cells_of, simulated
 
 _TABLES = 100
@@ -35,6 +35,7 @@ class Outcome:
     called: float  # of the true effects
     false_calls: float  # of the calls, averaged over tables
     held: float  # of the true ratios, those within their interval
+    strictly: float  # of the true effects, those called in the strict reading
 
 
 def simulate(world: str, cells: int, repeats: int, ratio: float, noise: float) -> Outcome:
@@ -50,8 +51,9 @@ def false_tables(world: str, cells: int, repeats: int, noise: float) -> float:
     return float(np.mean([_outcome(table)[1] for table in empty]))
 
 
-def _outcome(table: Table) -> tuple[float, float, float]:
-    """The share of effects called, the share of calls that are false, and the share of intervals that hold the truth.
+def _outcome(table: Table) -> tuple[float, float, float, float]:
+    """The share of effects called, the share of calls that are false, the share of intervals that hold the truth, and
+    the share of effects called strictly.
 
     Of a table without effects the first is 0 and the second is 1 if it holds a call. The steps are those of
     `compare_cells` and `verdicts`, on arrays.
@@ -68,12 +70,14 @@ def _outcome(table: Table) -> tuple[float, float, float]:
     df = np.array([scatter.df if scatter else repeats - 1.0 for scatter in scatters])
     around = Spread(variance / repeats, df, np.zeros(own.size), np.full(own.size, math.inf))
     means = effects.mean(axis=1)
-    calls = np.array(benjamini_hochberg(spread.p_values(np.abs(means), around))) <= 0.05
+    p_values = spread.p_values(np.abs(means), around)
+    calls, strict = (np.array(adjusted(p_values)) <= 0.05 for adjusted in (benjamini_hochberg, holm))
     real = table.truth != 0
     return (
         float(calls[real].mean()) if real.any() else 0.0,
         float((calls & ~real).sum() / max(calls.sum(), 1)),
         float((np.abs(means - table.truth) <= spread.half_width(around, 0.95)).mean()),
+        float(strict[real].mean()) if real.any() else 0.0,
     )
 
 
@@ -84,23 +88,24 @@ def _outcome(table: Table) -> tuple[float, float, float]:
         (35, 3, 1.5, 0.05, 0.97),
         (6, 3, 1.1, 0.02, 0.8),
         (4, 3, 1.5, 0.05, 0.95),
-        (35, 2, 1.3, 0.03, 0.7),
+        (35, 2, 1.3, 0.03, 0.95),
     ],
 )
 def test_so_few_repeats_of_a_table_decide(cells: int, repeats: int, ratio: float, noise: float, wanted: float) -> None:
-    """Runs' noise differs from cell to cell by a third."""
+    """Noise differs from cell to cell by a third. The strict reading calls most of 35 cells of two repeats, too."""
     outcome = simulate("a third", cells, repeats, ratio, noise)
     assert outcome.called >= wanted
+    assert outcome.strictly >= 0.7 or repeats > 2
     assert outcome.false_calls <= 0.05
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize(("cells", "repeats"), [(2, 3), (6, 3), (35, 3), (12, 4)])
+@pytest.mark.parametrize(("cells", "repeats"), [(2, 3), (6, 3), (35, 3), (12, 4), (12, 2), (35, 2)])
 def test_the_promises_hold_in_every_world(world: str, cells: int, repeats: int) -> None:
     outcome = simulate(world, cells, repeats, 1.2, 0.03)
     assert outcome.false_calls <= 0.05 + _LUCK
     assert false_tables(world, cells, repeats, 0.03) <= 0.05 + _LUCK
-    assert 0.93 <= outcome.held <= (0.97 if world != "bimodal" else 1.0) + _LUCK
+    assert 0.93 <= outcome.held <= (0.97 if world != "bimodal" and repeats > 2 else 1.0) + _LUCK
 
 
 def test_the_strict_reading_calls_no_more_than_the_usual_one() -> None:
