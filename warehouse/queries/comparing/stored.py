@@ -166,7 +166,7 @@ def _read(name: str, value: Any) -> Any:
     return value
 
 
-def _spread(blocks: float | str, blocks_df: float | str, prompts: float | str, prompts_df: float | str) -> Spread:
-    variances = [np.asarray(float(variance)) for variance in (blocks, prompts)]
-    dfs = [float(df) if isinstance(df, str) else df for df in (blocks_df, prompts_df)]
+def _spread(blocks: float | str, blocks_df: float | str, rest: float | str, rest_df: float | str) -> Spread:
+    variances = [np.asarray(float(variance)) for variance in (blocks, rest)]
+    dfs = [float(df) if isinstance(df, str) else df for df in (blocks_df, rest_df)]
     return Spread(variances[0], dfs[0], variances[1], dfs[1])
