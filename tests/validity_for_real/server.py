@@ -268,7 +268,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def reset(request: web.Request) -> web.Response:
     request.app[ENGINE].since_reset = 0
-    request.app[ENGINE].windows += 1
+    request.app[ENGINE].windows += "reset_external" not in request.query  # the second tier of the same window
     log("Resetting prefix cache...")
     return web.Response(status=500 if request.app[ENGINE].trap == "keeps_cache" else 200)
 

@@ -62,7 +62,7 @@ def test_a_list_of_gpus_is_read_however_it_is_written(gpus: set[int]) -> None:
     [
         *(("8", "no GPU 8 here, which has 8, counted from 0"), ("5-2", "no GPU 5-2")),
         *(("a", "like 0,2-5"), ("1,", "like 0,2-5")),
-        *(("MIG-0", "no GPUs here have a UUID that begins MIG-0"), ("1,GPU-0", "8 GPUs here have")),
+        *(("MIG-0", "no GPUs here have a UUID that begins with MIG-0"), ("1,GPU-0", "8 GPUs here have")),
     ],
 )
 def test_a_list_of_gpus_that_makes_no_sense_is_refused(listed: str, words: str) -> None:

@@ -178,5 +178,5 @@ def test_a_request_is_read_in_full_and_files_have_every_column(server: Server, p
     lines = (tmp_path / "requests.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (row, *_) = csv.DictReader(dropwhile(lambda line: line.startswith("#"), lines))
     assert row["prompt"]
-    assert page.get_by_text(row["prompt"], exact=True).count() == 1
+    assert page.get_by_test_id("stCode").get_by_text(row["prompt"], exact=True).count() == 1
     assert len(row["chunk_s"].split()) > 1

@@ -52,8 +52,10 @@ def choose(job_id: str) -> str:
 
 def link(job_id: str, judgement: str) -> dict[str, tuple[str, ...]]:
     """Return the parameter of a link to a judgement; none for that of when the study ended."""
+    if judgement == stored.FIRST:  # commands make links, too, of warehouses that are not the page's
+        return {}
     label = next(label for label, judgement_id in judgements(job_id).items() if judgement_id == judgement)
-    return {} if judgement == stored.FIRST else {url_params.JUDGEMENT.key: (label,)}
+    return {url_params.JUDGEMENT.key: (label,)}
 
 
 def show(comparison: StudyComparison) -> None:
