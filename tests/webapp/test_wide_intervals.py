@@ -82,7 +82,7 @@ def test_pages_cards_and_tables_show_no_interval_that_says_nothing(lab: Lab, ope
     for page in ("home", "results", "compare", "advice", "cost"):
         text = shown(open_page(page, job=lab.job_id))
         assert is_modest(text), (page, intervals(text))
-        assert "[unknown]" in text, page
+        assert "[unknown]" in text or page == "home", page  # whose only interval is that over all cells
 
 
 def test_charts_draw_no_interval_that_says_nothing(lab: Lab) -> None:

@@ -43,7 +43,7 @@ def test_a_large_dataset_is_registered_and_a_broken_one_is_refused(server: Serve
     page.locator("[data-testid=stFileUploaderDropzone]").wait_for()  # and the name beside it
     broken = prompts_file(tmp_path / "broken.jsonl", 3 * MIB, letters=500)
     with broken.open("a") as file:
-        file.write("{not JSON\n")
+        file.write("{not JSON\n" * 20)  # more than one row in a thousand
     add_dataset(page, "broken_prompts", broken)
     page.get_by_text(f"broken.jsonl, line {3 * MIB // 535 + 2}: this is not valid JSON").wait_for()
     expect(page.locator("[data-testid=stFileUploaderFile]")).to_have_count(0)
