@@ -115,6 +115,8 @@ class Server:
             case "stalls" if index in (9, 13, 17):
                 half = len(events) // 2
                 return events[:half] + [(at_s + 1.5, tokens) for at_s, tokens in events[half:]]
+            case "reads all first" if index < self.streams:  # no lie: it answers one, then reads the other prompts
+                return events[: 2 * (not index)] + [(at_s + 1.5, tokens) for at_s, tokens in events[2 * (not index) :]]
         return events
 
     def _request(self, index: int, prompt: str, sent_s: float, events: Events) -> RequestRecord:

@@ -83,6 +83,11 @@ def test_pauses_are_told_with_the_throughput_without_them() -> None:
     assert abs(302.1 / true_tok_per_s - 1) < 0.02
 
 
+def test_reading_the_first_prompts_is_no_pause_of_an_answer() -> None:
+    findings = Server("reads all first", streams=8).run().judged().findings
+    assert "few_answers_paused" not in {finding.check for finding in findings}
+
+
 HONEST = st.builds(
     Server,
     streams=st.sampled_from([1, 2, 4, 8, 16]),
