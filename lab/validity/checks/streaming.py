@@ -236,8 +236,8 @@ CHECKS = (
         looks_at=("sent_s", "chunk_s", "first_token_s", "end_s", "completion_tokens", "load"),
         threshold=f"at most {percent(FEW_ANSWERS)} of the answers paused (a gap of {PAUSE_GAPS:g} usual ones or, in a "
         f"closed loop after the first requests, a TTFT of {PAUSE_WAITS:g} usual ones, and {PAUSE_S:g} s), and that was "
-        f"more than {percent(TIME_LOST)} of the time of all streams. Gaps while a closed loop's first prompts are read, and "
-        "pauses of the length of the client's own lag, do not count",
+        f"more than {percent(TIME_LOST)} of the time of all streams. Gaps while a closed loop's first prompts are "
+        "read, and pauses of the length of the client's own lag, do not count",
         why="Three answers of 24 that stop for 1.5 s take a quarter of the throughput: what is measured is the pause, "
         "which may not be there in the next run.",
         advice="Repeat the run. If the pauses stay, look for what they have in common (prompts, moments, the engine's "
