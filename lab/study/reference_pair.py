@@ -43,7 +43,7 @@ def reference_version(study: Study) -> Study:
 
     Engines that need a GPU become transformers, and draft models those of the reference pair; arms that become equal
     are measured once. Sampling becomes greedy: vLLM's build for CPUs samples wrong with speculation
-    (docs/comparison.md, Distributions). A study of the reference model is returned as it is.
+    (docs/reading_results.md, Distributions). A study of the reference model is returned as it is.
     """
     if study.target == TARGET:
         return study
