@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from host.settings import Settings
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
+from jobs.known_models import advice
 from jobs.table import get_job
 from lab.errors import UserError
 from lab.estimate import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, Estimate, History, LengthOf, PastRuns, estimate
@@ -111,8 +112,8 @@ def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
 
 
 def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return a study's plan as a JSON document: engine starts, runs, requests, time, the verdicts to expect, and
-    the problems for which it would be refused.
+    """Return a study's plan as a JSON document: engine starts, runs, requests, time, the verdicts to expect,
+    what its target should heed, and the problems for which it would be refused.
     """
     estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
     return {
@@ -130,6 +131,7 @@ def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str
         "launches_from_history": estimate.launches_from_history,
         "runs_from_history": estimate.runs_from_history,
         "verdicts": None if prospects is None else _verdicts(prospects),
+        "advice": [] if settings.workers_elsewhere else advice(study),
         "problems": [{"field": field, "sentence": sentence} for field, sentence in problems],
     }
 

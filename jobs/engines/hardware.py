@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 _GPU = re.compile(r"GPU (?P<number>\d+): (?P<name>.+) \(UUID: (?P<uuid>\S+)\)")
 _SLICE = re.compile(r"\s+MIG (?P<profile>\S+)\s+Device\s+\d+: \(UUID: (?P<uuid>\S+)\)")
 
@@ -73,6 +75,19 @@ def listed_gpus(text: str) -> tuple[HostGpu, ...]:
             found = [gpu for gpu in found if gpu != whole]
             found.append(HostGpu(match["uuid"], f"{whole.name} MIG {match['profile']}", match["uuid"], whole.number))
     return tuple(found)
+
+
+@functools.cache
+def memory_gb() -> tuple[float | None, bool]:
+    """Return the memory of all GPUs together (true), or without any that of the host (false); None where unknown."""
+    if not all_gpus():
+        return psutil.virtual_memory().total / 1e9, False
+    query = ("nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits")
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
+        return sum(int(line) for line in done.stdout.split()) * 2**20 / 1e9, True
+    except (OSError, subprocess.SubprocessError, ValueError):  # a part of it is unknown, as on a board that shares it
+        return None, True
 
 
 @functools.cache

@@ -64,7 +64,7 @@ class SentStudy(BaseModel):
 
 
 class Plan(BaseModel):
-    """A study's cost in time, its probable verdicts, and the problems for which it would be refused now."""
+    """A study's cost in time, its probable verdicts, advice about its target, and the problems that would refuse it."""
 
     study: str
     target: str
@@ -80,6 +80,7 @@ class Plan(BaseModel):
     launches_from_history: int
     runs_from_history: int
     verdicts: dict[str, Any] | None
+    advice: list[str]
     problems: list[FieldProblem]
 
 

@@ -44,6 +44,8 @@ def _print_plan(named: Study, planned: Mapping[str, Any]) -> None:
     print_text(f"about {minutes:,.0f} minutes ({planned['estimated_by']})")
     if planned["verdicts"] is not None:
         print_text("\n".join(line for line in (planned["verdicts"]["sentence"], planned["verdicts"]["advice"]) if line))
+    for sentence in planned.get("advice", ()):
+        print_text(f"note: {sentence}")
     if planned["problems"]:
         print_text("to be fixed before it can be submitted:")
         print_text("\n".join(f"  {problem['field']}: {problem['sentence']}" for problem in planned["problems"]))

@@ -15,6 +15,7 @@ from jobs.engines.speculation.option import (
     schedule,
     whole_numbers,
 )
+from jobs.known_models import KnownDraft, known_drafts
 from lab.study.methods import method_of, spoken_name
 from lab.study.reference_pair import DRAFTS, TARGET
 from webapp.pages.submit import form_options, inputs
@@ -63,10 +64,38 @@ def edit(problems: Sequence[ShownProblem], target: str) -> tuple[Row, ...]:
             baseline = _baseline({number: row["name"] for number, row in rows.items()})
         arms = list(rows.values())
         engine = (arms[-1]["engine"] if arms else None) or form_options.DEFAULT_ENGINE
-        new = new_arm(arms, engine, form_options.methods(engine), target)
-        inputs.show_add_button("arms", "Add an arm", new)
+        methods = form_options.methods(engine)
+        new = new_arm(arms, engine, methods, target)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            inputs.show_add_button("arms", "Add an arm", new)
+            _show_known(engine, [draft for draft in known_drafts(target) if draft.method in methods])
         inputs.show_problems(problems, inputs.anchor("arms"))
     return tuple(row | {"baseline": number == baseline} for number, row in rows.items())
+
+
+def _show_known(engine: str, drafts: Sequence[KnownDraft]) -> None:
+    """Draw a choice of the draft models that are known for the target. The chosen one becomes a new arm."""
+    if not drafts:
+        return
+    picker = inputs.key("known-draft")
+
+    def add_arm() -> None:
+        if (chosen := st.session_state.pop(picker, None)) is not None:
+            arm = {"engine": engine, _METHOD: chosen.method, _MODEL: chosen.model, _K: FIRST_K}
+            inputs.add("arms", {**arm, "name": f"{chosen.model.rpartition('/')[2]} k={FIRST_K}"})
+
+    st.selectbox(
+        "Add a draft model known for this target",
+        drafts,
+        None,
+        format_func=lambda draft: f"{spoken_name(draft.method, None)}: {draft.label}",
+        key=picker,
+        on_change=add_arm,
+        placeholder=f"or one of {count(len(drafts), 'draft model')} known for this target",
+        label_visibility="collapsed",
+        width=420,
+        help="Named by their makers or by who measured them; nobody here has tried them",
+    )
 
 
 def _baseline(names: Mapping[int, str]) -> int:
@@ -108,9 +137,13 @@ def new_arm(arms: Sequence[Row], engine: str, methods: Sequence[str], target: st
 
 
 def _first_draft(methods: Sequence[str], target: str) -> dict[str, Any]:
-    """Return the reference model's own draft, or else a method of the engine that needs no draft model."""
+    """Return the reference model's own draft, a draft model that is known for the target, or else a method of the
+    engine that needs no draft model.
+    """
     if target == TARGET and "draft_model" in methods:
         return {_METHOD: "draft_model", _MODEL: DRAFTS["draft_model"]}
+    if (known := next((draft for draft in known_drafts(target) if draft.method in methods), None)) is not None:
+        return {_METHOD: known.method, _MODEL: known.model}
     without_model = [method for method in methods if method_of(method).draft_model == "refused"]
     return {_METHOD: next(iter([*without_model, *methods]), "ngram")}
 

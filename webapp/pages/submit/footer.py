@@ -10,6 +10,7 @@ from typing import TypedDict
 import streamlit as st
 
 from access.web import visitor
+from jobs.known_models import advice
 from jobs.table import MAX_PRIORITY
 from lab.roles import Change
 from lab.study import Study
@@ -74,6 +75,8 @@ def _show_plan(study: Study | None) -> None:
         decided = f" Decided cells: {prospects.sentence}, {prospects.basis}. {prospects.advice}".rstrip()
     st.markdown(" · ".join(parts), help=_counting(study))
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))
+    for sentence in [] if published_data.settings().workers_elsewhere else advice(study):
+        st.caption(f":material/info: {literal(sentence)}")
 
 
 def _counting(study: Study) -> str:

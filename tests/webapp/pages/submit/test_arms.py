@@ -23,6 +23,7 @@ def head(k: int) -> dict[str, Any]:
     [
         ([], "reference", "draft model k=3", "reference-draft"),
         ([PLAIN], "lab/large", "n-gram k=3", None),
+        ([PLAIN], "openai/gpt-oss-120b", "EAGLE-3 k=3", "nvidia/gpt-oss-120b-Eagle3-short-context"),
         ([PLAIN, head(5)], "lab/large", "EAGLE-3 k=3", "lab/head"),
         ([head(3), PLAIN], "lab/large", "EAGLE-3 k=5", "lab/head"),
         ([head(k) for k in (3, 5, 1, 2)], "lab/large", "EAGLE-3 k=4", "lab/head"),

@@ -377,3 +377,15 @@ def test_options_are_offered_by_method_and_join_the_text_once(open_page: OpenPag
     assert {option.name for option in form_options.speculation_options("vllm", "suffix")} > {
         "suffix_decoding_max_cached_requests"
     }
+
+
+def test_a_draft_model_known_for_the_target_becomes_an_arm(open_page: OpenPage) -> None:
+    app = set_value(open_page("submit"), "text_input", "target", "openai/gpt-oss-120b")
+    assert "set the endpoint to chat" in words(app)
+    known = field(app, "selectbox", "known-draft")
+    assert "EAGLE-3: RedHatAI/gpt-oss-120b-speculator.eagle3 (needs vLLM 0.17.2 or newer)" in known.options
+    ran(known.select_index(0).run())
+    arm = shown_study(app).arms[-1]
+    assert arm.name == "gpt-oss-120b-Eagle3-short-context k=3"
+    assert arm.speculation is not None
+    assert (arm.speculation.method, arm.speculation.model) == ("eagle3", "nvidia/gpt-oss-120b-Eagle3-short-context")
