@@ -35,6 +35,9 @@ DIES_AT, LAST_WORDS, WARM_UP_TOKENS = 8, "RuntimeError: CUDA error: an illegal m
 #: What lies take: how many steps are written as one, how slow steps are so that a busy machine shows them, how long an
 #: answer stalls and which do, how much a template adds, and which prompts are too long, in characters.
 MERGED, LYING_STEPS, STALL_S, STALLING, TEMPLATE, TOO_LONG = 8, 6, 1.5, (9, 13, 17), 37, 1540
+#: Of servers whose events come together: a client that is later than a token takes cannot see it, so the more programs
+#: wait for a processor, the slower they are.
+BURSTS, CROWD = ("merges", "writes_at_once"), max(1, round(os.getloadavg()[0] / (os.cpu_count() or 1)))
 LIES = (
     "honest", "merges", "writes_at_once", "space_first", "stalls", "one_at_a_time", "refuses_longest", "half_text",
     "another_template", "slower_later", "learns", "silent", "serves_others",
@@ -142,7 +145,7 @@ async def _stream(
         if not cached:
             await asyncio.sleep(step_s)
             await asyncio.sleep(STALL_S if _stalls(engine, asked) and first == tokens // 2 else 0)
-        if engine.trap in ("merges", "writes_at_once") and rounds % MERGED and finish is None:
+        if engine.trap in BURSTS and rounds % MERGED and finish is None:
             continue
         if engine.trap == "merges":
             choice["text"] = "".join(words[max(0, count - len(events) * a_step) : count])
@@ -171,7 +174,8 @@ def _slower(engine: Engine) -> int:
         "crowded": CROWDED,
         "slower_later": LYING_STEPS * (3 if engine.windows > 1 else 1),
     }
-    return by_trap.get(engine.trap, LYING_STEPS if engine.trap in LIES else 1)
+    lying_steps = LYING_STEPS * (CROWD if engine.trap in BURSTS else 1)
+    return by_trap.get(engine.trap, lying_steps if engine.trap in LIES else 1)
 
 
 def _stalls(engine: Engine, asked: int) -> bool:

@@ -1,0 +1,75 @@
+"""The files in deploy/ that place workers on other hosts: a systemd unit, a batch job, containers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.app import VERBS
+from host.settings import ENVIRONMENT_PREFIX, Settings
+from tests.workers.homes import REPOSITORY, Home, until, worker_environment
+
+DEPLOY = REPOSITORY / "deploy"
+FILES = sorted(path for path in DEPLOY.iterdir() if "worker" in path.name)
+OURS = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text("utf-8")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_file_names_only_settings_and_verbs_that_exist(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert set(re.findall(r"DRAFTHOUSE_[A-Z_]+", text)) <= OURS
+    assert set(re.findall(r"bin/drafthouse (\w+)", text)) <= set(VERBS)
+
+
+def test_containers_run_as_nobody_who_may_become_root() -> None:
+    service = documents("worker.compose.yaml")[0]["services"]["worker"]
+    pod = documents("kubernetes-worker.yaml")[-1]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert service["user"] == "10001:10001"
+    assert pod["securityContext"]["runAsUser"] == 10001
+    assert service["cap_drop"] == container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    assert service["read_only"] is container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert service["command"] == container["args"] == ["worker"]
+
+
+def test_a_pod_gets_whole_processors_for_itself() -> None:
+    resources = documents("kubernetes-worker.yaml")[-1]["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == resources["limits"]
+    assert resources["limits"]["cpu"].isdigit()
+
+
+def test_a_batch_job_measures_and_ends_when_told_that_its_time_is_over(woken_home: Home, tmp_path: Path) -> None:
+    variables = worker_environment(woken_home)
+    variables |= {"DRAFTHOUSE_BUNDLES_DIR": str(woken_home.settings.bundles)}
+    variables |= {"DRAFTHOUSE_DATABASE_URL": woken_home.settings.app_database_url}
+    ours = {name: value for name, value in variables.items() if name.startswith("DRAFTHOUSE_")}
+    del ours["DRAFTHOUSE_HOME"]  # a node has one of its own
+    (tmp_path / "worker.env").write_text("".join(f"{name}={value}\n" for name, value in ours.items()))
+    node = tmp_path / "node"
+    place = {"CLONE": str(REPOSITORY), "WORKER_ENV": str(tmp_path / "worker.env")}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
+    plain |= {"HOME_OF_TEST": str(woken_home.folder), "SLURM_TMPDIR": str(node)} | place
+    job_id = woken_home.submit()
+    with (tmp_path / "log").open("wb") as log:
+        batch = subprocess.Popen(
+            ("bash", str(DEPLOY / "worker.sbatch")), env=plain, stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            until(lambda: woken_home.job(job_id).state == "done" or batch.poll() is not None, "it is measured")
+            batch.send_signal(signal.SIGTERM)
+            assert batch.wait(timeout=600) == 0
+        finally:
+            batch.kill()
+    assert "Warm shutdown" in (tmp_path / "log").read_text()
+    assert node.stat().st_mode & 0o077 == 0
