@@ -19,7 +19,7 @@ from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
-from lab.errors import CancelledError, StudyError, UserError
+from lab.errors import CancelledError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
@@ -192,7 +192,7 @@ def _recording(
 ) -> Iterator[tuple[LaunchRunner, Recorder]]:
     study = job.study
     if problems := open_files.problems(study.loads):  # the limit may differ where the study was submitted
-        raise StudyError(problems)
+        raise HostError("; ".join(sentence for _, sentence in problems))
     most = max(load.num_prompts for load in study.loads)
     with named_os_errors("reading the prompts"):
         prompts = {

@@ -53,27 +53,27 @@ def _slot_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
 
 
 def _host_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
-    """Say that hosts are a factor of the study, which of its pairs are across hosts, and which host differs."""
+    """Say which repeats are across hosts, and which host differs; else that hosts are a factor of the study."""
     runs = [run for run in runs if _host_of(run.run)]
     counts = Counter(run.run.circumstances.host for run in runs)
     if len(counts) < 2:
         return []
-    named = listed([f"{host} ({count} runs)" for host, count in sorted(counts.items())])
-    sentence = f"This study was measured on {len(counts)} hosts: {named}."
-    found = [Fired(sentence, "note", ids_of([run.run for run in runs]))]
+    found: list[Fired] = []
     pairs: dict[tuple[object, ...], list[RunRecord]] = defaultdict(list)
     for run, *_ in runs:
         pairs[run.job_id, run.workload.name, run.load.name, run.repeat].append(run)
     of_arms = [pair for pair in pairs.values() if len({run.arm.name for run in pair}) > 1]
     if across := [pair for pair in of_arms if len({_host_of(run) for run in pair}) > 1]:
         sentence = (
-            f"In {len(across)} of {len(of_arms)} repeats of a cell its arms were measured on different hosts: their "
-            "ratios compare the hosts, too."
+            f"In {len(across)} of {len(of_arms)} repeats of a cell its arms were measured on different hosts "
+            f"({listed(sorted(counts))}): their ratios compare the hosts, too."
         )
         found.append(Fired(sentence, run_ids=ids_of([run for pair in across for run in pair])))
     for kind in sorted({_kind(run)[1:] for run, *_ in runs}):
         found += _furthest([run for run in runs if _kind(run.run)[1:] == kind], "host", _host_of)
-    return found
+    named = listed([f"{host} ({count} runs)" for host, count in sorted(counts.items())])
+    note = f"This study was measured on {len(counts)} hosts: {named}."
+    return found or [Fired(note, "note", ids_of([run.run for run in runs]))]
 
 
 def _furthest(alike: Sequence[StudyRun], word: str, unit_of: _UnitOf[_Unit]) -> list[Fired]:
@@ -197,7 +197,7 @@ CHECKS = (
         looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
         needs=("arm",),
         threshold="a repeat of a cell whose arms were measured on several hosts; a host that differs from its like as "
-        "a slot may not (see slot_differs). A note on every study of several hosts",
+        "a slot may not (see slot_differs). A note where neither is so and there are several hosts",
         why="A study that moved to another host between two arms compares the hosts with each other. One that moved "
         "between two blocks is fair in its ratios, and mixes the hosts in its absolute figures.",
         advice="Retry the repeats that are named with --all on one host (hardware), and drain workers before their "

@@ -274,19 +274,22 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
     (
         "host_differs",
         "note",
-        "This study was measured on 2 hosts: w1 (8 runs) and w2 (8 runs).",
+        "This study was measured on 2 hosts: w1 (8 runs), w2 (8 runs).",
         lambda: on_hosts(*MOVED),
     ),
     (
         "host_differs",
         "warning",
-        ("In 2 of 4 repeats of a cell its arms were measured on different hosts: their ratios compare the hosts, too."),
+        (
+            "In 2 of 4 repeats of a cell its arms were measured on different hosts (w1, w2): their ratios compare the "
+            "hosts, too."
+        ),
         lambda: on_hosts(("w1", "w2"), ("w1", "w1"), ("w2", "w1"), ("w1", "w1")),
     ),
     (
         "host_differs",
         "warning",
-        "On host w2 the throughput was 33.3 % lower than usual on its like, in 8 runs (compared with host w1).",
+        "On host w2 the throughput was 33.3 % lower than usual on its like, in 16 runs (compared with host w1).",
         lambda: on_hosts(*(MOVED * 2), slow=1.5),
     ),
     (
