@@ -19,7 +19,7 @@ from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
-from lab.errors import CancelledError, UserError
+from lab.errors import CancelledError, HostError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
