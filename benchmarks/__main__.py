@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks import beside, client, idle, presets, progress, publish, rate, slots, sweep
+from benchmarks import beside, claims, client, idle, presets, progress, publish, rate, slots, sweep
 from benchmarks.deciding import capacity, designs, power, repeats, tuner, until_decided
 from benchmarks.reading import hostile, pages, questions
 from benchmarks.reading.filling import Size
@@ -40,6 +40,7 @@ _PARTS: dict[str, Part] = {
     "import": imports.run,
     "publish": publish.run,
     "idle": idle.run,
+    "claims": claims.run,
     "power": power.run,
     "deciding": designs.run,
     "repeats": repeats.run,

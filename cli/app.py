@@ -64,6 +64,7 @@ PANELS: dict[str, dict[str, str]] = {
         "archive": "operate.archive:archive",
         "rebuild": "operate.databases:rebuild",
         "worker": "operate.up:worker",
+        "workers": "operate.workers:workers",
         "ingester": "operate.up:ingester",
         "web": "operate.up:web",
     },

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from lab.errors import SettingsError
+from lab.errors import SecretError, SettingsError
 
 ENVIRONMENT_PREFIX = "DRAFTHOUSE_"
 SETTINGS_FILE = "drafthouse.toml"
@@ -314,7 +314,7 @@ def secret(home: Path, name: str, base_url: str) -> str:
 
     It comes from DRAFTHOUSE_SECRET_<NAME>, or from the `key` of the table [<name>] in secrets.toml. It is bound to the
     server it is for, by DRAFTHOUSE_SECRET_<NAME>_URL or `base_url` in the table: otherwise a study could send it
-    anywhere. Raises SettingsError if it is missing, invalid or another server's; no message ever contains the value.
+    anywhere. Raises SecretError if it is missing, invalid or another server's; no message ever contains the value.
     """
     variable, file = SECRET_PREFIX + name.upper(), home / SECRETS_FILE
     table = _secrets(file).get(name)
@@ -324,20 +324,18 @@ def secret(home: Path, name: str, base_url: str) -> str:
     elif isinstance(table, dict):
         value, bound, where = table.get("key"), table.get("base_url"), f"base_url of [{name}] in {file.absolute()}"
     elif table is None:
-        raise SettingsError(
+        raise SecretError(
             f"the secret {name!r} is not set on this host: set {variable} and {variable}_URL, or key and base_url of "
             f"[{name}] in {file.absolute()}"
         )
     else:
         value, bound, where = table, None, f"key and base_url of [{name}] in {file.absolute()}"
     if not isinstance(bound, str) or not bound:
-        raise SettingsError(f"the secret {name!r} has no server yet: set {where} to the address that may receive it")
+        raise SecretError(f"the secret {name!r} has no server yet: set {where} to the address that may receive it")
     if _origin(bound) != _origin(base_url):
-        raise SettingsError(f"the secret {name!r} is for another server than {_origin(base_url)}: see {where}")
+        raise SecretError(f"the secret {name!r} is for another server than {_origin(base_url)}: see {where}")
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value or " " in value:
-        raise SettingsError(
-            f"the secret {name!r} is not a valid key: it must be one word of printable ASCII characters"
-        )
+        raise SecretError(f"the secret {name!r} is not a valid key: it must be one word of printable ASCII characters")
     return value
 
 

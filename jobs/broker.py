@@ -1,16 +1,21 @@
-"""The broker's address, and the only message that is sent over it: "there may be work"."""
+"""What is sent over the broker: "there may be work" to the hosts that can do it, and "look at your row" to workers.
+
+Neither says more. Everything about a job and a worker is in the tables, so a lost message costs the time until the next
+poll, and whoever reaches the broker can make workers look, but not tell them anything.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from host.settings import Settings
 from lab.errors import UserError
 
-#: The only Celery task. It takes no arguments: everything about a job is in the job table.
-WAKE_TASK = "workers.wake"
-#: An older wake-up is useless: workers also poll the job table.
-WAKE_EXPIRES_S = 30
+#: The only Celery task, and our only command of its remote control. The command's argument names the workers.
+WAKE_TASK, LOOK_COMMAND = "workers.wake", "look"
 _CONNECT_TIMEOUT_S = 1.0
 
 
@@ -26,17 +31,43 @@ def broker_url(settings: Settings) -> str:
         ) from None
 
 
-def wake(settings: Settings) -> None:
-    """Wake a worker. A missing broker is not an error: workers find the job at their next poll."""
-    import celery  # noqa: PLC0415 - takes half a second to import, which only a submission pays
-    from kombu.exceptions import OperationalError  # noqa: PLC0415
+def queue_of(hardware: str, engines: Collection[str]) -> str:
+    """Return the queue of the hosts with this hardware and these engines: `vllm+sglang@NVIDIA-H200`."""
+    return "@".join(re.sub(r"[^\w.+-]+", "-", text) for text in ("+".join(sorted(engines)), hardware))
+
+
+def wake(settings: Settings, queues: Collection[str]) -> None:
+    """Wake a worker of each of these queues."""
+
+    def send(app: Any) -> None:
+        for queue in queues:
+            app.send_task(WAKE_TASK, queue=queue, retry=False, ignore_result=True)
+
+    if queues:
+        _send(settings, send)
+
+
+def look(settings: Settings, workers: Collection[str]) -> None:
+    """Make these workers look at their rows at once."""
+    _send(settings, lambda app: app.control.broadcast(LOOK_COMMAND, arguments={"workers": list(workers)}))
+
+
+def _send(settings: Settings, send: Callable[[Any], object]) -> None:
+    """Send over the broker. A missing one is not an error: workers also poll."""
+    from kombu.exceptions import OperationalError  # noqa: PLC0415 - takes half a second to import with Celery
+
+    with contextlib.suppress(UserError, OperationalError), _app(broker_url(settings)) as app:
+        send(app)
+
+
+@contextlib.contextmanager
+def _app(url: str) -> Iterator[Any]:
+    import celery  # noqa: PLC0415 - as above: only a submission pays for it
 
     options = {
         "socket_connect_timeout": _CONNECT_TIMEOUT_S,
         "socket_timeout": _CONNECT_TIMEOUT_S,
         "max_retries": 0,  # kombu would try for six seconds, and the submitter of a study would wait
     }
-    with contextlib.suppress(UserError, OperationalError):
-        url = broker_url(settings)
-        with celery.Celery(broker=url, broker_transport_options=options, set_as_current=False) as app:
-            app.send_task(WAKE_TASK, expires=WAKE_EXPIRES_S, retry=False, ignore_result=True)
+    with celery.Celery(broker=url, broker_transport_options=options, set_as_current=False) as app:
+        yield app

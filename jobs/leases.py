@@ -10,53 +10,26 @@ import json
 import logging
 import traceback
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import sqlalchemy as sa
 
+from jobs.needs import Versions, met_by, with_versions, without_versions
 from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, get_job, job_from_row
-from jobs.turns import in_turn
 from lab.errors import DrafthouseError
-from warehouse.app_db.clock import database_now_s
+from warehouse.app_db.clock import clock_behind_s, database_now, database_now_s
 from warehouse.app_db.engine import reading
-from warehouse.app_db.schema import job_blocks, job_events, jobs
+from warehouse.app_db.schema import job_blocks, job_events, jobs, workers
 
 logger = logging.getLogger(__name__)
 #: After this many deaths of workers at the same point the job itself is to blame (its memory, say) and fails.
 MAX_DEATHS_AT_ONE_POINT = 8
 #: An arbitrary constant: PostgreSQL's lock on the claims of a host is this plus a checksum of the host's name.
 _CLAIMS_OF_A_HOST = 7_205_759_403_792_793_600
-#: How many studies a claim reads at once: few at first, because most claims take the first job of the queue.
+#: Another one: whoever holds it puts back what has expired. PostgreSQL's other processes do without.
+_REQUEUEING = 7_205_759_403_792_793_599
+#: How many jobs a claim reads at once: few at first, because most claims take the first job of the queue.
 _AT_ONCE, _MOST_AT_ONCE = 20, 1000
-
-
-class EnginesHere:
-    """The engines of a worker's host, and a cache of the jobs' needs: a study never changes, and is read once."""
-
-    def __init__(self, names: Collection[str] = ()) -> None:
-        self.names = names
-        self._needed: dict[str, frozenset[str]] = {}
-
-    def runnable(self, connection: sa.Connection, queued: Sequence[str]) -> Iterator[str]:
-        """Yield the queued jobs whose engines are all here, in the same order."""
-        if len(self._needed) > 2 * len(queued):  # forget jobs that no longer wait
-            self._needed = {job_id: self._needed[job_id] for job_id in queued if job_id in self._needed}
-        first, at_once = 0, _AT_ONCE
-        while some := queued[first : first + at_once]:
-            first, at_once = first + at_once, min(2 * at_once, _MOST_AT_ONCE)
-            if unknown := [job_id for job_id in some if job_id not in self._needed]:
-                rows = connection.execute(sa.select(jobs.c.job_id, jobs.c.study_json).where(jobs.c.job_id.in_(unknown)))
-                self._needed |= {row.job_id: _needed_engines(row.study_json) for row in rows}
-            yield from (job_id for job_id in some if self._needed.get(job_id, frozenset()).issubset(self.names))
-
-
-def _needed_engines(study_json: str) -> frozenset[str]:
-    """Return the engines a study needs; none if this Drafthouse cannot read it: whoever claims it sets it aside."""
-    try:
-        return frozenset(str(arm["engine"]) for arm in json.loads(study_json)["arms"])
-    except (ValueError, LookupError, TypeError):
-        return frozenset()
 
 
 class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
@@ -73,7 +46,7 @@ def claim(
     has_gpus: bool = True,
     starts_engines: bool = True,
     except_jobs: Collection[str] = (),
-    engines: EnginesHere | None = None,
+    engines: Versions | None = None,
 ) -> Job | None:
     """Take the first queued job (`jobs.turns`) that may run on `hardware` with these engines, or return None.
 
@@ -88,7 +61,7 @@ def claim(
     passed_over = set() if set_aside is None else set_aside
     with engine.begin() as connection:
         beside, shared = _running_beside(connection, worker), _shared_beside(connection, worker)
-        if any(_is_alone(row["study_json"], has_gpus=has_gpus) for row in beside):
+        if any(_is_alone(study_json, has_gpus=has_gpus) for study_json in beside):
             return None
         for job_id in _queued(connection, hardware, passed_over | set(except_jobs), engines):
             if (row := _locked(connection, job_id)) is None:
@@ -104,16 +77,25 @@ def claim(
                 continue
             if (beside or shared - {job_id}) and _is_alone(row["study_json"], has_gpus=has_gpus):
                 return None
-            values = {"state": "running", "worker": worker, "lease_expires_at": database_now_s() + lease_s}
-            started_at = sa.func.coalesce(jobs.c.started_at, datetime.now(UTC))
-            connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(values | {"started_at": started_at}))
-            add_event(connection, job_id, "claimed", worker)
+            _take(connection, job, worker, lease_s, {} if engines is None else engines)
             return get_job(connection, job_id)
     return None
 
 
-def _running_beside(connection: sa.Connection, worker: str) -> list[sa.RowMapping]:
-    """Return the running jobs of the worker's host, whose name is the first part of its own.
+def _take(connection: sa.Connection, job: Job, worker: str, lease_s: float, engines: Versions) -> None:
+    """Give the job to the worker, under a lease with a number of its own."""
+    behind_s = clock_behind_s(connection)
+    values: dict[str, object] = {"state": "running", "worker": worker, "lease": jobs.c.lease + 1}
+    values |= {"lease_expires_at": database_now_s() + lease_s, "clock_behind_s": behind_s}
+    values["needs"] = with_versions(job.needs, engines)
+    values["started_at"] = sa.func.coalesce(jobs.c.started_at, database_now(connection))
+    connection.execute(jobs.update().where(jobs.c.job_id == job.job_id).values(values))
+    connection.execute(workers.update().where(workers.c.worker == worker).values(clock_behind_s=behind_s))
+    add_event(connection, job.job_id, "claimed", worker)
+
+
+def _running_beside(connection: sa.Connection, worker: str) -> Sequence[str]:
+    """Return the studies that run on the worker's host, whose name is the first part of its own.
 
     Until the transaction ends nobody else claims for this host: on SQLite the transaction is the only writer anyway.
     """
@@ -121,9 +103,8 @@ def _running_beside(connection: sa.Connection, worker: str) -> list[sa.RowMappin
     if connection.dialect.name == "postgresql":
         number = zlib.crc32(host.encode())
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CLAIMS_OF_A_HOST + number)))
-    running = sa.select(jobs.c.worker, jobs.c.study_json).where(jobs.c.state == "running")
-    rows = connection.execute(running).mappings().all()
-    return [row for row in rows if (row["worker"] or "").partition("/")[0] == host]
+    is_here = (jobs.c.worker == host) | jobs.c.worker.startswith(f"{host}/", autoescape=True)
+    return connection.scalars(sa.select(jobs.c.study_json).where(jobs.c.state == "running", is_here)).all()
 
 
 def _is_alone(study_json: str, *, has_gpus: bool) -> bool:
@@ -149,14 +130,29 @@ def _shared_beside(connection: sa.Connection, worker: str) -> set[str]:
 
 
 def _queued(
-    connection: sa.Connection, hardware: str, passed_over: Collection[str], engines: EnginesHere | None
-) -> Iterable[str]:
-    """Return the ids of the queued jobs that this hardware may run with these engines, in turn."""
-    running = connection.scalars(sa.select(jobs.c.submitted_by).where(jobs.c.state == "running")).all()
-    columns = (jobs.c.job_id, jobs.c.priority, jobs.c.submitted_at, jobs.c.submitted_by, _fits(hardware).label("fits"))
-    waiting = connection.execute(sa.select(*columns).where(jobs.c.state == "queued")).all()
-    fitting = [row.job_id for row in in_turn(waiting, running) if row.fits and row.job_id not in passed_over]
-    return fitting if engines is None else engines.runnable(connection, fitting)
+    connection: sa.Connection, hardware: str, passed_over: Collection[str], engines: Versions | None
+) -> Iterator[str]:
+    """Yield the ids of the queued jobs that this hardware may run with these engines, in turn (`jobs.turns`)."""
+    running = sa.select(jobs.c.submitted_by, sa.func.count().label("count")).where(jobs.c.state == "running")
+    ahead = running.group_by(jobs.c.submitted_by).subquery("running")
+    own = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
+    number = sa.func.row_number().over(partition_by=jobs.c.submitted_by, order_by=own).label("number")
+    columns = (jobs.c.job_id, jobs.c.submitted_by, jobs.c.priority, jobs.c.submitted_at, jobs.c.hardware, jobs.c.needs)
+    queued = sa.select(*columns, number).where(jobs.c.state == sa.literal_column("'queued'")).subquery("queued")
+    turn = queued.c.number + sa.func.coalesce(ahead.c.count, 0)
+    order = (queued.c.priority.desc(), turn, queued.c.submitted_at, queued.c.job_id)
+    of_submitter = ahead.c.submitted_by.is_not_distinct_from(queued.c.submitted_by)
+    query = sa.select(queued.c.job_id).outerjoin_from(queued, ahead, of_submitter).order_by(*order)
+    query = query.where(_fits(queued.c.hardware, hardware))
+    if engines is not None:
+        query = query.where(met_by(queued.c.needs, engines))
+    seen, at_once = set(passed_over), _AT_ONCE
+    while True:
+        found = connection.scalars(query.where(queued.c.job_id.not_in(sorted(seen))).limit(at_once)).all()
+        yield from found
+        if len(found) < at_once:
+            return
+        seen, at_once = seen | set(found), min(2 * at_once, _MOST_AT_ONCE)
 
 
 def _locked(connection: sa.Connection, job_id: str) -> sa.RowMapping | None:
@@ -165,10 +161,10 @@ def _locked(connection: sa.Connection, job_id: str) -> sa.RowMapping | None:
     return connection.execute(query.with_for_update(skip_locked=True)).mappings().one_or_none()
 
 
-def _fits(hardware: str) -> sa.ColumnElement[bool]:
+def _fits(wanted: sa.ColumnElement[str | None], hardware: str) -> sa.ColumnElement[bool]:
     """Match substrings by REPLACE, which both databases have, and not by LIKE: names of hardware may contain % or _."""
     mine = sa.literal(hardware.lower())
-    return jobs.c.hardware.is_(None) | (sa.func.replace(mine, jobs.c.hardware, "") != mine)
+    return wanted.is_(None) | (sa.func.replace(mine, wanted, "") != mine)
 
 
 def heartbeat(engine: sa.Engine, job_id: str, worker: str, lease_s: float, progress: Progress | None) -> bool:
@@ -194,10 +190,11 @@ def finish(
     progress: Progress | None = None,
 ) -> None:
     """End the job as done, failed or cancelled. Raises LeaseLost."""
-    values: dict[str, object] = {"state": state, "error": error, "finished_at": datetime.now(UTC)}
+    values: dict[str, object] = {"state": state, "error": error}
     if progress is not None:
         values["progress_json"] = progress.model_dump_json()
     with engine.begin() as connection:
+        values["finished_at"] = database_now(connection)
         _update_own(connection, job_id, worker, values | _unowned())
         add_event(connection, job_id, state, error or "")
 
@@ -209,9 +206,10 @@ def release(engine: sa.Engine, job_id: str, worker: str, why: str = "stopped") -
     """
     with engine.begin() as connection:
         _update_own(connection, job_id, worker, {"state": "queued"} | _unowned())
+        _unpin(connection, job_id)
         add_event(connection, job_id, "released", f"{worker} {why}")
         unwanted = jobs.update().where(jobs.c.job_id == job_id, jobs.c.cancel_requested)
-        if connection.execute(unwanted.values(state="cancelled", finished_at=datetime.now(UTC))).rowcount:
+        if connection.execute(unwanted.values(state="cancelled", finished_at=database_now(connection))).rowcount:
             add_event(connection, job_id, "cancelled", "")
 
 
@@ -222,7 +220,7 @@ def another_waits(
     set_aside: Collection[str] = (),
     *,
     has_gpus: bool,
-    engines: EnginesHere | None = None,
+    engines: Versions | None = None,
 ) -> bool:
     """Return whether a queued job could take the slot of this running, spread job, which has just ended a block.
 
@@ -245,13 +243,30 @@ def requeue_expired(engine: sa.Engine, is_dead: Callable[[str], bool] = lambda _
     A job that was being cancelled is cancelled; one whose workers keep dying at the same point fails.
     """
     is_expired = jobs.c.lease_expires_at.is_(None) | (jobs.c.lease_expires_at <= database_now_s())
-    running = sa.select(jobs, is_expired.label("is_expired")).where(jobs.c.state == "running")
+    running = sa.select(jobs.c.job_id, jobs.c.worker, is_expired.label("is_expired")).where(jobs.c.state == "running")
+    with reading(engine).connect() as connection:
+        rows = connection.execute(running).mappings().all()
+    lost = [row["job_id"] for row in rows if row["is_expired"] or is_dead(row["worker"] or "")]
+    return [] if not lost else _requeue_lost(engine, lost, is_expired, is_dead)
+
+
+def _requeue_lost(
+    engine: sa.Engine, job_ids: Sequence[str], is_expired: sa.ColumnElement[bool], is_dead: Callable[[str], bool]
+) -> list[str]:
+    """Requeue those of the jobs that are still lost. Locks no other job, and does nothing beside another process that
+    does the same.
+    """
+    lost = sa.select(jobs, is_expired.label("is_expired")).where(jobs.c.state == "running", jobs.c.job_id.in_(job_ids))
     with engine.begin() as connection:
-        rows = connection.execute(running.with_for_update(skip_locked=True)).mappings().all()
-        lost = [row for row in rows if row["is_expired"] or is_dead(row["worker"] or "")]
-        for row in lost:
+        if connection.dialect.name == "postgresql" and not connection.scalar(
+            sa.select(sa.func.pg_try_advisory_xact_lock(_REQUEUEING))
+        ):
+            return []
+        rows = connection.execute(lost.with_for_update(skip_locked=True)).mappings().all()
+        rows = [row for row in rows if row["is_expired"] or is_dead(row["worker"] or "")]
+        for row in rows:
             _requeue(connection, row)
-    return [row["job_id"] for row in lost]
+    return [row["job_id"] for row in rows]
 
 
 def _requeue(connection: sa.Connection, row: sa.RowMapping) -> None:
@@ -262,10 +277,26 @@ def _requeue(connection: sa.Connection, row: sa.RowMapping) -> None:
     elif _deaths(connection, job_id, point) >= MAX_DEATHS_AT_ONE_POINT:
         state = kind = "failed"
         error = f"its worker died {MAX_DEATHS_AT_ONE_POINT + 1} times {point}: see the worker's log, then retry"
-    finished_at = None if state == "queued" else datetime.now(UTC)
+    finished_at = None if state == "queued" else database_now(connection)
     values = {"state": state, "error": error, "finished_at": finished_at} | _unowned()
     connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(values))
+    _unpin(connection, job_id)
     add_event(connection, job_id, kind, error or f"its worker fell silent {point}")
+
+
+def _unpin(connection: sa.Connection, job_id: str) -> None:
+    """Let hosts with any version of the engines take a job of which nothing was measured."""
+    row = connection.execute(sa.select(jobs.c.needs, jobs.c.progress_json).where(jobs.c.job_id == job_id)).one()
+    if not _has_runs(row.progress_json):
+        connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(needs=without_versions(row.needs)))
+
+
+def _has_runs(progress_json: str | None) -> bool:
+    """Return whether anything was measured, as far as that can be read."""
+    try:
+        return progress_json is not None and Progress.model_validate_json(progress_json).runs_done > 0
+    except ValueError:
+        return True
 
 
 def _point(progress_json: str | None) -> str:

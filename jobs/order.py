@@ -112,7 +112,7 @@ class _Slot:
             return False
         starts = self._starts_engines or not job.study.starts_engines
         is_able = has_hardware(self._worker.hardware, job.study.hardware) and self._worker.has_engines(job.study)
-        return starts and is_able
+        return starts and is_able and not self._worker.lacks(job)
 
 
 def _block_s(study: Study, takes_s: Callable[[Study], float]) -> float:

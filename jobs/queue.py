@@ -7,7 +7,7 @@ import secrets
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from host.settings import Settings
 from jobs.broker import wake
+from jobs.needs import needs_of, without_versions
 from jobs.table import (
     ACTIVE,
     FINISHED,
@@ -35,6 +36,7 @@ from lab.roles import Actor, Change
 from lab.study import Study
 from lab.study.parsing import study_to_toml
 from warehouse.app_db import audit
+from warehouse.app_db.clock import database_now
 from warehouse.app_db.engine import app_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
@@ -62,17 +64,19 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     from jobs.submission import check_study  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
 
     engine = app_engine(settings.app_database_url)
+    from jobs.worker_registry import queues_for  # noqa: PLC0415 - likewise
+
     try:
         job_id = _insert(engine, check_study(settings, study, actor.role, engine), priority, actor)
+        queues = queues_for(engine, study)
     finally:
         engine.dispose()
-    wake(settings)
+    wake(settings, queues)
     return job_id
 
 
 def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor) -> str:
     study_json = json.dumps(study.model_dump(mode="json"))
-    now = datetime.now(UTC)
     if len(study_json) > MOST_STUDY_LENGTH:
         raise StudyError(
             [("", f"this is {len(study_json):,} characters long; a study has {MOST_STUDY_LENGTH:,} at most")]
@@ -80,10 +84,12 @@ def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor) -> str
     with engine.begin() as connection:
         _refuse_one_more(connection, actor)
         _refuse_too_much(connection, len(study_json), actor)
+        now = database_now(connection)
         _store_study(connection, study, study_json, now)
         job_id = _new_id(connection, now)
         row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
         hardware = None if study.hardware is None else study.hardware.lower()
+        row["needs"] = needs_of([arm.engine for arm in study.arms])
         queued = {"state": "queued", "priority": priority, "submitted_at": now, "hardware": hardware}
         connection.execute(jobs_table.insert().values(row | queued | {"submitted_by": actor.name}))
         add_event(connection, job_id, "submitted", actor=actor.name)
@@ -108,7 +114,7 @@ def _refuse_one_more(connection: sa.Connection, actor: Actor) -> None:
 def _refuse_too_much(connection: sa.Connection, length: int, actor: Actor) -> None:
     if roles.may(actor, Change.ORDER):
         return
-    since = datetime.now(UTC) - timedelta(days=1)
+    since = database_now(connection) - timedelta(days=1)
     today = (jobs_table.c.submitted_at > since, jobs_table.c.submitted_by == actor.name)
     query = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(jobs_table.c.study_json)), 0)).where(*today)
     if (connection.scalar(query) or 0) + length > MOST_BYTES_PER_DAY:
@@ -261,7 +267,7 @@ def cancel(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
         if state in ("done", "failed"):
             raise UserError(f"job {job_id} is already {state}: there is nothing to cancel")
         if state == "queued":
-            _update(connection, job_id, state="cancelled", finished_at=datetime.now(UTC))
+            _update(connection, job_id, state="cancelled", finished_at=database_now(connection))
             add_event(connection, job_id, "cancelled", "before it was started", actor.name)
             audit.record(connection, actor, Change.CANCEL, job_id, was=state)
         elif state == "running" and not row["cancel_requested"]:
@@ -287,7 +293,8 @@ def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = Fa
         _refuse_one_more(connection, actor)
         again = {"state": "queued", "tries": attempt, "error": None, "finished_at": None, "progress_json": None}
         reuse_from = attempt if everything else job.reuse_from_attempt
-        _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from)
+        needs = without_versions(job.needs)
+        _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from, needs=needs)
         add_event(connection, job_id, "retried", "all runs" if everything else "", actor.name)
         audit.record(connection, actor, Change.RETRY, job_id, everything=everything)
 

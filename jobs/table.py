@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 import sqlalchemy as sa
 
 from lab.errors import UnknownNameError, UserError
 from lab.study import Frozen, Study
+from warehouse.app_db.clock import database_now
 from warehouse.app_db.schema import job_events, jobs
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -72,6 +73,9 @@ class Job:
     hardware: str | None = None  # lower case: only workers with this text in their hardware's name take the job
     reuse_from_attempt: int = 0  # runs of earlier attempts do not count
     submitted_by: str | None = None  # its owner; None: unknown
+    needs: str = ""  # its engines: `jobs.needs`
+    lease: int = 0  # how often it was claimed: the number of its lease
+    clock_behind_s: float | None = None  # the database's time minus its worker's at the last claim; None: unknown
 
     @property
     def has_failed_runs(self) -> bool:
@@ -163,7 +167,7 @@ def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Jo
 
 def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "", actor: str | None = None) -> None:
     """Record the event in the transaction that changes the job. `actor` is None for a worker."""
-    row = {"job_id": job_id, "at": datetime.now(UTC), "kind": kind, "detail": detail, "actor": actor}
+    row = {"job_id": job_id, "at": database_now(connection), "kind": kind, "detail": detail, "actor": actor}
     connection.execute(job_events.insert().values(row))
 
 

@@ -10,7 +10,9 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from jobs.engines.capabilities import Capabilities
+from jobs.needs import unmet
 from jobs.table import Job
+from lab.errors import UserError
 from lab.study import Study
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.engine import reading
@@ -20,6 +22,8 @@ from warehouse.app_db.schema import workers as workers_table
 PRESENCE_EVERY_S = 10.0
 #: A worker that has been silent for this long counts as absent; its row stays for a while.
 AWAY_AFTER_S = 3 * PRESENCE_EVERY_S
+#: A host whose clock differs by more is named.
+CLOCK_OFF_S = 2.0
 _FORGOTTEN_AFTER = timedelta(days=30)
 _ENGINES = TypeAdapter(list[Capabilities])
 
@@ -38,6 +42,9 @@ class WorkerInfo:
     job_id: str | None  # the job it works on
     slot: str | None = None  # its part of the host, as `3: GPU 3; processors 12-15`; None: the whole host
     waits_for: str | None = None  # why it starts no engine: `GPU 3 is used by python (process 17 of ada)`
+    queue: str | None = None  # of the broker, by which it is woken; None: it only polls
+    drains: bool = False  # it ends after the block that it measures
+    clock_behind_s: float | None = None  # the database's time minus its own at its last claim; None: unknown
 
     @property
     def slot_number(self) -> int:
@@ -57,6 +64,10 @@ class WorkerInfo:
         """Return whether it has the engines of all arms; true if it has not examined its engines yet."""
         return self.engines is None or all(arm.engine in self.engine_names for arm in study.arms)
 
+    def lacks(self, job: Job) -> list[str]:
+        """Return the engines, perhaps with the version that the job began with, that it does not have."""
+        return [] if self.engines is None else unmet(job.needs, {it.engine: it.version for it in self.engines})
+
     def is_away(self, now: datetime | None = None) -> bool:
         return ((now or datetime.now(UTC)) - self.last_seen).total_seconds() > AWAY_AFTER_S
 
@@ -72,16 +83,29 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
         return [_seen(row, ahead) for row in connection.execute(rows).mappings()]
 
 
+def wrong_clocks(workers: Iterable[WorkerInfo]) -> list[str]:
+    """Say which hosts' clocks differed from the database's at their last claim, by more than a claim takes."""
+    behind = {worker.host: worker.clock_behind_s for worker in workers if abs(worker.clock_behind_s or 0) > CLOCK_OFF_S}
+    return [
+        f"The clock of {host} is {abs(seconds or 0):,.0f} s {'behind' if (seconds or 0) > 0 else 'ahead of'} the "
+        "database's: stored times are corrected, its logs are not"
+        for host, seconds in sorted(behind.items())
+    ]
+
+
 def why_jobs_wait(engine: sa.Engine, jobs: Sequence[Job]) -> dict[str, str]:
     """Return by job id why no present worker starts a job, without the jobs that some worker may start."""
     present = [worker for worker in list_workers(engine) if not worker.is_away()]
-    return {job.job_id: why for job in jobs if (why := _why_it_waits(job.study, present))}
+    return {job.job_id: why for job in jobs if (why := _why_it_waits(job, present))}
 
 
-def _why_it_waits(study: Study, present: Sequence[WorkerInfo]) -> str:
-    if lacking := lacking_engines(study, present):
+def _why_it_waits(job: Job, present: Sequence[WorkerInfo]) -> str:
+    if lacking := lacking_engines(job.study, present):
         return lacking
-    able = [worker for worker in present if worker.has_engines(study)]
+    able = [worker for worker in present if worker.has_engines(job.study)]
+    if able and all(worker.lacks(job) for worker in able):
+        began = ", ".join(able[0].lacks(job))
+        return f"it began with {began}, and no worker has that version: cancel it and retry all of it, or install that"
     if not all(worker.waits_for for worker in able):
         return ""
     return "; ".join(f"{worker.slot_name} waits: {worker.waits_for}" for worker in able)
@@ -131,6 +155,42 @@ def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> Non
     """Record why the worker starts no engine; None if it may."""
     with engine.begin() as connection:
         _update(connection, worker, waits_for=waits_for)
+
+
+def record_queue(engine: sa.Engine, worker: str, queue: str) -> None:
+    """Record the queue of the broker by which the worker is woken."""
+    with engine.begin() as connection:
+        _update(connection, worker, queue=queue)
+
+
+def queues_for(engine: sa.Engine, study: Study) -> list[str]:
+    """Return the queues of the present workers that could measure a study."""
+    able = [
+        worker
+        for worker in list_workers(engine)
+        if not worker.is_away() and worker.has_engines(study) and has_hardware(worker.hardware, study.hardware)
+    ]
+    return sorted({worker.queue for worker in able if worker.queue is not None})
+
+
+def drain(engine: sa.Engine, host: str) -> list[str]:
+    """Ask the present workers of a host to end after the block that each measures. Return their names.
+
+    Raises UserError if there is none.
+    """
+    its = [worker.worker for worker in list_workers(engine) if worker.host == host and not worker.is_away()]
+    if not its:
+        raise UserError(f"no worker of a host {host!r} is there: `drafthouse workers` lists all of them")
+    with engine.begin() as connection:
+        connection.execute(workers_table.update().where(workers_table.c.worker.in_(its)).values(drains=True))
+    return its
+
+
+def asked_to_drain(engine: sa.Engine, worker: str) -> bool:
+    """Return whether somebody asked this worker to drain."""
+    query = sa.select(workers_table.c.drains).where(workers_table.c.worker == worker)
+    with reading(engine).connect() as connection:
+        return bool(connection.scalar(query))
 
 
 def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:

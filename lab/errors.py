@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import ClassVar
 
 
 class DrafthouseError(Exception):
@@ -10,7 +11,19 @@ class DrafthouseError(Exception):
 
 
 class UserError(DrafthouseError):
-    """An error that the user can fix: its text is one sentence with the remedy. Printed without a traceback."""
+    """An error that the user can fix: its text is one sentence with the remedy. Printed without a traceback.
+
+    `is_of_host` says whose fault it is when it ends a job: an error of the worker's host puts the job back into the
+    queue, and any other one fails the study.
+    """
+
+    is_of_host: ClassVar[bool] = False
+
+
+class HostError(UserError):
+    """Something that this host lacks and another may have: an engine, disk space, a driver, free GPU memory."""
+
+    is_of_host = True
 
 
 class UnknownNameError(UserError):
@@ -18,7 +31,15 @@ class UnknownNameError(UserError):
 
 
 class SettingsError(UserError):
-    """A setting in the environment or drafthouse.toml that cannot be used."""
+    """A setting in the environment, drafthouse.toml or another file of this host that cannot be used."""
+
+    is_of_host = True
+
+
+class SecretError(SettingsError):
+    """A key or an authority that a study names and this host does not have: the name may be wrong."""
+
+    is_of_host = False
 
 
 class AccessError(UserError):
@@ -46,6 +67,8 @@ MIGRATE_COMMAND = "drafthouse migrate"
 
 class RevisionError(UserError):
     """A database that is older or newer than this Drafthouse; the text names the command to run."""
+
+    is_of_host = True
 
 
 class BundleError(UserError):

@@ -19,7 +19,7 @@ from access.web.hosts import is_loopback, refuse_open_page
 from access.web.oidc import refuse_incomplete
 from host.private_files import open_to_others
 from host.settings import Settings
-from jobs import queue
+from jobs import hosts, queue
 from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
 from jobs.engines.kinds import ENDPOINT
@@ -27,7 +27,7 @@ from jobs.engines.profiles import read_profiles
 from jobs.engines.relied_on import flags_of
 from jobs.host_report import Finding
 from jobs.policy import load_policy
-from jobs.worker_registry import list_workers, why_jobs_wait
+from jobs.worker_registry import list_workers, why_jobs_wait, wrong_clocks
 from lab.errors import UserError
 from lab.roles import Role
 from services import valkey
@@ -135,12 +135,20 @@ def _home(home: Path) -> Finding:
 
 
 def _jobs(database: sa.Engine) -> list[Finding]:
-    """Return a finding on jobs that cannot be read, and a finding on jobs that no worker can start, if any."""
+    """Return findings on jobs that cannot be read, clocks that are off, hosts that are set aside, and jobs that no
+    worker can start, if any.
+    """
     waiting = why_jobs_wait(database, [job for job in queue.active(database) if job.state == "queued"])
     findings = []
     if jobs_aside := queue.set_aside(database):
         remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
         findings += [Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)]
+    if wrong := wrong_clocks(list_workers(database)):
+        findings += [Finding("clocks", ok=False, found="; ".join(wrong), remedy="synchronise it (NTP)")]
+    if aside := hosts.set_aside_hosts(database):
+        found = _first_of([(host.host, host.sentence) for host in aside])
+        remedy = f"mend what they lack, then `{hosts.MEND_COMMAND} HOST`"
+        findings += [Finding("hosts", ok=False, found=found, remedy=remedy)]
     if waiting:
         remedy = "see to what they wait for: an engine belongs into engines.toml of a worker's host"
         findings += [Finding("waiting jobs", ok=False, found=_first_of(waiting.items()), remedy=remedy)]

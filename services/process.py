@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -29,6 +30,8 @@ class Process:
     is_ready: Callable[[], bool]
     stop_s: float = 10.0
     environment: Mapping[str, str] = field(default_factory=dict)  # over ours
+    stop_signal: signal.Signals = signal.SIGTERM
+    may_end: bool = False  # by itself, with exit status 0: it is not started again then
     restarts: int = 0
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _started_s: float = field(default=0.0, init=False)
@@ -44,13 +47,13 @@ class Process:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.environment},
                 start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no threads here
+                preexec_fn=partial(_die_with_parent, self.stop_signal) if sys.platform == "linux" else None,  # noqa: PLW1509 - no threads here
             )
         self._started_s, self._restart_at_s = time.monotonic(), None
 
     def supervise(self) -> None:
         """Restart the process if it died, with increasing pauses. Call this a few times a second."""
-        if self._child is None or self._child.poll() is None:
+        if self._child is None or self._child.poll() is None or self.has_ended:
             return
         now_s = time.monotonic()
         if self._restart_at_s is None:
@@ -67,13 +70,23 @@ class Process:
         return None if self._child is None else self._child.poll()
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended by itself, as it may."""
+        return self.may_end and self.exit_status == 0
+
+    @property
     def pid(self) -> int | None:
         return None if self._child is None else self._child.pid
 
     def terminate(self) -> None:
-        """Send TERM to the process group. `wait_stopped` kills it if that is not enough."""
+        """Send its signal to the process group. `wait_stopped` kills it if that is not enough."""
         if self._child is not None and self._child.poll() is None:
-            self._signal(signal.SIGTERM)
+            self._signal(self.stop_signal)
+
+    def drain(self) -> None:
+        """Send TERM to the process alone, which ends when its work allows."""
+        if self._child is not None:
+            self._child.terminate()
 
     def wait_stopped(self) -> None:
         """Wait `stop_s` for the process to stop, then kill its group."""
@@ -96,8 +109,8 @@ class Process:
                 os.killpg(self._child.pid, number)
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(stop_signal: signal.Signals) -> None:
     """Make the child, which runs this, die with its parent: `kill -9` of `drafthouse up` must leave no service on its
     ports.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, stop_signal)

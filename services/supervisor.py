@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -44,6 +44,14 @@ class Services:
     def supervise(self) -> None:
         for process in self.processes:
             process.supervise()
+
+    def drain(self) -> None:
+        """Let workers finish what they measure; `have_ended` says when they have."""
+        for process in self.processes:
+            process.drain()
+
+    def have_ended(self) -> bool:
+        return all(process.has_ended for process in self.processes)
 
     def stop(self) -> None:
         """Stop the broker last, so that workers can still sign off."""
@@ -90,8 +98,10 @@ def running_workers(settings: Settings) -> Iterator[Services]:
 
 
 def worker_command() -> tuple[str, ...]:
-    """Return a worker's command: Celery with one process and one job at a time, without messages between workers."""
-    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    """Return a worker's command: Celery with one process and one job at a time, without messages between workers. Its
+    events say every ten seconds that it is there.
+    """
+    quiet = ("--without-gossip", "--without-mingle", "--heartbeat-interval", "10")
     return (
         sys.executable,
         "-m",
@@ -134,17 +144,22 @@ def _processes(settings: Settings) -> tuple[Process, ...]:
 def _workers(settings: Settings) -> tuple[Process, ...]:
     """Return a worker process for each slot. Raises SettingsError if the host cannot be divided into its slots."""
     if settings.slots == 1:
-        return (Process("worker", worker_command(), settings.logs_dir / "worker.log", lambda: True),)
-    names = {slot.number: f"worker-{slot.number}" for slot in slots_here(settings)}
-    return tuple(
-        Process(
-            name,
-            worker_command(),
-            settings.logs_dir / f"{name}.log",
-            lambda: True,
-            environment={"DRAFTHOUSE_SLOT": str(number)},
-        )
-        for number, name in names.items()
+        return (_worker(settings, "worker", {}),)
+    numbers = [slot.number for slot in slots_here(settings)]
+    return tuple(_worker(settings, f"worker-{number}", {"DRAFTHOUSE_SLOT": str(number)}) for number in numbers)
+
+
+def _worker(settings: Settings, name: str, environment: Mapping[str, str]) -> Process:
+    """Return a worker: INT stops it at once, and TERM after the block that it measures."""
+    log = settings.logs_dir / f"{name}.log"
+    return Process(
+        name,
+        worker_command(),
+        log,
+        lambda: True,
+        environment=environment,
+        stop_signal=signal.SIGINT,
+        may_end=True,
     )
 
 

@@ -1,27 +1,35 @@
 """The Celery app: `celery -A workers.celery_app worker --pool solo` is a worker.
 
-One process runs one job at a time. Messages are acknowledged early and results are not stored: the job table is
-authoritative.
+One process runs one job at a time, in threads of its own: Celery's loop only hears that there may be work
+(`jobs.broker`), answers its remote control, and reports to its events. Messages are acknowledged early and results are
+not stored: the tables are authoritative.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import platform
+import signal
 import traceback
 from typing import Any
 
 from celery import Celery, signals
+from celery.worker.control import Panel, control_command
+from kombu.exceptions import OperationalError
 
 from host.private_files import write_for_nobody_else
 from host.process_memory import do_without_pandas, limit_memory
 from host.settings import load_settings
 from jobs import open_files
-from jobs.broker import WAKE_TASK, broker_url
+from jobs.broker import LOOK_COMMAND, WAKE_TASK, broker_url, queue_of
+from jobs.engines.hardware import hardware_name
+from jobs.engines.profiles import installed_profiles
 from lab.errors import UserError
-from warehouse.app_db.engine import DATABASE_ERRORS
+from workers.heartbeat import vital_thread
 from workers.slots import take_slot
-from workers.worker import Worker
+from workers.worker import ENDS, Ends, Worker
 
 #: Longer than any job: Valkey redelivers a message that is unacknowledged for longer.
 _VISIBILITY_TIMEOUT_S = 30 * 24 * 3600
@@ -36,7 +44,7 @@ app.conf.update(
     worker_concurrency=1,
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
-    worker_enable_remote_control=False,  # access to the broker must not allow commands to the worker
+    worker_send_task_events=True,
     task_acks_late=False,
     task_ignore_result=True,
     broker_connection_retry_on_startup=True,
@@ -49,12 +57,65 @@ app.conf.update(
 )
 
 
+#: Commands of the remote control that only read, or that choose what is listened to. Access to the broker must not
+#: allow others: what a worker does stands in the tables.
+_ALLOWED = {
+    *("ping", "hello", "clock", "stats", "active", "reserved", "scheduled", "registered", "active_queues"),
+    *("dump_active", "dump_reserved", "dump_schedule", "dump_tasks", "enable_events", "disable_events", "heartbeat"),
+    *("add_consumer", "cancel_consumer"),
+}
+for _name in set(Panel.data) - _ALLOWED:
+    del Panel.data[_name]
+
+
+@control_command(name=LOOK_COMMAND)  # type: ignore[untyped-decorator] # celery has no types
+def look(_state: Any, workers: list[str]) -> None:
+    """Look at the tables at once, if this worker is one of these."""
+    for worker in _workers:
+        worker.look(workers)
+
+
 @app.task(name=WAKE_TASK)  # type: ignore[untyped-decorator] # celery has no types
 def wake() -> None:
-    """Run all queued jobs. Celery's own loop is blocked meanwhile, so it does not disturb a measurement."""
+    """Look for queued jobs at once."""
     for worker in _workers:
-        with contextlib.suppress(*DATABASE_ERRORS):  # the worker's own polls log that
-            worker.work()
+        worker.wake()
+
+
+class _Queue:
+    """The queue that this process listens to, and the name by which Celery knows the process."""
+
+    def __init__(self) -> None:
+        self.node, self.name = "", ""
+
+    def choose(self, name: str) -> None:
+        """Listen to another queue: engines.toml has changed."""
+        if name == self.name:
+            return
+        with contextlib.suppress(OperationalError):
+            app.control.add_consumer(name, destination=[self.node])
+            app.control.cancel_consumer(self.name, destination=[self.node])
+            self.name = name
+
+
+_queue = _Queue()
+
+
+@signals.celeryd_init.connect  # type: ignore[untyped-decorator] # celery has no types
+def _name_node(instance: Any, **_: Any) -> None:
+    """Name the process as the fleet does: several run on a host with slots."""
+    slot = f"slot{_settings.slot}-" if _settings.slots > 1 else ""
+    instance.hostname = _queue.node = f"{slot}{os.getpid()}@{platform.node()}"
+
+
+@signals.celeryd_after_setup.connect  # type: ignore[untyped-decorator] # celery has no types
+def _listen(**_: Any) -> None:
+    try:
+        engines = installed_profiles(_settings)
+    except UserError:  # the worker says so and waits
+        engines = {}
+    _queue.name = queue_of(hardware_name(), engines)
+    app.amqp.queues.select([_queue.name])
 
 
 @signals.worker_init.connect  # type: ignore[untyped-decorator] # celery has no types
@@ -66,7 +127,7 @@ def _start(**_: Any) -> None:
     try:
         if (slot := take_slot(_settings)) is not None:
             logging.getLogger(__name__).info("this worker has slot %s", slot)
-        worker = Worker(_settings)
+        worker = Worker(_settings, Ends.read(os.environ.get(ENDS, "")), _queue.choose)
         worker.start()
     except UserError as error:
         raise SystemExit(str(error)) from None
@@ -74,12 +135,20 @@ def _start(**_: Any) -> None:
         traceback.print_exc()
         raise SystemExit("the worker could not start: see the traceback above") from None
     _workers.append(worker)
+    vital_thread("end of the worker", lambda: _end_with(worker)).start()
+
+
+def _end_with(worker: Worker) -> None:
+    """End the process once the worker has ended by itself."""
+    worker.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @signals.worker_shutting_down.connect  # type: ignore[untyped-decorator] # celery has no types
-def _stop(**_: Any) -> None:
+def _stop(sig: str, **_: Any) -> None:
+    """Finish the block after TERM, as systemd, Slurm and Kubernetes send it; stop at once after INT and QUIT."""
     for worker in _workers:
-        worker.stop()
+        worker.drain() if sig == "SIGTERM" else worker.stop()
 
 
 @signals.worker_shutdown.connect  # type: ignore[untyped-decorator] # celery has no types

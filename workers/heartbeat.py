@@ -33,6 +33,10 @@ class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError
     """This worker is shutting down; the job goes back to the queue."""
 
 
+class HandsBack(DrafthouseError):  # noqa: N818 - likewise
+    """This worker is needed for something else, or drains: between two blocks the job goes back to the queue."""
+
+
 class Heartbeat:
     """The heartbeat of one job. Use as `with Heartbeat(...)`, and run everything that takes time through `run`."""
 
@@ -43,7 +47,7 @@ class Heartbeat:
         self._job_id, self._helps = job.job_id, helps
         self._why_stop: DrafthouseError | None = None
         self._cancel: Callable[[], object] | None = None
-        self._over = threading.Event()
+        self._over, self._now = threading.Event(), threading.Event()
         self._held_until_s = 0.0  # time.monotonic
         self._threads = (
             vital_thread(f"heartbeat of {job.job_id}", self._beat),
@@ -58,8 +62,13 @@ class Heartbeat:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        self._now.set()
         for thread in self._threads:
             thread.join()
+
+    def beat_now(self) -> None:
+        """Look at once whether the job is to stop."""
+        self._now.set()
 
     def watch(self, progress: Callable[[], Progress]) -> None:
         """Send this progress with every beat from now on."""
@@ -69,6 +78,10 @@ class Heartbeat:
         """Raise the reason why the job must stop, if any: CancelledError, LeaseLost or WorkerStops."""
         if self._why_stop is not None:
             raise self._why_stop
+
+    def holds_lease(self) -> bool:
+        """Return whether no other worker can have the job, as far as this host's clock and the last beat say."""
+        return time.monotonic() < self._held_until_s and not isinstance(self._why_stop, LeaseLost)
 
     def stop(self, why: DrafthouseError) -> None:
         """Make `run` and `check` raise `why`. May be called from any thread and from a signal handler."""
@@ -124,7 +137,11 @@ class Heartbeat:
 
     def _beat(self) -> None:
         """Beat until the job is over, or until it must stop."""
-        while not self._over.wait(_BEAT_EVERY_S):
+        while True:
+            self._now.wait(_BEAT_EVERY_S)
+            self._now.clear()
+            if self._over.is_set():
+                return
             sent_s = time.monotonic()
             try:
                 wanted = self._send()

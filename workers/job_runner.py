@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 
+from host.os_errors import named_os_errors
 from host.settings import Settings
 from jobs import open_files
 from jobs.blocks import IsDead, finish_block, release_blocks
@@ -18,17 +19,16 @@ from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
-from lab.errors import CancelledError, DrafthouseError, StudyError, UserError
+from lab.errors import CancelledError, HostError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
-from workers.heartbeat import Heartbeat, WorkerStops
+from workers.heartbeat import HandsBack, Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRunner
-from workers.os_errors import named_os_errors
 from workers.outcomes import Outcomes
 from workers.run_environment import study_contents
-from workers.run_recorder import BundleWriter, CannotStore, Recorder, bundle_of, host_errors_named
+from workers.run_recorder import BundleWriter, Recorder, bundle_of
 from workers.shared_blocks import Claimed, SharedBlocks
 
 logger = logging.getLogger(__name__)
@@ -37,8 +37,8 @@ _RETRY_EVERY_S = 1.0
 _POLL_BLOCKS_EVERY_S = 0.5
 
 
-class HandsBack(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
-    """Something else needs this worker's slot between two blocks: the job goes back to the queue, for any worker."""
+def _never() -> bool:
+    return False
 
 
 def _measure_shared(
@@ -109,12 +109,14 @@ def run_job(
     *,
     is_dead: IsDead = lambda _worker: False,
     needed_for: Callable[[Job], str | None] = lambda _job: None,
+    drains: Callable[[], bool] = _never,
 ) -> str | None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back; none of these is raised. Returns
-    the reason if this host cannot store any run at the moment and the job was given back.
+    the reason if the job was given back because of this host (`UserError.is_of_host`).
 
-    Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job that is spread
-    is also given back after a block for which `needed_for` returns a reason.
+    Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9. A job is also given
+    back after the block during which this worker began to drain, and a spread one after a block for which `needed_for`
+    returns a reason.
     """
     status: JobStatus | None = None
     back = functools.partial(give_back, database, job, worker)
@@ -126,7 +128,8 @@ def run_job(
             shared = SharedBlocks(settings.bundles, database, job, worker, lease_s=settings.lease_s, is_dead=is_dead)
             finish_own = functools.partial(finish_block, database, job, worker=worker)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
-        state, error = _measure_study(settings, job, heartbeat, status, measure)
+            drains = _never  # `needed_for` says so: a worker holds a block to its end
+        state, error = _measure_study(settings, job, heartbeat, status, measure, drains=drains)
     except CancelledError:
         state, error = "cancelled", None
     except LeaseLost as lost:
@@ -138,15 +141,15 @@ def run_job(
     except HandsBack as why:
         _retry_until(functools.partial(back, str(why)), settings.lease_s)
         return None
-    except CannotStore as why:
-        logger.warning("job %s is given back: %s", job.job_id, why)
-        _retry_until(functools.partial(back, f"cannot store runs: {why}"), settings.lease_s)
-        return str(why)
     except DATABASE_ERRORS as away:
         logger.warning("job %s is given back: %s", job.job_id, database_words(away))
         _retry_until(functools.partial(back, "lost the database"), settings.lease_s)
         return None
     except UserError as refused:
+        if refused.is_of_host:
+            logger.warning("job %s is given back: %s", job.job_id, refused, exc_info=refused)
+            _retry_until(functools.partial(back, f"cannot measure it: {refused}"), settings.lease_s)
+            return str(refused)
         trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say
         logger.warning("job %s failed: %s", job.job_id, refused, exc_info=trace)
         state, error = "failed", str(refused)
@@ -171,9 +174,11 @@ def _measure_study(
     heartbeat: Heartbeat,
     status: JobStatus,
     measure: Callable[[LaunchRunner, Recorder], End],
+    *,
+    drains: Callable[[], bool],
 ) -> tuple[State, str | None]:
-    reading = host_errors_named("looking at the bundles")
-    with reading, _recording(settings, job, heartbeat, status) as (launches, recorder):
+    reading = named_os_errors("looking at the bundles")
+    with reading, _recording(settings, job, heartbeat, status, drains) as (launches, recorder):
         status.finishing(measure(launches, recorder))
     with named_os_errors("removing the engine's log"):
         for log in engine_logs(settings.logs_dir, job.job_id):
@@ -183,11 +188,11 @@ def _measure_study(
 
 @contextlib.contextmanager
 def _recording(
-    settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus
+    settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus, drains: Callable[[], bool] = _never
 ) -> Iterator[tuple[LaunchRunner, Recorder]]:
     study = job.study
     if problems := open_files.problems(study.loads):  # the limit may differ where the study was submitted
-        raise StudyError(problems)
+        raise HostError("; ".join(sentence for _, sentence in problems))
     most = max(load.num_prompts for load in study.loads)
     with named_os_errors("reading the prompts"):
         prompts = {
@@ -196,9 +201,9 @@ def _recording(
         }
     with named_os_errors("computing the digests of models and datasets"):
         contents = study_contents(settings, study, heartbeat.check)
-    with BundleWriter(settings, heartbeat.check) as bundles:
+    with BundleWriter(settings, heartbeat.check, heartbeat.holds_lease) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
-        with LaunchRunner(heartbeat, recorder, prompts) as launches:
+        with LaunchRunner(heartbeat, recorder, prompts, drains) as launches:
             yield launches, recorder
         bundles.wait()
 

@@ -15,22 +15,24 @@ from typing import Any, Self, TypeVar
 
 from access.accounts import role_now
 from host import quiet
+from host.os_errors import named_os_errors
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
 from jobs.policy import author_problems
 from jobs.submission import Context
-from lab.errors import EngineError, StudyError, UserError
+from lab.errors import EngineError, HostError, StudyError, UserError
 from lab.quality.code_answers import UNIT_TESTS
 from lab.study import Arm
-from lab.study.plan import Launch, PlannedRun
+from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
 from workers.engine_runtime import start_failure
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.memory_check import largest_bytes, refuse_without_memory, while_memory_lasts
-from workers.heartbeat import Heartbeat
-from workers.os_errors import named_os_errors
+from workers.heartbeat import HandsBack, Heartbeat
 from workers.probes.nvml import gpus
+from workers.probes.occupied import used_by_others
 from workers.run_measurement import Measured, measure
 from workers.run_recorder import Recorder, announced_as
+from workers.slots import taken_slot
 from workers.unit_tests import with_unit_tests
 
 #: A crash under one load must not spoil the other runs of the launch: the engine is started once more.
@@ -79,9 +81,11 @@ class LaunchRunner:
     heartbeat: Heartbeat
     recorder: Recorder
     prompts: Mapping[str, Sequence[Prompt]]  # by workload, as many as its largest load needs
+    drains: Callable[[], bool]  # whether to hand the job back after this block
     _launch: Launch | None = field(default=None, init=False)
     _engines: dict[str, _ArmEngine] = field(default_factory=dict, init=False)  # by the arm's name
     _has_started: bool = field(default=False, init=False)  # any engine of the job
+    _last: PlannedRun | None = field(default=None, init=False)  # what was measured last
     _engine_bytes: int = field(default=0, init=False)  # the most that an engine of the last launch took; 0 if unknown
 
     def __enter__(self) -> Self:
@@ -93,19 +97,34 @@ class LaunchRunner:
     def measure(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
         """Measure the runs that are left of the launch.
 
-        Raises the heartbeat's reasons to stop, CannotStore if the disk is too full for a run or a bundle cannot be
-        written for the time of a lease, and UserError if the first engine shows that none will start.
+        Raises the heartbeat's reasons to stop, HandsBack between blocks if this worker drains, HostError if the disk is
+        too full for a run, a bundle cannot be written for the time of a lease, or the host fails an engine, and
+        UserError if the first engine shows that none will start.
         """
+        if left:
+            self._hand_back_before(left[0])
         self._begin(launch)
         if left:
             self._start_missing({name: [run for run in left if run.arm.name == name] or left for name in self._engines})
         for run in left:
+            self._hand_back_before(run)
+            self._last = run
             self.recorder.bundles.await_room()
             engine = self._engines[run.arm.name]
             if (running := self._ensure_up(engine, [run])) is None:
                 self.recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             else:
                 self._measure_and_record(launch, engine, running, run)
+
+    def _hand_back_before(self, run: PlannedRun) -> None:
+        """Raise HandsBack if this worker drains and the last block is whole, or has no end before the study's."""
+        study, last = self.recorder.job.study, self._last
+        each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+        is_between = last is not None and (
+            study.order == "fewest_launches" or last.repeat // each != run.repeat // each
+        )
+        if self.drains() and (last is None or is_between):
+            raise HandsBack("drains")
 
     def _begin(self, launch: Launch) -> None:
         before, names = self._launch, [arm.name for arm in launch.arms]
@@ -154,6 +173,7 @@ class LaunchRunner:
             started = self.heartbeat.run(starts if is_known else while_memory_lasts(starts))
         for engine, each in zip(engines, started, strict=True):
             if isinstance(each, EngineError):
+                self._refuse_faulty_host(engine, str(each))
                 engine.why_gone, engine.starts = str(each), _STARTS
                 engine.stop(_STOP_GRACE_S)
                 continue
@@ -174,6 +194,19 @@ class LaunchRunner:
         if start_failure.for_every_arm(recorder.job.study, engine.arm, engine.why_gone):
             recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             raise UserError(start_failure.sentence(engine.arm, engine.why_gone))
+
+    def _refuse_faulty_host(self, engine: _ArmEngine, why: str) -> None:
+        """Raise HostError if this host has ended an engine, and not the study: the run is measured elsewhere."""
+        if engine.arm.server is not None:
+            return
+        alone = all(other is engine or other.process is None for other in self._engines.values())
+        held = start_failure.lacks_gpu_memory(why) and (
+            used_by_others(taken_slot(), self.recorder.settings.home / "engines")
+            or (alone and start_failure.finds_gpu_memory_held(why))
+        )
+        if held or start_failure.is_of_host(why):
+            by = f" ({held})" if isinstance(held, str) else ""
+            raise HostError(f"the engine of arm {engine.arm.name!r} failed{by}: {why}")
 
     async def _started(self, engine: _ArmEngine) -> RunningEngine | EngineError:
         settings, job = self.recorder.settings, self.recorder.job
@@ -207,6 +240,8 @@ class LaunchRunner:
         running.process.resume()
         measured = self._measure(running, run, idle, warmed=engine.has_measured)
         measured = self._with_unit_tests(run, measured)
+        if measured.engine_died:
+            self._refuse_faulty_host(engine, measured.error or "")
         engine.has_measured |= measured.error is None
         idle_before_s = None if engine.last_end_s is None else measured.warmup_began_s - engine.last_end_s
         self.recorder.record(launch, run, running, measured, idle_before_s)

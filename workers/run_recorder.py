@@ -2,99 +2,66 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import functools
 import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
 
 from host import quiet
 from host.disk_space import refuse_full_disk
+from host.os_errors import named_os_errors, what_failed
 from host.settings import Settings
 from jobs.table import Job
-from lab.errors import BundleError, DrafthouseError, UserError
+from lab.errors import BundleError, HostError
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample, WorkBeside
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
 from warehouse.bundles.run_bundle import bundle_folder, is_whole, read_run, write_bundle
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
-from workers.os_errors import named_os_errors, what_failed
 from workers.probes.window_probes import Probes
 from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
 
 logger = logging.getLogger(__name__)
-#: Errors of a folder that is full, read-only or unreachable for everybody: no study has caused them.
-_OF_THE_HOST = frozenset(
-    (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EROFS,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EIO,
-        errno.ESTALE,
-        errno.ENOTCONN,
-        errno.ETIMEDOUT,
-    )
-)
 _WRITE_AGAIN_AFTER_S = 0.5
 #: A network's file system may show a folder before its files.
 _FILES_COME_WITHIN_S, _POLL_EVERY_S = 5.0, 0.1
 
 
-class CannotStore(DrafthouseError):  # noqa: N818 - an event like WorkerStops, not a failure
-    """This host could not store a run for the length of a lease: the job goes back to the queue."""
-
-
-@contextlib.contextmanager
-def host_errors_named(operation: str) -> Iterator[None]:
-    """Raise CannotStore in place of an OSError inside that the host has caused, and not the study."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _OF_THE_HOST:
-            raise
-        raise CannotStore(what_failed(operation, error)) from error
-
-
 def refuse_to_store(settings: Settings) -> None:
-    """Raise CannotStore unless there is room for a run, and a file can be written where the bundles are."""
-    _refuse_full_disk(settings)
-    try:
+    """Raise UserError unless there is room for a run, and a file can be written where the bundles are."""
+    refuse_full_disk(settings.bundles, settings.least_free_mib, "the next run")
+    with named_os_errors("writing a file"):
         settings.bundles.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=settings.bundles) as file:
             file.write(bytes(4096))
             os.fsync(file.fileno())
-    except OSError as error:
-        raise CannotStore(what_failed("writing a file", error)) from error
-
-
-def _refuse_full_disk(settings: Settings) -> None:
-    try:
-        refuse_full_disk(settings.bundles, settings.least_free_mib, "the next run")
-    except UserError as full:
-        raise CannotStore(str(full)) from None
 
 
 class BundleWriter:
     """Writes a bundle while the next run warms up, so that the engine does not wait for a disk.
 
-    It writes one bundle at a time; a failed write is raised by the next call, as CannotStore if the folder stayed full,
-    read-only or unreachable for the length of a lease, else as UserError. `check` raises the reason if the job must
-    stop meanwhile.
+    What was measured without a lease (`holds_lease`) is stored beside the bundles, as evidence that nothing reads:
+    another worker measures the run again. One bundle is written at a time; a failed write is raised by the next call,
+    as HostError if the folder stayed full, read-only or unreachable for the length of a lease. `check` raises the
+    reason if the job must stop meanwhile.
     """
 
-    def __init__(self, settings: Settings, check: Callable[[], None] = lambda: None) -> None:
-        self._settings, self._check = settings, check
+    def __init__(
+        self,
+        settings: Settings,
+        check: Callable[[], None] = lambda: None,
+        holds_lease: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._settings, self._check, self._holds_lease = settings, check, holds_lease
         self._root, self._home = settings.bundles, settings.home
         self._pool = ThreadPoolExecutor(1, "bundle writer")
         self._last: Future[None] | None = None
@@ -119,6 +86,11 @@ class BundleWriter:
         existing_log = log if log is not None and log.exists() else None
 
         def write() -> None:
+            if not self._holds_lease():
+                lost = lost_bundles(self._root, run.lease)
+                logger.warning("run %s was measured under a lost lease: it goes to %s", run.run_id, lost)
+                write_bundle(lost, run, requests, telemetry, existing_log)
+                return
             self._patiently(lambda: write_bundle(self._root, run, requests, telemetry, existing_log))
             written()
             self._asked = quiet.ask_for_round(self._home)
@@ -126,24 +98,25 @@ class BundleWriter:
         self._last = self._pool.submit(write)
 
     def wait(self) -> None:
-        """Wait until the last bundle is on disk. Raises CannotStore and UserError."""
+        """Wait until the last bundle is on disk. Raises HostError."""
         if (last := self._last) is not None:
             self._last = None
-            with named_os_errors("writing a bundle"):
-                last.result()
+            last.result()
 
     def await_room(self) -> None:
-        """Wait until there is room for another run. Raises CannotStore."""
-        self._patiently(lambda: _refuse_full_disk(self._settings))
+        """Wait until there is room for another run. Raises HostError."""
+        settings = self._settings
+        self._patiently(lambda: refuse_full_disk(settings.bundles, settings.least_free_mib, "the next run"))
 
     def _patiently(self, work: Callable[[], object]) -> None:
-        """Do the work; retry for the length of a lease while this host cannot store anything."""
+        """Do the work; retry for the length of a lease while this host cannot store anything: no study names this
+        folder.
+        """
         give_up_s, is_logged = time.monotonic() + self._settings.lease_s, False
         while True:
             try:
-                with host_errors_named("writing a bundle"):
-                    work()
-            except CannotStore as why:
+                return _as_host_error(work)
+            except HostError as why:
                 if time.monotonic() > give_up_s:
                     raise
                 if not is_logged:  # once only: every half second would fill the log
@@ -151,17 +124,27 @@ class BundleWriter:
                     is_logged = True
                 time.sleep(_WRITE_AGAIN_AFTER_S)
                 self._check()
-            else:
-                return
 
     def being_published(self) -> bool:
         """Return whether an ingester of this machine is alive that has not yet published the last bundle."""
         return self._asked is not None and self._asked.exists() and bool(quiet.under_way(self._home, "ingester"))
 
 
+def _as_host_error(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except OSError as error:
+        raise HostError(what_failed("writing a bundle", error)) from error
+
+
 def announced_as(slot: int, job: Job) -> str:
     """Return the name under which this worker's job is announced; a job shared by slots is named with the slot."""
     return f"{job.job_id} on slot {slot}" if job.study.spread else job.job_id
+
+
+def lost_bundles(bundles: Path, lease: int | None) -> Path:
+    """Return the folder of what was measured under a lease that had been lost."""
+    return bundles.with_name(f"{bundles.name}-lost") / f"lease-{lease}"
 
 
 def bundle_of(bundles: Path, job: Job, run: PlannedRun) -> Path | None:
@@ -232,10 +215,11 @@ class Recorder:
             until_decided=study.until_decided,
             launch_index=launch.index,
             attempt=job.attempt,
+            lease=job.lease,
             status="completed" if measured.error is None else "failed",
             error=measured.error,
             ended_early=measured.ended_early,
-            started_at=probes.started_at,
+            started_at=_corrected(probes.started_at, job.clock_behind_s),
             duration_s=measured.duration_s,
             warmup_requests=measured.warmup_requests,
             warmup_s=measured.warmup_s,
@@ -253,7 +237,7 @@ class Recorder:
             identity=identity(study, run.arm, run.workload, run.load, self.contents),
             circumstances=describe_environment(
                 self.settings, study, run.arm, contents=self.contents, engine=engine, gpus=probes.gpus
-            ),
+            ).model_copy(update={"clock_behind_s": job.clock_behind_s}),
         )
         count = functools.partial(self.status.finished, run, failed=measured.error is not None)
         log = engine.command.log if isinstance(engine, RunningEngine) else engine.log if engine else None
@@ -266,6 +250,11 @@ class Recorder:
         subject = announced_as(self.settings.slot, self.job)
         ran_beside = quiet.beside(self.settings.home, probes.began_s, probes.ended_s, subject)
         return tuple(WorkBeside.model_validate(ran._asdict()) for ran in ran_beside)
+
+
+def _corrected(moment: str, clock_behind_s: float | None) -> str:
+    """Return the moment by the database's clock."""
+    return (datetime.fromisoformat(moment) + timedelta(seconds=clock_behind_s or 0.0)).isoformat()
 
 
 def _has_failed(folder: Path) -> bool:

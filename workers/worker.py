@@ -13,20 +13,34 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
 from host import quiet
+from host.os_errors import is_of_host
 from host.settings import Settings
+from jobs import hosts
 from jobs.blocks import shared_jobs
+from jobs.broker import queue_of
 from jobs.engines.capabilities import all_capabilities
-from jobs.engines.hardware import hardware_name, nvidia_gpus
+from jobs.engines.hardware import all_gpus, gpus_now, hardware_name, nvidia_gpus
+from jobs.engines.kinds import KINDS
 from jobs.engines.profiles import Profile, installed_profiles
-from jobs.leases import EnginesHere, LeaseLost, another_waits, claim, finish, requeue_expired
+from jobs.leases import LeaseLost, another_waits, claim, finish, requeue_expired
 from jobs.table import Job
-from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
+from jobs.worker_registry import (
+    PRESENCE_EVERY_S,
+    asked_to_drain,
+    record_presence,
+    record_queue,
+    record_waiting,
+    register_worker,
+    store_engines,
+)
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
 from workers.engine_runtime.engine_user import engine_user
@@ -34,39 +48,69 @@ from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops, vital_thread
 from workers.job_runner import give_back, help_job, run_job
 from workers.probes.occupied import used_by_others
-from workers.run_recorder import CannotStore, announced_as, refuse_to_store
+from workers.run_recorder import announced_as, refuse_to_store
 from workers.shared_blocks import SharedBlocks
 from workers.slots import taken_slot
 
 logger = logging.getLogger(__name__)
+#: The variable of a worker's process that says when it ends by itself.
+ENDS = "ENDS_OF_DRAFTHOUSE_WORKER"
 _POLL_EVERY_S = 2.0
-#: Pause after a host could not store a run; after it, a job is taken only once a file can be written there.
+#: To the database: a heartbeat and a poll share one, and open another if they coincide.
+_CONNECTIONS = (1, 1)
+#: Pause after this host had to put a job back; after it, a job is taken only once the host seems able.
 _REST_S = 60.0
+#: That job comes after all others for this long.
+_PASSED_OVER_S = 600.0
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When a worker ends by itself: after one study or without any to take, or after the block of this moment."""
+
+    once: bool = False
+    until: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        """Return it as a text for the environment of a worker's process."""
+        return "once" if self.once else "" if self.until is None else self.until.isoformat()
+
+    @classmethod
+    def read(cls, words: str) -> Ends:
+        return cls(words == "once", None if words in ("", "once") else datetime.fromisoformat(words))
 
 
 class Worker:
     """One worker process: works on one job at a time, and polls the job table in threads of its own."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._database = app_engine(settings.app_database_url)
+    def __init__(
+        self, settings: Settings, ends: Ends | None = None, on_queue: Callable[[str], None] = lambda _queue: None
+    ) -> None:
+        """Make the worker. `on_queue` is called with the broker's queue for hosts like this, which its engines name."""
+        self._settings, self._ends, self._on_queue = settings, ends or Ends(), on_queue
+        self._database = app_engine(settings.app_database_url, connections=_CONNECTIONS)
         engine_user(settings)  # raises SettingsError before any job is taken
         self._name, self._hardware = worker_name(), hardware_name()
+        #: What is set aside if jobs have to be put back: this slot, whose GPUs other slots do not share, or the host.
+        self._place = hosts.place(platform.node(), settings.slot if settings.slots > 1 else None)
         self._heartbeat: Heartbeat | None = None
         self._job_id: str | None = None
         self._busy = threading.Lock()  # held while a job is measured, and while the engines are examined
         self._knows_engines = False
         self._profiles: dict[str, Profile] = {}  # of the engines that can be started here, by name
-        self._engines = EnginesHere()
+        self._engines: dict[str, str | None] = {}  # their versions, as far as they are known
         self._waits_for: str | None = None  # the reason why it cannot start engines or take any job
-        self._cannot_store: str | None = None  # why a job was given back
+        self._fault: str | None = None  # of this host, because of which a job was put back
         self._rests_until_s = 0.0  # after that, time.monotonic
+        self._put_back: dict[str, float] = {}  # jobs with which this host had a fault, until when they come last
         self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
         self._not_helped: set[tuple[str, int]] = set()  # jobs and attempts in which this worker failed to help
         self._given_back = set[str]()  # the job that was given back for another one
         self._last_shared: SharedBlocks | None = None  # the job it helped with last
-        self._stopping = threading.Event()
+        self._stopping, self._draining = threading.Event(), threading.Event()
+        self._woken, self._look = threading.Event(), threading.Event()  # to end the waiting of the two threads
         self._polls = vital_thread("polls of the queue", self._poll)
         self._jobs = vital_thread("jobs", self._work_until_stopped)
 
@@ -86,28 +130,51 @@ class Worker:
         self._jobs.start()
 
     def join(self) -> None:
-        """After `stop`: wait until the current job has been given back."""
+        """Wait until the worker has ended: after `stop` or `drain`, or by itself."""
         self._jobs.join()
+
+    def drain(self) -> None:
+        """Finish the current block, give the job back, take no other one, and end. For signal handlers, too."""
+        if not self._draining.is_set():
+            logger.info("this worker drains: it ends after the block that it measures")
+        self._draining.set()
+        self._woken.set()
+
+    def look(self, workers: Collection[str]) -> None:
+        """If it is one of these: look at once for jobs, for a cancelled one, and whether to drain."""
+        if self._name in workers:
+            self._look.set()
+            self.wake()
+
+    def wake(self) -> None:
+        """Look for jobs at once, and whether the present one was cancelled."""
+        self._woken.set()
+        if (heartbeat := self._heartbeat) is not None:
+            heartbeat.beat_now()
 
     def stop(self) -> None:
         """Give the current job back, stop its engine, and take no other job. May be called from a signal handler."""
         self._stopping.set()
+        self._woken.set()
+        self._look.set()
         if (heartbeat := self._heartbeat) is not None:
             heartbeat.stop(WorkerStops("this worker is shutting down"))
 
     def work(self) -> None:
         """Run every queued job, one after the other. May be called from several threads: one of them works."""
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and not self._draining.is_set():
             with self._busy:
                 why_none = self._why_no_jobs()
                 self._record_waiting(self._why_no_engines() if why_none is None else why_none)
-                if why_none is not None:
-                    return
-                job = self._claim()
+                job = self._claim() if why_none is None else None
                 if job is not None:
                     self._measure_or_fail(job)
-                elif not self._help():
-                    return
+                elif self._ends.once or why_none is not None or not self._help():
+                    break
+            if self._ends.once:
+                break
+        if self._ends.once:
+            self.drain()
 
     def _why_no_jobs(self) -> str | None:
         """Find out which engines can be started here now. Return the reason why this worker cannot take any job."""
@@ -117,14 +184,27 @@ class Worker:
         except UserError as error:  # of another revision, or engines.toml cannot be read
             return str(error)
         if profiles != self._profiles:
-            self._profiles, self._engines.names, self._knows_engines = profiles, profiles.keys(), False
-        if self._cannot_store is not None and time.monotonic() > self._rests_until_s:
-            try:
-                refuse_to_store(self._settings)
-                self._cannot_store = None
-            except CannotStore as why:
-                self._cannot_store = str(why)
-        return self._cannot_store
+            self._profiles, self._engines, self._knows_engines = profiles, dict.fromkeys(profiles), False
+            record_queue(self._database, self._name, queue := queue_of(self._hardware, profiles))
+            self._on_queue(queue)
+        if (aside := hosts.set_aside_host(self._database, self._place)) is not None:
+            if not aside.is_due:
+                return aside.sentence
+            self._fault = self._lacks()
+            hosts.try_again(self._database, self._place, self._fault)
+        elif self._fault is not None and time.monotonic() > self._rests_until_s:
+            self._fault = self._lacks()
+        return self._fault
+
+    def _lacks(self) -> str | None:
+        """Try what this host can try itself: whether it can store a run, and whether its GPUs answer."""
+        try:
+            refuse_to_store(self._settings)
+            if (listed := len(gpus_now())) < len(all_gpus()):
+                return f"the driver lists {listed} of {len(all_gpus())} GPUs"
+        except UserError as why:
+            return str(why)
+        return None
 
     def _why_no_engines(self) -> str | None:
         """Say whether another program computes on this worker's GPUs."""
@@ -138,7 +218,9 @@ class Worker:
 
     def _claim(self) -> Job | None:
         """Take the next job. A job that was given back comes last, after anything else that waits."""
-        given_back, self._given_back = self._given_back, set()
+        now_s = time.monotonic()
+        self._put_back = {job_id: until_s for job_id, until_s in self._put_back.items() if until_s > now_s}
+        given_back, self._given_back = self._given_back | self._put_back.keys(), set()
         for passed_over in [given_back, set()] if given_back else [set()]:
             job = claim(
                 self._database,
@@ -149,14 +231,20 @@ class Worker:
                 has_gpus=bool(nvidia_gpus()),
                 starts_engines=self._waits_for is None,
                 except_jobs=passed_over,
-                engines=self._engines,
+                engines=self._engines if self._waits_for is None else self._running_servers(),
             )
             if job is not None:
                 return job
         return None
 
+    def _running_servers(self) -> dict[str, str | None]:
+        """Return the engines that this worker does not start."""
+        return {name: self._engines[name] for name, of in self._profiles.items() if not KINDS[of.kind].is_started}
+
     def _needed_for(self, job: Job) -> str | None:
         """Return why this slot is needed for something else after a block of a spread job, or None."""
+        if self._draining.is_set():
+            return "drains"
         self._record_waiting(self._why_no_engines())
         if self._waits_for and job.study.starts_engines:
             return f"waits: {self._waits_for}"
@@ -222,12 +310,13 @@ class Worker:
             self._measure(job)
         except DATABASE_ERRORS:
             raise
-        except OSError as lacking:  # of this host, and no fault of the study
-            logger.exception("job %s is given back", job.job_id)
-            self._cannot_store, self._rests_until_s = str(lacking), time.monotonic() + _REST_S
-            with contextlib.suppress(LeaseLost):
-                give_back(self._database, job, self._name, str(lacking))
         except Exception as bug:
+            if is_of_host(bug) or (isinstance(bug, UserError) and bug.is_of_host):
+                logger.exception("job %s is given back", job.job_id)
+                with contextlib.suppress(LeaseLost):
+                    give_back(self._database, job, self._name, f"cannot measure it: {bug}")
+                self._count(job, str(bug))
+                return
             logger.exception("job %s failed", job.job_id)
             error = f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
             with contextlib.suppress(LeaseLost):
@@ -237,20 +326,43 @@ class Worker:
         logger.info("job %s (%s) claimed", job.job_id, job.name)
         with self._holding(job) as heartbeat:
             end_leftovers(self._settings.home / "engines")
-            self._cannot_store = run_job(
-                self._settings, self._database, job, self._name, heartbeat, is_dead=is_dead, needed_for=self._needed_for
+            fault = run_job(
+                self._settings,
+                self._database,
+                job,
+                self._name,
+                heartbeat,
+                is_dead=is_dead,
+                needed_for=self._needed_for,
+                drains=self._draining.is_set,
             )
-            self._rests_until_s = time.monotonic() + _REST_S
+            self._count(job, fault)
         logger.info("no longer working on job %s", job.job_id)
 
+    def _count(self, job: Job, fault: str | None) -> None:
+        """Count a job that has ended here or, with the fault of this host, was put back."""
+        self._fault = fault
+        if fault is None:
+            hosts.record_success(self._database, self._place)
+            return
+        self._rests_until_s = time.monotonic() + _REST_S
+        self._put_back[job.job_id] = time.monotonic() + _PASSED_OVER_S
+        hosts.record_failure(self._database, self._place, fault)
+
     def _work_until_stopped(self) -> None:
-        while not self._stopping.wait(_POLL_EVERY_S):
+        while not self._stopping.is_set() and not self._draining.is_set():
+            self._woken.wait(_POLL_EVERY_S)
+            self._woken.clear()
             with contextlib.suppress(*DATABASE_ERRORS):  # the other thread logs that
                 self.work()
+        self._stopping.set()
 
     def _poll(self) -> None:
-        while not self._stopping.wait(_POLL_EVERY_S):
+        while not self._stopping.is_set():
+            self._look.wait(_POLL_EVERY_S)
+            self._look.clear()
             try:
+                self._drain_if_asked()
                 now_s = time.monotonic()
                 if now_s - self._present_s >= PRESENCE_EVERY_S:
                     record_presence(self._database, self._name, self._job_id)
@@ -264,12 +376,20 @@ class Worker:
             except DATABASE_ERRORS as error:
                 logger.warning("the job table does not answer, trying again: %s", database_words(error))
 
+    def _drain_if_asked(self) -> None:
+        """Drain at the end of this worker's time, or if somebody asked its row to."""
+        until = self._ends.until
+        if (until is not None and datetime.now(UTC) >= until) or asked_to_drain(self._database, self._name):
+            self.drain()
+
     def _store_engines_when_idle(self) -> None:
         """Examine the engines, which takes seconds of a processor the first time: never beside a job."""
         if self._knows_engines or not self._busy.acquire(blocking=False):
             return
         try:
-            store_engines(self._database, self._name, all_capabilities(self._settings))
+            known = all_capabilities(self._settings)
+            store_engines(self._database, self._name, known)
+            self._engines |= {engine.engine: engine.version for engine in known if engine.engine in self._engines}
         except UserError as error:
             logger.warning("the capabilities of this host's engines are unknown: %s", error)
         except (OSError, ValueError, LookupError):  # jobs are taken whatever an engine answers

@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from host.os_errors import is_of_host
 from jobs.datasets.formats import Row, RowError, RowReader
 from jobs.datasets.traces import sessions_of
-from lab.errors import UserError
+from lab.errors import HostError, UserError
 from lab.quality.code_answers import has_tests
 from lab.study.model_base import Frozen
 
@@ -131,7 +132,8 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
             f"{called}: there is no such file; use a JSONL file, or one of `drafthouse datasets`, like reference"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{called} cannot be read: {error}") from None
+        kind = HostError if is_of_host(error) else UserError
+        raise kind(f"{called} cannot be read: {error}") from None
 
 
 def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, called: str) -> DatasetFile:

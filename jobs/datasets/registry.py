@@ -22,12 +22,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from host.os_errors import is_of_host
 from host.settings import Settings
 from jobs.datasets import formats
 from jobs.datasets.catalogue import CUSTOM, DATASETS, SHIPPED, Dataset
 from jobs.datasets.files import DatasetFile, Stock, read_file
 from jobs.engines.models import expanded
-from lab.errors import UserError
+from lab.errors import HostError, UserError
 from lab.study.model_base import Frozen
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -91,6 +92,8 @@ def registered(folder: Path, name: str) -> Registered | None:
         return None
     except (OSError, UnicodeDecodeError, ValidationError) as error:
         why = str(error).split("\n")[0]
+        if is_of_host(error):
+            raise HostError(f"{path} cannot be read ({why})") from None
         raise UserError(f"{path} cannot be read ({why}): delete it and register the dataset again") from None
 
 

@@ -56,6 +56,11 @@ def nvidia_gpus() -> tuple[str, ...]:
 @functools.cache
 def all_gpus() -> tuple[HostGpu, ...]:
     """Return this host's NVIDIA GPUs, with the slices of those that are sliced (MIG); empty without a driver."""
+    return gpus_now()
+
+
+def gpus_now() -> tuple[HostGpu, ...]:
+    """Return the GPUs that the driver lists now: one may have failed since this process began."""
     try:
         done = subprocess.run(("nvidia-smi", "-L"), capture_output=True, text=True, check=False, timeout=30)
     except (FileNotFoundError, subprocess.TimeoutExpired):

@@ -26,7 +26,7 @@ from jobs.engines import vllm
 from jobs.engines.hardware import nvidia_gpus, processors
 from jobs.engines.kinds import ENDPOINT, KINDS
 from jobs.engines.models import local_folder
-from lab.errors import SettingsError, UserError
+from lab.errors import HostError, SettingsError
 from lab.study import Arm, Frozen, Study
 
 
@@ -87,20 +87,20 @@ def _profile(path: Path, name: str, table: object) -> Profile:
 
 
 def installed_profile(settings: Settings, engine: str) -> Profile:
-    """Return the profile of an engine that can be started here. Raises UserError naming the engines that can."""
+    """Return the profile of an engine that can be started here. Raises HostError naming the engines that can."""
     return installed_of(settings, read_profiles(settings.engines_file), engine)
 
 
 def installed_of(settings: Settings, profiles: Mapping[str, Profile], engine: str) -> Profile:
     """Return the profile of this name among these, as `installed_profile` does."""
     if engine not in profiles:
-        raise UserError(
+        raise HostError(
             f"there is no engine {engine!r} here: {settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
         )
     if profiles[engine].command and profiles[engine].program(settings.engines_dir) is None:
         program = profiles[engine].command[0]
         make = "run `make engine-vllm`" if program.startswith("{engines}/vllm/") else "install it"
-        raise UserError(
+        raise HostError(
             f"the engine {engine!r} is not installed ({program.format(engines=settings.engines_dir)} does not exist): "
             f"{make}, or correct its command in {settings.engines_file}"
         )

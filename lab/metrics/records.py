@@ -290,6 +290,14 @@ class Circumstances(Frozen):
     slot: Annotated[
         int | None, RecordField("the slot of that machine, from 1; null if one worker had the whole machine")
     ] = None
+    clock_behind_s: Annotated[
+        float | None,
+        RecordField(
+            "the app database's time minus the machine's when the job was claimed; already added to started_at",
+            "s",
+            since=14,
+        ),
+    ] = None
     start_s: Annotated[
         float | None,
         RecordField(
@@ -381,6 +389,10 @@ class RunRecord(Frozen):
     ] = False
     launch_index: Annotated[int, RecordField("number of the engine start within the job, from 0")]
     attempt: Annotated[int, RecordField("number of earlier attempts at this cell")]
+    lease: Annotated[
+        int | None,
+        RecordField("number of the lease under which it was measured: how often its job was claimed", since=14),
+    ] = None
     status: Annotated[Literal["completed", "failed"], RecordField("completed or failed")]
     error: Annotated[str | None, RecordField("why it failed")] = None
     ended_early: Annotated[

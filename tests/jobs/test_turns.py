@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from jobs.turns import Turns, in_turn
 from lab.roles import Actor, Role
 from tests.jobs.test_order import NOW, job, worker
 from tests.workers.homes import Home
+from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.app_db.schema import studies as studies_table
 
 SLOTS, STUDIES, WEEK_S = 8, 200, 7 * 24 * 3600.0
 SUBMITTERS = ("ann", "bob", "eve", "joe", "may")
@@ -160,3 +163,47 @@ def test_forty_studies_of_one_submitter_do_not_hold_up_the_others() -> None:
     _, waits = week(0)
     many, *others = (statistics.mean(hours) for hours in waits.values())
     assert max(others) < many / 4
+
+
+def _random_rows(rng: random.Random) -> list[dict[str, object]]:
+    """Jobs of several submitters, one of them unknown, of which some run, need engines or hardware."""
+    at = [NOW + timedelta(seconds=rng.randrange(20)) for _ in range(40)]
+    return [
+        {
+            "job_id": f"job-{number:02}",
+            "study_id": "s",
+            "name": "n",
+            "study_json": "{}",
+            "state": rng.choice(("queued", "queued", "queued", "running", "done")),
+            "priority": rng.choice((0, 0, 0, 1, -1)),
+            "submitted_at": submitted_at,
+            "submitted_by": rng.choice((None, "ann", "bob", "bob", "bob")),
+            "hardware": rng.choice((None, None, "h200", "epyc")),
+            "needs": rng.choice(("/vllm/", "/vllm 0.32.0/", "/vllm 0.31.0/", "/other//vllm/", "")),
+        }
+        for number, submitted_at in enumerate(at)
+    ]
+
+
+def test_a_claim_in_sql_takes_jobs_in_the_order_of_turns(either_home: Home) -> None:
+    home = either_home
+    with home.database.begin() as connection:
+        row = {"study_id": "s", "name": "n", "toml": "", "json": "{}", "created_at": NOW}
+        connection.execute(studies_table.insert().values(row))
+    host, able = {"vllm": "0.32.0", "endpoint": None}, ("/vllm/", "/vllm 0.32.0/", "")
+    for seed in range(10):
+        rng = random.Random(seed)  # noqa: S311 - a simulation
+        rows = _random_rows(rng)
+        passed_over = {str(row["job_id"]) for row in rng.sample(rows, 3)}
+        with home.database.begin() as connection:
+            connection.execute(jobs_table.delete())
+            connection.execute(jobs_table.insert(), rows)
+            found = list(leases._queued(connection, "NVIDIA H200", passed_over, host))
+        running = [row["submitted_by"] for row in rows if row["state"] == "running"]
+        waiting = in_turn([SimpleNamespace(**row) for row in rows if row["state"] == "queued"], running)  # type: ignore[type-var, arg-type]
+        assert found == [
+            job.job_id
+            for job in waiting
+            if job.needs in able and job.hardware in (None, "h200") and job.job_id not in passed_over
+        ]
+        assert found

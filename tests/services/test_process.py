@@ -54,6 +54,14 @@ def test_a_service_that_was_killed_is_started_again(tmp_path: Path) -> None:
     stopped(it)
 
 
+def test_a_worker_that_ended_by_itself_is_not_started_again(tmp_path: Path) -> None:
+    it = Process("it", (sys.executable, "-c", ""), tmp_path / "it.log", lambda: True, may_end=True)
+    it.start()
+    eventually(lambda: it.has_ended)
+    it.supervise()
+    assert (it.restarts, it.exit_status) == (0, 0)
+
+
 def test_stopping_a_service_stops_what_it_started(tmp_path: Path) -> None:
     it = process(tmp_path, PARENT_AND_CHILD)
     it.start()

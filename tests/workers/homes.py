@@ -27,6 +27,7 @@ from lab.schedule import Outcome
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from lab.study.plan import PlannedRun
+from services.supervisor import worker_command
 from tests import processes
 from tests.actors import ADMIN
 from warehouse.app_db.engine import app_engine
@@ -110,6 +111,7 @@ STAND_IN_FLAGS = [
         "await-file",
         "half-as-fast-on",
         "fail-to-start",
+        "fail-with",
         "die-on-first-request",
         "die-at-request",
         "die-once",
@@ -209,10 +211,10 @@ def worker_environment(home: Home) -> dict[str, str]:
 @contextlib.contextmanager
 def celery_worker(home: Home, **variables: str) -> Iterator[processes.Started]:
     """A real worker process, killed at the end if it still runs. Its log is worker.log in the test's folder."""
-    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    _, _, module, *arguments = worker_command()
     process = processes.start(
-        "celery",
-        *("-A", "workers.celery_app", "worker", "--pool", "solo", "-l", "INFO", *quiet),
+        module,
+        *arguments,
         environment=worker_environment(home) | variables,
         folder=REPOSITORY,
         output=home.folder / "worker.log",

@@ -39,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--start-s", type=float, default=0.0, help="seconds until it listens")
     parser.add_argument("--await-file", help="listens once this file is there")
     parser.add_argument("--fail-to-start", action="store_true")
+    parser.add_argument("--fail-with", help="a file: ends with what it says, where it is there")
     parser.add_argument("--die-on-first-request", action="store_true")
     parser.add_argument("--die-at-request", type=int, default=0, help="counted over warm-up and measuring")
     parser.add_argument("--die-once", help="a file: die only where it is not there yet")
@@ -156,6 +157,8 @@ def main() -> None:
     time.sleep(options.start_s)
     while options.await_file is not None and not Path(options.await_file).exists():
         time.sleep(0.01)
+    if options.fail_with is not None and Path(options.fail_with).exists():
+        sys.exit(Path(options.fail_with).read_text())
     if options.fail_to_start:
         raise ValueError("User-specified max_model_len is greater than the derived max_model_len")
     if starts <= options.port_taken_times:

@@ -114,14 +114,14 @@ def test_leftovers_of_a_killed_worker_and_guard_are_ended_by_the_next(
     queue.cancel(home.database, job_id, actor=ADMIN)
 
 
-def test_a_terminated_worker_gives_its_job_back_and_leaves_no_engine(woken_home: Home) -> None:
+def test_an_interrupted_worker_gives_its_job_back_and_leaves_no_engine(woken_home: Home) -> None:
     home = woken_home
     job_id = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
     with celery_worker(home) as worker:
         until(lambda: measuring(home, job_id), "a run")
-        worker.send_signal(signal.SIGTERM)
+        worker.send_signal(signal.SIGINT)
         took_s = until(lambda: worker.poll() is not None, "the worker ends", within_s=600)
-    print(f"TERM to end: {took_s:.1f} s")
+    print(f"INT to end: {took_s:.1f} s")
     assert home.job(job_id).state == "queued"
     assert home.event_kinds(job_id)[-1] == "released"
     assert home.engine_processes() == []
@@ -160,7 +160,7 @@ def test_a_broker_that_goes_away_disturbs_no_job_present_or_later(woken_home: Ho
         until(lambda: "no longer working on" in worker_log(home), "the first job ends")
         second = home.submit(engine_flags=SLOW, arms=PLAIN, loads=MANY_LOADS)
         until(lambda: measuring(home, second), "the second job is measured without a broker")
-        worker.send_signal(signal.SIGTERM)  # the job is not Celery's, which must wait for it all the same
+        worker.send_signal(signal.SIGINT)  # the job is not Celery's, which must wait for it all the same
         until(lambda: worker.poll() is not None, "the worker ends")
     assert home.job(first).state == "done"
     assert home.event_kinds(first) == ["submitted", "claimed", "done"]

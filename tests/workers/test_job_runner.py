@@ -242,7 +242,7 @@ def test_without_disk_space_no_run_begins_and_the_job_goes_back(home: Home) -> N
     assert (job.state, job.error) == ("queued", None)
     released = queue.events(home.database, job.job_id)[-1]
     assert released.kind == "released"
-    assert "cannot store runs: the next run needs more disk space" in released.detail
+    assert "cannot measure it: the next run needs more disk space" in released.detail
     assert home.runs() == []
 
 

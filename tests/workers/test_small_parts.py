@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from host.os_errors import named_os_errors
 from host.settings import Settings
 from jobs import leases, queue
 from jobs.engines.capabilities import Capabilities
@@ -26,29 +27,39 @@ from workers import worker as worker_module
 from workers.engine_runtime.process import end_leftovers
 from workers.heartbeat import EXIT_STATUS, Heartbeat, WorkerStops
 from workers.job_runner import run_job
-from workers.os_errors import named_os_errors
 from workers.run_environment import weights_digest
 from workers.worker import Worker, is_dead, worker_name
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "words", "is_of_host"),
     [
         (
             OSError(errno.ENOSPC, "No space left on device", "/var/run.json"),
-            "writing a bundle failed: /var/run.json: No space left on device. Free some space, then retry the job",
+            "writing a bundle failed: /var/run.json: No space left on device",
+            True,
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "/a", None, "/b"),
-            "writing a bundle failed: /a -> /b: Permission denied. Fix that, then retry the job",
+            "writing a bundle failed: /a -> /b: Permission denied",
+            True,
         ),
-        (TimeoutError(), "writing a bundle failed: TimeoutError. Fix that, then retry the job"),
+        (TimeoutError(), "writing a bundle failed: TimeoutError", True),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "/a"),
+            "writing a bundle failed: /a: No such file or directory. Fix that, then retry the job",
+            False,
+        ),
     ],
 )
-def test_a_system_error_names_the_operation_the_file_and_the_reason(error: OSError, words: str) -> None:
+def test_a_system_error_names_the_file_the_reason_and_whose_it_is(
+    error: OSError,
+    words: str,
+    is_of_host: bool,  # noqa: FBT001
+) -> None:
     with pytest.raises(UserError) as caught, named_os_errors("writing a bundle"):
         raise error
-    assert str(caught.value) == words
+    assert (str(caught.value), caught.value.is_of_host) == (words, is_of_host)
     assert caught.value.__cause__ is error
 
 
@@ -146,19 +157,17 @@ def test_a_damaged_mark_of_an_engine_stops_no_worker_from_starting(home: Home) -
     assert list(marks.glob("*.json")) == []
 
 
-def test_bundles_that_cannot_be_written_fail_the_job_and_a_retry_works(home: Home) -> None:
+def test_a_file_in_the_place_of_bundles_puts_the_job_back(home: Home) -> None:
     home.settings.bundles.rmdir()
     home.settings.bundles.write_text("in the way")
     job_id = home.submit()
     Worker(home.settings).work()
     job = home.job(job_id)
-    assert job.state == "failed"
-    assert (job.error or "").startswith(f"writing a bundle failed: {home.settings.bundles}/")
-    assert (job.error or "").endswith(": Not a directory. Fix that, then retry the job")
-    assert job.progress is not None
-    assert job.progress.runs_done == 0
+    assert (job.state, job.error) == ("queued", None)
+    why = queue.events(home.database, job_id)[-1].detail
+    assert f"cannot measure it: writing a bundle failed: {home.settings.bundles}/" in why
+    assert why.endswith(": Not a directory")
     home.settings.bundles.unlink()
-    queue.retry(home.database, job_id, actor=ADMIN)
     Worker(home.settings).work()
     assert home.job(job_id).state == "done"
     assert len(home.runs()) == 4

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from jobs import leases, queue
 from jobs.engines.capabilities import all_capabilities
-from jobs.leases import EnginesHere
 from jobs.worker_registry import list_workers, register_worker, store_engines, why_jobs_wait
 from services.doctor import examine
 from tests.actors import ADMIN
@@ -50,20 +49,20 @@ def two_engines(home: Home) -> Home:
 
 
 def test_a_host_claims_only_studies_whose_engines_it_has_in_turn(two_engines: Home) -> None:
-    home, here = two_engines, EnginesHere(["vllm", "endpoint"])
+    home, here = two_engines, dict.fromkeys(["vllm", "endpoint"])
     foreign = [submitted_for(home, "other") for _ in range(45)]  # more than are looked at once
     both = home.submit(arms=[{"name": "a", "baseline": True}, {"name": "b", "engine": "other"}])
     own = [submitted_for(home, "vllm") for _ in range(2)]
     claimed = [leases.claim(home.database, f"me{number}/1", 30.0, engines=here) for number in range(3)]
     assert [job and job.job_id for job in claimed] == [*own, None]
-    here.names = ["vllm", "other"]  # engines.toml has it by now
+    here = dict.fromkeys(["vllm", "other"])  # engines.toml has it by now
     claimed = [leases.claim(home.database, f"me{number}/1", 30.0, engines=here) for number in range(3, 6)]
     assert [job and job.job_id for job in claimed] == foreign[:3]
     assert home.job(both).state == "queued"
 
 
 def test_a_spread_study_makes_no_room_for_an_impossible_one(two_engines: Home) -> None:
-    home, here = two_engines, EnginesHere(["vllm"])
+    home, here = two_engines, {"vllm": None}
     home.submit(spread=True, alone=False)
     job = leases.claim(home.database, "me/1", 30.0, engines=here)
     assert job is not None
@@ -173,7 +172,7 @@ def test_a_host_that_cannot_store_runs_gives_its_job_back_and_rests(moving_home:
         assert home.job(job_id).state == "queued"
         assert home.event_kinds(job_id) == ["submitted", "claimed", "released"]
         queue.cancel(home.database, job_id, actor=ADMIN)
-    assert "cannot store runs: writing a bundle failed: /" in queue.events(home.database, job_id)[2].detail
+    assert "cannot measure it: writing a bundle failed: /" in queue.events(home.database, job_id)[2].detail
 
 
 @pytest.mark.engine

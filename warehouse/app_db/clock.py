@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +28,13 @@ def _on_sqlite(_element: database_now_s, _compiler: Any, **_options: Any) -> str
 @compiles(database_now_s, "postgresql")
 def _on_postgresql(_element: database_now_s, _compiler: Any, **_options: Any) -> str:
     return "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
+
+
+def clock_behind_s(connection: sa.Connection) -> float:
+    """Return the database's time minus this host's, in seconds: what has to be added to this host's times."""
+    before_s = time.time()
+    now_s = float(connection.execute(sa.select(database_now_s())).scalar_one())
+    return now_s - (before_s + time.time()) / 2
 
 
 def database_now(connection: sa.Connection) -> datetime:

@@ -39,13 +39,15 @@ _IDLE_IN_TRANSACTION = (
 )
 
 
-def app_engine(url: str) -> sa.Engine:
+def app_engine(url: str, *, connections: tuple[int, int] = (5, 10)) -> sa.Engine:
     """Connect to the app database and check its revision. Raises RevisionError.
+
+    `connections`: how many a process keeps to PostgreSQL, and how many more it may open for a moment.
 
     Every transaction of `engine.begin()` or `engine.connect()` may write: on SQLite it begins with BEGIN IMMEDIATE, so
     it waits for others instead of failing half way. For reading alone use `reading(engine)`, which never waits.
     """
-    engine = _unchecked_engine(url)
+    engine = _unchecked_engine(url, connections)
     try:
         revisions.refuse_other_revision("app", _display_name(engine.url), _revision(engine))
     except BaseException:
@@ -108,11 +110,11 @@ def _revision(engine: sa.Engine) -> str | None:
         raise UserError(f"{_display_name(engine.url)} cannot be opened: {database_words(error)}") from None
 
 
-def _unchecked_engine(url: str) -> sa.Engine:
+def _unchecked_engine(url: str, connections: tuple[int, int] = (1, 0)) -> sa.Engine:
     try:
         parsed = sa.make_url(url)
         if parsed.get_backend_name() == "postgresql":
-            return _postgresql_engine(parsed)
+            return _postgresql_engine(parsed, connections)
         engine = sa.create_engine(parsed)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise SettingsError(
@@ -125,7 +127,7 @@ def _unchecked_engine(url: str) -> sa.Engine:
     return engine
 
 
-def _postgresql_engine(url: sa.URL) -> sa.Engine:
+def _postgresql_engine(url: sa.URL, connections: tuple[int, int]) -> sa.Engine:
     """Connect by psycopg, whatever driver the URL names.
 
     Statements are not prepared on the server: a proxy may hand each transaction to another of its connections, and a
@@ -133,7 +135,11 @@ def _postgresql_engine(url: sa.URL) -> sa.Engine:
     """
     ours = {name: value for name, value in _PATIENCE.items() if name not in url.query}
     engine = sa.create_engine(
-        url.set(drivername="postgresql+psycopg"), connect_args=ours | {"prepare_threshold": None}, pool_pre_ping=True
+        url.set(drivername="postgresql+psycopg"),
+        connect_args=ours | {"prepare_threshold": None},
+        pool_pre_ping=True,
+        pool_size=connections[0],
+        max_overflow=connections[1],
     )
     sa.event.listen(engine, "connect", _prepare_postgresql)
     return engine

@@ -75,9 +75,23 @@ jobs = sa.Table(
     ),
     sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
     sa.Column("submitted_by", sa.Text),  # its owner; null: nobody that is known
+    sa.Column("needs", sa.Text, nullable=False, server_default=sa.text("''")),  # its engines, as jobs.needs writes them
+    sa.Column("lease", sa.Integer, nullable=False, server_default="0"),  # how often it was claimed: the lease's number
+    sa.Column("clock_behind_s", sa.Double),  # the database's time minus its worker's, at the last claim
     sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
     sa.Index("ix_jobs_submitted_at_job_id", "submitted_at", "job_id"),
     sa.Index("ix_jobs_finished_at_job_id", "finished_at", "job_id"),
+)
+_QUEUED = jobs.c.state == sa.literal_column("'queued'")
+#: In the order in which the queued jobs of each submitter are taken: a claim sorts nothing.
+sa.Index(
+    "ix_jobs_queued",
+    jobs.c.submitted_by,
+    jobs.c.priority.desc(),
+    jobs.c.submitted_at,
+    jobs.c.job_id,
+    postgresql_where=_QUEUED,
+    sqlite_where=_QUEUED,
 )
 
 job_events = sa.Table(
@@ -116,6 +130,18 @@ workers = sa.Table(
     sa.Column("job_id", sa.Text),  # the job it runs
     sa.Column("slot", sa.Text),  # its part of the host, as `3: GPU 3; processors 12-15`; null: the whole host
     sa.Column("waits_for", sa.Text),  # why it starts no engine, such as another program on its GPU; null: it would
+    sa.Column("queue", sa.Text),  # of the broker, by which it is woken; null: it only polls
+    sa.Column("drains", sa.Boolean, nullable=False, server_default=sa.false()),  # ends after the block it measures
+    sa.Column("clock_behind_s", sa.Double),  # the database's time minus its own, at its last claim; null: unknown
+)
+
+hosts = sa.Table(
+    "hosts",  # those that had to put a job back since a job last ended on them
+    APP,
+    sa.Column("host", sa.Text, primary_key=True),  # or its slot: jobs.hosts.place
+    sa.Column("failures", sa.Integer, nullable=False),  # jobs in a row that it had to put back
+    sa.Column("reason", sa.Text, nullable=False),  # of the last one
+    sa.Column("set_aside_at", UtcDateTime),  # since when it takes no job; null: it takes some
 )
 
 prices = sa.Table(

@@ -26,7 +26,7 @@ from jobs.engines.profiles import (
 )
 from jobs.policy import launch_problems
 from jobs.submission import Context
-from lab.errors import EngineError, SettingsError, StudyError, UserError
+from lab.errors import EngineError, SecretError, StudyError, UserError
 from lab.storable import storable
 from lab.study import Arm, Study
 from workers.engine_runtime import process
@@ -231,13 +231,13 @@ def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> 
 
 
 def _authorities(home: Path, name: str) -> Path:
-    """Return the file of certificate authorities that a study names. Raises SettingsError if it cannot be used."""
+    """Return the file of certificate authorities that a study names. Raises SecretError if it cannot be used."""
     file = (home / "authorities" / name).absolute()
     try:
         ssl.create_default_context(cafile=file)
     except OSError as error:  # ssl.SSLError among them
         why = "it has no certificate as PEM" if isinstance(error, ssl.SSLError) else error.strerror
-        raise SettingsError(
+        raise SecretError(
             f"the certificate authority {name!r} cannot be read: {why}: put its certificate into {file}"
         ) from None
     return file

@@ -86,6 +86,19 @@ ROWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
+#: Messages about the host: a driver or a GPU that fails, a library that is not there, a disk that is full or away.
+_OF_HOST = re.compile(
+    r"no CUDA-capable device|CUDA driver version is insufficient|NVIDIA driver on your system is too old"
+    r"|Found no NVIDIA driver|Driver/library version mismatch|driver/library version mismatch|NVMLError"
+    r"|CUDA(?: driver)? initialization|CUDA error: (?:unknown error|initialization error|system not yet initialized"
+    r"|uncorrectable|all CUDA-capable devices are busy|CUDA-capable device\(s\) is/are busy)|fallen off the bus"
+    r"|nvidia-container-cli|Cannot connect to the Docker daemon|cannot open shared object file|killed by signal [47]\b"
+    r"|No space left on device|Disk quota exceeded|Read-only file system|Stale file handle|Input/output error"
+    r"|Transport endpoint is not connected",
+)
+_HELD = re.compile(r"Free memory on device")
+_NO_GPU_MEMORY = re.compile(r"Free memory on device|out of memory|No available memory for the cache", re.IGNORECASE)
+
 
 class _Line(NamedTuple):
     process: str  # the prefix of a process among several
@@ -269,6 +282,21 @@ def row(*texts: str) -> str | None:
 def _advice(*texts: str) -> str:
     anchor = row(*texts)
     return "" if anchor is None else f"what to do: {TROUBLESHOOTING}#{anchor}; "
+
+
+def is_of_host(why: str) -> bool:
+    """Return whether the host's driver, GPU, libraries or disk ended an engine, by the cause in the first line."""
+    return _OF_HOST.search(why.partition("\n")[0]) is not None
+
+
+def lacks_gpu_memory(why: str) -> bool:
+    """Return whether an engine found too little GPU memory: for what it was told to hold, or held by others."""
+    return _NO_GPU_MEMORY.search(why.partition("\n")[0]) is not None
+
+
+def finds_gpu_memory_held(why: str) -> bool:
+    """Return whether an engine found GPU memory taken before it allocated any."""
+    return _HELD.search(why.partition("\n")[0]) is not None
 
 
 def for_every_arm(study: Study, arm: Arm, why: str) -> bool:

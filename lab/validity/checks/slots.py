@@ -1,11 +1,12 @@
-"""Checks that the slots of a host that shared a study measure the same."""
+"""Checks that the slots of a host, or the hosts, that shared a study measure the same."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from lab.metrics.records import RunRecord
 from lab.validity.check import Fired, Missing, StudyCheck
@@ -26,21 +27,63 @@ DIFFERS, LEAST_RUNS, BY_CHANCE = 0.05, 4, 0.05
 _PARTS = ("host", "hardware", "number of processors", "GPUs", "driver", "weights")
 _Kind = tuple[str, ...]  # of these parts
 _Cell = tuple[str, ...]
-#: The figure of each run of a cell, by the slot.
-_Measured = dict[_Cell, dict[int, list[tuple[RunRecord, float]]]]
+#: A slot's number or a host's name, and which of them measured a run; None: none.
+_Unit = TypeVar("_Unit", int, str)
+_UnitOf = Callable[[RunRecord], _Unit | None]
+#: The figure of each run of a cell, by the slot or host.
+_Measured = dict[_Cell, dict[_Unit, list[tuple[RunRecord, float]]]]
+
+
+def _slot_of(run: RunRecord) -> int | None:
+    return run.circumstances.slot
+
+
+def _host_of(run: RunRecord) -> str | None:
+    return run.circumstances.host
 
 
 def _slot_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
     """Compare each slot once, by the figure in which it differs most."""
-    furthest: dict[tuple[_Kind, int], tuple[float, Fired]] = {}
     kinds = {_kind(run) for run, *_ in runs if run.circumstances.slot is not None}
+    different: list[Fired] = []
     for kind in sorted(kinds):
         alike = [run for run in runs if run.run.circumstances.slot is not None and _kind(run.run) == kind]
-        for figure in FIGURES:
-            for slot, distance, fired in _different(alike, figure):
-                if distance > furthest.get((kind, slot), (0.0, None))[0]:
-                    furthest[kind, slot] = distance, fired
-    return [*_kept_apart(runs, kinds), *(fired for _, (_, fired) in sorted(furthest.items()))]
+        different += _furthest(alike, "slot", _slot_of)
+    return [*_kept_apart(runs, kinds), *different]
+
+
+def _host_differs(runs: Sequence[StudyRun]) -> Sequence[Fired | Missing]:
+    """Say which repeats are across hosts, and which host differs; else that hosts are a factor of the study."""
+    runs = [run for run in runs if _host_of(run.run)]
+    counts = Counter(run.run.circumstances.host for run in runs)
+    if len(counts) < 2:
+        return []
+    found: list[Fired] = []
+    pairs: dict[tuple[object, ...], list[RunRecord]] = defaultdict(list)
+    for run, *_ in runs:
+        pairs[run.job_id, run.workload.name, run.load.name, run.repeat].append(run)
+    of_arms = [pair for pair in pairs.values() if len({run.arm.name for run in pair}) > 1]
+    if across := [pair for pair in of_arms if len({_host_of(run) for run in pair}) > 1]:
+        sentence = (
+            f"In {len(across)} of {len(of_arms)} repeats of a cell its arms were measured on different hosts "
+            f"({listed(sorted(counts))}): their ratios compare the hosts, too."
+        )
+        found.append(Fired(sentence, run_ids=ids_of([run for pair in across for run in pair])))
+    for kind in sorted({_kind(run)[1:] for run, *_ in runs}):
+        found += _furthest([run for run in runs if _kind(run.run)[1:] == kind], "host", _host_of)
+    named = listed([f"{host} ({count} runs)" for host, count in sorted(counts.items())])
+    note = f"This study was measured on {len(counts)} hosts: {named}."
+    return found or [Fired(note, "note", ids_of([run.run for run in runs]))]
+
+
+def _furthest(alike: Sequence[StudyRun], word: str, unit_of: _UnitOf[_Unit]) -> list[Fired]:
+    """Return what each slot or host differs in most, among those that are alike."""
+    furthest: dict[_Unit, tuple[float, Fired]] = {}
+    for figure in FIGURES:
+        for unit, distance, fired in _different(alike, figure, word, unit_of):
+            if unit not in furthest or distance > furthest[unit][0]:
+                furthest[unit] = distance, fired
+    return [fired for _, (_, fired) in sorted(furthest.items())]
 
 
 def _kind(run: RunRecord) -> _Kind:
@@ -62,15 +105,17 @@ def _kept_apart(runs: Sequence[StudyRun], kinds: set[_Kind]) -> Iterator[Fired]:
         )
 
 
-def _different(runs: Sequence[StudyRun], figure: str) -> Iterator[tuple[int, float, Fired]]:
-    """Return the slots that differ, with how far the logarithm of their ratio is from 0."""
+def _different(
+    runs: Sequence[StudyRun], figure: str, word: str, unit_of: _UnitOf[_Unit]
+) -> Iterator[tuple[_Unit, float, Fired]]:
+    """Return the slots or hosts that differ, with how far the logarithm of their ratio is from 0."""
     name, middle = FIGURES[figure]
-    measured = _measured(runs, figure)
-    ratios: dict[int, list[tuple[RunRecord, float]]] = defaultdict(list)
-    for slots in measured.values():
-        usual = middle(statistics.median(value for _, value in of_slot) for of_slot in slots.values())
-        for slot, of_slot in slots.items():
-            ratios[slot] += [(run, value / usual) for run, value in of_slot]
+    measured = _measured(runs, figure, unit_of)
+    ratios: dict[_Unit, list[tuple[RunRecord, float]]] = defaultdict(list)
+    for units in measured.values():
+        usual = middle(statistics.median(value for _, value in of_unit) for of_unit in units.values())
+        for slot, of_unit in units.items():
+            ratios[slot] += [(run, value / usual) for run, value in of_unit]
     blocks = {slot: _blocks(compared) for slot, compared in ratios.items()}
     for slot, compared in ratios.items():
         ratio = statistics.median(value for _, value in compared)
@@ -78,8 +123,8 @@ def _different(runs: Sequence[StudyRun], figure: str) -> Iterator[tuple[int, flo
             continue
         others = [str(other) for other in sorted(ratios) if other != slot]
         sentence = (
-            f"On slot {slot} the {name} was {percent(abs(ratio - 1))} {'higher' if ratio > 1 else 'lower'} than usual "
-            f"on its like, in {len(compared)} runs (compared with {'slot' if len(others) == 1 else 'slots'} "
+            f"On {word} {slot} the {name} was {percent(abs(ratio - 1))} {'higher' if ratio > 1 else 'lower'} than "
+            f"usual on its like, in {len(compared)} runs (compared with {word}{'s' * (len(others) > 1)} "
             f"{listed(others)})."
         )
         yield slot, abs(math.log(ratio)), Fired(sentence, run_ids=ids_of([run for run, _ in compared]))
@@ -93,8 +138,8 @@ def _blocks(compared: Sequence[tuple[RunRecord, float]]) -> list[float]:
     return [statistics.fmean(values) for values in of_block.values()]
 
 
-def _stands_out(slot: int, blocks: dict[int, list[float]]) -> bool:
-    """Return whether the slot differs from the others by more than blocks differ among themselves, by Student's t.
+def _stands_out(slot: _Unit, blocks: dict[_Unit, list[float]]) -> bool:
+    """Return whether it differs from the others by more than blocks differ among themselves, by Student's t.
 
     The scatter is that of the slot's blocks or, where each slot has one, of the others'. Corrected for the
     number of slots and figures (Bonferroni).
@@ -116,11 +161,11 @@ def _stands_out(slot: int, blocks: dict[int, list[float]]) -> bool:
     return abs(statistics.fmean(own) - statistics.fmean(others)) > least * error
 
 
-def _measured(runs: Sequence[StudyRun], figure: str) -> _Measured:
-    """Return the figures of cells that several slots have measured."""
-    cells: _Measured = defaultdict(lambda: defaultdict(list))
+def _measured(runs: Sequence[StudyRun], figure: str, unit_of: _UnitOf[_Unit]) -> _Measured[_Unit]:
+    """Return the figures of cells that several slots or hosts have measured."""
+    cells: _Measured[_Unit] = defaultdict(lambda: defaultdict(list))
     for run, metrics, *_ in runs:
-        value, slot = number(metrics, figure), run.circumstances.slot
+        value, slot = number(metrics, figure), unit_of(run)
         if value and slot is not None:
             version = run.circumstances.engine_version or ""
             cell = (run.study_id, run.arm.name, version, run.workload.name, run.load.name)
@@ -144,5 +189,19 @@ CHECKS = (
         advice="Look at clocks, temperature and neighbours of that slot's runs, and leave its GPU out (setting gpus) "
         "until it measures what the others do.",
         rule=_slot_differs,
+    ),
+    StudyCheck(
+        name="host_differs",
+        traps=(22,),
+        severity="warning",
+        looks_at=(*FIGURES, "circumstances", "arm", "workload", "load"),
+        needs=("arm",),
+        threshold="a repeat of a cell whose arms were measured on several hosts; a host that differs from its like as "
+        "a slot may not (see slot_differs). A note where neither is so and there are several hosts",
+        why="A study that moved to another host between two arms compares the hosts with each other. One that moved "
+        "between two blocks is fair in its ratios, and mixes the hosts in its absolute figures.",
+        advice="Retry the repeats that are named with --all on one host (hardware), and drain workers before their "
+        "hosts stop: a drained study moves between blocks.",
+        rule=_host_differs,
     ),
 )

@@ -131,6 +131,25 @@ def on_slots(*slowness: float, repeats: int = 4, **around: Any) -> list[StudyRun
     return runs
 
 
+def on_hosts(*hosts: tuple[str, str], slow: float = 1.0) -> list[StudyRun]:
+    """Repeats of one cell on two arms, each repeat on these hosts for its arms; those on w2 are so much slower."""
+    runs = []
+    for repeat, pair in enumerate(hosts):
+        for number, (arm, host) in enumerate(zip(("plain", "drafted"), pair, strict=True)):
+            here = circumstances(effective_config=BASELINE_CONFIG, host=host)
+            changes: dict[str, Any] = {"run_id": f"{arm}-{repeat}", "repeat": repeat, "circumstances": here}
+            minute = number if repeat % 2 else 1 - number
+            run = run_record(
+                **study()[arm, 1, 0].model_dump()
+                | changes
+                | {"started_at": f"2026-11-21T{repeat:02}:{minute:02}:00+00:00"}
+            )
+            throughput = (100 + repeat % 3 + number) / (slow if host == "w2" else 1.0)
+            runs.append(StudyRun(run, {"output_tok_per_s": throughput}, OUTPUTS))
+    return runs
+
+
+MOVED = [("w1", "w1")] * 4 + [("w2", "w2")] * 4
 TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
     (
         "identical_figures",
@@ -251,6 +270,27 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         "note",
         "The slots that measured this study differ (driver): each was compared with its like alone.",
         lambda: on_slots(1.0, 1.0, 1.0, driver_version="580.1"),
+    ),
+    (
+        "host_differs",
+        "note",
+        "This study was measured on 2 hosts: w1 (8 runs), w2 (8 runs).",
+        lambda: on_hosts(*MOVED),
+    ),
+    (
+        "host_differs",
+        "warning",
+        (
+            "In 2 of 4 repeats of a cell its arms were measured on different hosts (w1, w2): their ratios compare the "
+            "hosts, too."
+        ),
+        lambda: on_hosts(("w1", "w2"), ("w1", "w1"), ("w2", "w1"), ("w1", "w1")),
+    ),
+    (
+        "host_differs",
+        "warning",
+        "On host w2 the throughput was 33.3 % lower than usual on its like, in 16 runs (compared with host w1).",
+        lambda: on_hosts(*(MOVED * 2), slow=1.5),
     ),
     (
         "outputs_differ",

@@ -50,7 +50,9 @@ def show(engine: sa.Engine) -> None:
         column_config=_CONFIG,
         alt="The workers, by their slots, most recently seen first",
     )
-    if sentences := waiting(workers, datetime.now(UTC)):
+    clocks = [literal(f"{sentence}.") for sentence in worker_registry.wrong_clocks(workers)]
+    sentences = waiting(workers, datetime.now(UTC)) + clocks
+    if sentences:
         st.caption("  \n".join(sentences))
     if not any(worker.gpus for worker in workers):
         st.caption("No worker has an NVIDIA GPU: engines run on the CPU, and power and energy are not measured.")

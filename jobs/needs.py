@@ -1,0 +1,53 @@
+"""Which engines a job needs, as a text that SQL compares with those of a worker: `/sglang//vllm 0.32.0/`.
+
+A study names engines. The host that measures its first run adds their versions, where it knows them, and from then on
+only hosts with the same versions go on with the job: arms of two versions would be compared as if they had one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+import sqlalchemy as sa
+
+#: The version of each engine of a host by its name; None: unknown.
+Versions = Mapping[str, str | None]
+_ONE = re.compile(r"/([^/]*)/")
+#: A name is one word.
+_SAFE = str.maketrans("/ ", "||")
+
+
+def needs_of(engines: Collection[str]) -> str:
+    """Return the needs of a study with these engines, in any version."""
+    return "".join(_one(name, None) for name in sorted(set(engines)))
+
+
+def with_versions(needs: str, host: Versions) -> str:
+    """Add the host's versions to the engines that have none."""
+    return "".join(_one(one, host.get(one)) if " " not in one else f"/{one}/" for one in _ONE.findall(needs))
+
+
+def without_versions(needs: str) -> str:
+    """Remove all versions."""
+    return "".join(f"/{one.partition(' ')[0]}/" for one in _ONE.findall(needs))
+
+
+def met_by(needs: sa.ColumnElement[str], host: Versions) -> sa.ColumnElement[bool]:
+    """Return whether a host has every engine of a column of needs: whatever it has is removed, and nothing is left."""
+    left: sa.ColumnElement[str] = needs
+    for name, version in host.items():
+        for has in {_one(name, None), _one(name, version)}:
+            left = sa.func.replace(left, has, "")
+    return left == ""
+
+
+def unmet(needs: str, host: Versions) -> list[str]:
+    """Return what a host lacks of the needs: `vllm 0.32.0`."""
+    has = {_one(name, version) for name, version in host.items()} | {_one(name, None) for name in host}
+    return [one for one in _ONE.findall(needs) if f"/{one}/" not in has]
+
+
+def _one(name: str, version: str | None) -> str:
+    name = name.translate(_SAFE)
+    return f"/{name} {version}/" if version else f"/{name}/"
