@@ -21,7 +21,14 @@ from jobs.policy import author_problems
 from jobs.submission import Context
 from lab.errors import EngineError, StudyError, UserError
 from lab.quality.code_answers import UNIT_TESTS
-from lab.schedule.rounds import LEAST_TOKENS, LEAST_TOKENS_ON_GPU, PlannedWindow, dealt, in_order
+from lab.schedule.rounds import (
+    LEAST_TOKENS,
+    LEAST_TOKENS_ON_GPU,
+    PlannedWindow,
+    dealt,
+    in_long_windows,
+    in_order,
+)
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime import start_failure
@@ -82,7 +89,8 @@ class _UnderWay:
     measurement: Measurement
     engine: _ArmEngine
     idle_before_s: float | None
-    hands: Sequence[Sequence[Prompt]]  # the prompts of each window
+    prompts: Sequence[Prompt]
+    hands: Sequence[Sequence[Prompt]] = ()  # the prompts of each window, once it is known how many there are
 
     @property
     def has_its_engine(self) -> bool:
@@ -225,11 +233,9 @@ class LaunchRunner:
         """
         self.recorder.bundles.await_room()
         runs = list({window.run.names: window.run for window in windows}.values())
-        windows_of = {window.run.names: window.windows for window in windows}
-        under_way: dict[tuple[str, str, str, int], _UnderWay] = {}
-        for run in sorted(runs, key=lambda run: run.arm.name):
-            if (begun := self._warmed_up(launch, run, windows_of[run.names])) is not None:
-                under_way[run.names] = begun
+        under_way = self._all_warm(launch, runs)
+        if not all(each.measurement.counts_chunks for each in under_way.values()):
+            windows = in_long_windows(windows)
         anew: list[PlannedRun] = []
         for window in windows:
             if (each := under_way.get(window.run.names)) is None:
@@ -247,40 +253,60 @@ class LaunchRunner:
         if anew:
             self._measure_together(launch, [window for window in windows if window.run in anew])
 
-    def _warmed_up(self, launch: Launch, run: PlannedRun, windows: int) -> _UnderWay | None:
-        """Start the engine if it is not up, and warm it up for this run. Return None if the run has failed by that,
-        which is recorded.
+    def _all_warm(self, launch: Launch, runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str, int], _UnderWay]:
+        """Start the engines that are not up, and warm each up once for its runs under one load. Return the runs that
+        have not failed by that; the others are recorded.
         """
+        under_way: dict[tuple[str, str, str, int], _UnderWay] = {}
+        for run in sorted(runs, key=lambda run: run.arm.name):
+            alike = [other for other in runs if (other.arm, other.load) == (run.arm, run.load)]
+            before = [under_way[other.names] for other in alike if other.names in under_way]
+            if (begun := self._begun(launch, run, alike, before)) is not None:
+                under_way[run.names] = begun
+        return under_way
+
+    def _begun(
+        self, launch: Launch, run: PlannedRun, alike: Sequence[PlannedRun], before: Sequence[_UnderWay]
+    ) -> _UnderWay | None:
+        """Begin a run on its engine, which it warms up for all of its like if none of these has done so `before`."""
         engine, recorder = self._engines[run.arm.name], self.recorder
         if (running := self._ensure_up(engine, [run])) is None:
             recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
             return None
-        study, timeout_s = recorder.job.study, recorder.settings.request_timeout_s
-        measurement = Measurement(running, run, study, request_timeout_s=timeout_s)
+        timeout_s = recorder.settings.request_timeout_s
+        measurement = Measurement(running, run, recorder.job.study, request_timeout_s=timeout_s)
         idle_s = None if engine.last_end_s is None else time.monotonic() - engine.last_end_s
-        prompts = self.prompts[run.workload.name][: run.load.num_prompts]
-        each = _UnderWay(measurement, engine, idle_s, _hands(prompts, windows, study.seed))
-        self._warm_up(each)
+        each = _UnderWay(measurement, engine, idle_s, self._prompts(run))
+        like = next((other.measurement for other in before if other.measurement.engine is running), None)
+        if like is not None:
+            measurement.is_warm_by(like)
+            return each
+        self._warm_up(each, alike)
         if measurement.problem is not None:
             self._record(launch, each)
             return None
         return each
 
-    def _warm_up(self, each: _UnderWay) -> None:
+    def _prompts(self, run: PlannedRun) -> Sequence[Prompt]:
+        return self.prompts[run.workload.name][: run.load.num_prompts]
+
+    def _warm_up(self, each: _UnderWay, runs: Sequence[PlannedRun]) -> None:
+        """Warm the engine up for these runs of its arm under one load."""
         run, engine = each.measurement.run, each.engine
         self._let_only(engine)
         self.recorder.status.warming_up(run)
         with named_os_errors(f"warming {run.arm.name!r} up for {run.load.name}"):
-            self.heartbeat.run(each.measurement.warm_up(each.hands[0], warmed=engine.is_warm))
+            self.heartbeat.run(each.measurement.warm_up(list(map(self._prompts, runs)), warmed=engine.is_warm))
         engine.is_warm |= each.measurement.has_warmed
         engine.last_used_s = time.monotonic()
 
     def _measure_window(self, each: _UnderWay, window: PlannedWindow) -> None:
         run, engine = window.run, each.engine
         if time.monotonic() - engine.last_used_s > _COLD_AFTER_S:
-            self._warm_up(each)
+            self._warm_up(each, [run])
             if each.measurement.problem is not None:
                 return
+        each.hands = each.hands or _hands(each.prompts, window.windows, self.recorder.job.study.seed)
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
         self._let_only(engine)
         self._await_rest(engine)

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import aiohttp
 
@@ -83,11 +83,15 @@ class Measurement:
         self._window: Window | None = None
         self._done: LoadResult | None = None  # of a run with one window
 
-    async def warm_up(self, prompts: Sequence[Prompt], *, warmed: bool) -> None:
-        """Send requests like `prompts` that do not count. `warmed`: the engine has answered since its start."""
+    async def warm_up(self, prompts: Sequence[Sequence[Prompt]], *, warmed: bool) -> None:
+        """Send requests like the `prompts` of each workload that do not count. `warmed`: the engine has answered since
+        its start.
+        """
         began_s, endpoint, load = time.monotonic(), self.engine.command.endpoint, self.run.load
         least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
-        warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
+        count = max(least, load.max_concurrency, len(prompts))
+        mixed = [each for places in zip_longest(*(some[:count] for some in prompts)) for each in places if each]
+        warm_prompts = warm_up_prompts(mixed, count)
         params = replace(self._params, output_tokens=min(self._params.output_tokens, _MAX_WARMUP_TOKENS))
         async with endpoint.connections() as connections:
             self._warm.append(await warm_up(connections, endpoint, warm_prompts, load=load, params=params))
@@ -95,10 +99,19 @@ class Measurement:
             self.engine_died, self.problem = True, why
         self.took_s += time.monotonic() - began_s
 
+    def is_warm_by(self, other: Measurement) -> None:
+        """Take the warm-up of another run of the same engine and load for this one's."""
+        self._warm = [*other._warm]
+
     @property
     def has_warmed(self) -> bool:
         """Return whether every request of the warm-ups was answered."""
         return not any(warm.errors for warm in self._warm)
+
+    @property
+    def counts_chunks(self) -> bool:
+        """Return whether the warm-ups' answers came with the number of tokens in each of their chunks."""
+        return all(warm.counts_chunks for warm in self._warm)
 
     async def measure(
         self,

@@ -423,7 +423,12 @@ class RunRecord(Frozen):
     warmup_requests: Annotated[
         int, RecordField("warm-up requests answered before the window; excluded from every metric")
     ] = 0
-    warmup_s: Annotated[float | None, RecordField("duration of the warm-up, in seconds")] = None
+    warmup_s: Annotated[
+        float | None,
+        RecordField(
+            "duration of the warm-up, in seconds; runs in rounds under one load share one of all their workloads"
+        ),
+    ] = None
     idle_before_s: Annotated[
         float | None,
         RecordField("seconds between the end of the previous run of the same engine start and this warm-up"),

@@ -78,6 +78,19 @@ def in_order(
             yield _by_turns(study.seed, together, least_tokens)
 
 
+def in_long_windows(windows: Sequence[PlannedWindow]) -> list[PlannedWindow]:
+    """Return these windows with a single one for each run of several streams, where its first would have been.
+
+    For servers that do not say how many tokens a chunk holds: what all streams together received in the full part of a
+    window is unknown, and over whole short windows throughput is too low.
+    """
+    return [
+        window._replace(windows=1) if window.run.load.max_concurrency > 1 else window
+        for window in windows
+        if window.run.load.max_concurrency == 1 or window.number == 0
+    ]
+
+
 def _that_fit(cells: Sequence[list[PlannedRun]]) -> Iterator[list[list[PlannedRun]]]:
     """Yield cells that are measured together, as many at once as may be in memory."""
     together: list[list[PlannedRun]] = []

@@ -16,6 +16,7 @@ import pytest
 from jobs import queue
 from jobs.table import Job
 from lab.errors import UserError
+from lab.metrics.measure import measure
 from lab.metrics.records import RunRecord
 from lab.study.plan import PlannedRun
 from tests.actors import ADMIN
@@ -95,6 +96,17 @@ def test_runs_are_measured_in_rounds_that_send_the_same_prompts_on_every_arm(hom
     assert all(len(prompts) == 1 for prompts in sent.values())
 
 
+def test_runs_in_rounds_share_one_warm_up_of_all_workloads_under_a_load(home: Home) -> None:
+    """The engine generated only its tokens before the first window, and one for the start."""
+    workloads = [home.prompts | {"output_tokens": tokens} for tokens in (24, 48)]
+    runs = in_rounds(home, arms=arms()[:2], workloads=workloads, loads=[{"max_concurrency": 2, "num_prompts": 8}])
+    assert {(run.status, run.warmup_requests) for run in runs} == {("completed", 4)}
+    for arm in ("plain", "second"):
+        first = min((run for run in runs if run.arm.name == arm), key=lambda run: run.started_at)
+        assert first.counters_before is not None
+        assert first.counters_before.generation_tokens == 4 * 10 + 1
+
+
 def test_a_run_in_rounds_has_the_time_and_the_counters_of_its_windows(home: Home) -> None:
     runs = in_rounds(home, arms=arms())
     for run in runs:
@@ -114,6 +126,16 @@ def test_a_run_in_rounds_has_the_time_and_the_counters_of_its_windows(home: Home
 def begin_and_end(runs: list[RunRecord]) -> tuple[str, str]:
     begun = [window.started_at for run in runs for window in run.windows or ()]
     return min(begun), max(begun)
+
+
+def test_where_a_server_counts_no_chunks_several_streams_have_one_window_on_every_arm(home: Home) -> None:
+    runs = in_rounds(home, arms=arms(second={"count_at_the_end": True}))
+    windows = {(run.arm.name, run.load.max_concurrency): len(run.windows or ()) for run in runs}
+    assert windows == {(arm, streams): 4 * (streams == 1) for arm in ("plain", "second", "third") for streams in (1, 2)}
+    for folder in find_bundles(home.settings.bundles):
+        bundle = read_bundle(folder)
+        assert measure(bundle.run, bundle.requests)["output_tok_per_s"] is not None
+        assert len(bundle.requests) == bundle.run.load.num_prompts
 
 
 def test_engines_that_are_not_suspended_rest_before_the_next_window(home: Home) -> None:

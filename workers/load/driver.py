@@ -125,6 +125,7 @@ class WarmUp:
     requests: int
     duration_s: float
     errors: tuple[str, ...]
+    counts_chunks: bool = True  # whether each answer came with the number of tokens in each of its chunks
 
     @property
     def answered(self) -> int:
@@ -222,7 +223,8 @@ async def warm_up(
     closed = Load(max_concurrency=streams, num_prompts=len(prompts))
     result = await drive(connections, target, prompts, load=closed, params=params, seed=0)
     errors = tuple(record.error for record in result.requests if record.error)
-    return WarmUp(len(result.requests), result.duration_s, errors)
+    counts_chunks = all(record.error or record.chunk_tokens is not None for record in result.requests)
+    return WarmUp(len(result.requests), result.duration_s, errors, counts_chunks)
 
 
 def _planned(prompts: Sequence[Prompt], load: Load, seed: int) -> list[tuple[Prompt, float]]:

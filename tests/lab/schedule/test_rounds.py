@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.schedule import rounds
-from lab.schedule.rounds import LEAST_TOKENS_ON_GPU, MOST_WINDOWS, PlannedWindow, dealt, in_order, number_of_windows
+from lab.schedule.rounds import (
+    LEAST_TOKENS_ON_GPU,
+    MOST_WINDOWS,
+    PlannedWindow,
+    dealt,
+    in_long_windows,
+    in_order,
+    number_of_windows,
+)
 from lab.study import Study
 from lab.study.plan import Launch, plan
 from tests.lab.studies import study
@@ -115,6 +123,19 @@ def test_a_window_is_for_more_tokens_where_they_are_faster() -> None:
 def test_what_may_not_be_interrupted_has_one_window(changes: dict[str, Any]) -> None:
     planned, launch = beside(**changes)
     assert windows(planned, launch) == [[PlannedWindow(run)] for run in launch.runs]
+
+
+def test_long_windows_are_where_the_first_short_ones_of_several_streams_were() -> None:
+    planned, launch = beside()
+    [group, _] = windows(planned, launch)
+    long = in_long_windows(group)
+    assert [window for window in long if window.run.load.max_concurrency == 1] == [
+        window for window in group if window.run.load.max_concurrency == 1
+    ]
+    several = [window.run for window in group if window.run.load.max_concurrency == 2 and window.number == 0]
+    assert [window for window in long if window.run.load.max_concurrency == 2] == [
+        PlannedWindow(run) for run in several
+    ]
 
 
 def test_runs_whose_answers_fill_the_memory_are_measured_in_several_groups(monkeypatch: pytest.MonkeyPatch) -> None:
