@@ -79,7 +79,7 @@ class Windows:
             status.step(step)
             status.warming_up(step.launch.runs[0])
             heartbeat.watch(status.snapshot)
-            status.window_begins()
+            status.window_begins(step.launch.runs[0])
             return _measured(lambda: heartbeat.run(self._window(status.measuring, probed=True)))
 
     def alone(self) -> WindowFigures:

@@ -61,6 +61,7 @@ class JobStatus:
         self._shared_by = 1  # slots that measure what is later
         self._run: PlannedRun | None = None
         self._load: LoadProgress | None = None
+        self._shares: dict[tuple[str, str, str, int], float] = {}  # of runs in rounds that are done in part, by names
         self._standing, self._end = "", End("")
         self._end_s: float | None = None  # time.monotonic, when the study's budget will be spent
         self._since_s = time.monotonic()
@@ -88,11 +89,14 @@ class JobStatus:
         self._load, self._since_s = None, time.monotonic()
         self._run, self._arm, self._repeat, self._phase = run, run.arm.name, run.repeat, "warming up"
 
-    def window_begins(self) -> None:
-        self._phase, self._since_s = "measuring", time.monotonic()
+    def window_begins(self, run: PlannedRun) -> None:
+        self._load, self._since_s = None, time.monotonic()
+        self._run, self._arm, self._repeat, self._phase = run, run.arm.name, run.repeat, "measuring"
 
     def measuring(self, progress: LoadProgress) -> None:
         self._load = progress
+        if self._run is not None:
+            self._shares[self._run.names] = progress.share_done
 
     def finishing(self, end: End) -> None:
         """End the schedule; the last bundle is being written."""
@@ -105,6 +109,7 @@ class JobStatus:
     def finished(self, run: PlannedRun, *, failed: bool) -> None:
         self.runs_done += 1
         self.runs_failed += failed
+        self._shares.pop(run.names, None)
         self._left = tuple(left for left in self._left if left != run)
 
     def snapshot(self) -> Progress:
@@ -139,7 +144,9 @@ class JobStatus:
         later = [run for launch in self._later for run in launch.runs]
         continued = () if self._launch is None else (self._launch,)
         later_starts = len(engine_starts((*continued, *self._later))) - len(engine_starts(continued))
-        rest_s = self.forecast.remaining_s([run for run in left if run != current], self._to_start)
+        others, shares = [run for run in left if run != current], self._shares
+        rest_s = self.forecast.remaining_s(others, self._to_start)
+        rest_s -= sum(shares.get(run.names, 0.0) * self.forecast.run_s(run) for run in others)
         rest_s += self.forecast.remaining_s(later, later_starts) / self._shared_by
         spent_s = time.monotonic() - self._since_s
         if current is None:
@@ -150,7 +157,8 @@ class JobStatus:
         share = load.share_done if load else 0.0
         if load is not None and share >= _TRUST_OWN_PACE_FROM:
             return rest_s + load.elapsed_s * (1 - share) / share
-        return rest_s + max(0.0, self.forecast.run_s(current) - spent_s)
+        done = 0.0 if load else shares.get(current.names, 0.0)  # in the windows before
+        return rest_s + max(0.0, self.forecast.run_s(current) * (1 - done) - (load.elapsed_s if load else spent_s))
 
 
 def _runs(launches: Sequence[Launch]) -> int:

@@ -1,4 +1,4 @@
-"""The launches of a job: start the engines of a launch, measure its runs one after the other, stop the engines."""
+"""The launches of a job: start the engines of a launch, measure its runs one by one or in rounds, stop the engines."""
 
 from __future__ import annotations
 
@@ -22,15 +22,24 @@ from jobs.policy import author_problems
 from jobs.submission import Context
 from lab.errors import EngineError, HostError, StudyError, UserError
 from lab.quality.code_answers import UNIT_TESTS
+from lab.schedule.rounds import (
+    LEAST_TOKENS,
+    LEAST_TOKENS_ON_GPU,
+    PlannedWindow,
+    dealt,
+    in_long_windows,
+    in_order,
+)
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
 from workers.engine_runtime import start_failure
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.memory_check import largest_bytes, refuse_without_memory, while_memory_lasts
+from workers.engine_runtime.process import EngineProcess
 from workers.heartbeat import HandsBack, Heartbeat
 from workers.probes.nvml import gpus
 from workers.probes.occupied import used_by_others
-from workers.run_measurement import Measured, measure
+from workers.run_measurement import Measured, Measurement
 from workers.run_recorder import Recorder, announced_as
 from workers.slots import taken_slot
 from workers.unit_tests import with_unit_tests
@@ -40,6 +49,10 @@ _STARTS = 2
 _STOP_GRACE_S = 10.0
 #: A cancelled job must end within 2 s.
 _HASTY_STOP_GRACE_S = 0.5
+#: An engine that had no requests for so long is warmed up before it is measured again.
+_COLD_AFTER_S = 60.0
+#: An engine polls for about a second after its last message. One that cannot be suspended has to come to rest.
+_RESTS_AFTER_S = 1.2
 #: A window waits at most this long for the ingester, and as long again for an ingestion that does not end.
 _PATIENCE_S = 5.0
 _POLL_EVERY_S = 0.02
@@ -58,15 +71,34 @@ class _ArmEngine:
     process: Process | None = None
     running: RunningEngine | None = None
     starts: int = 0
-    has_measured: bool = False  # since its start
+    is_warm: bool = False  # has answered the requests of a warm-up since its start
+    is_suspended: bool = False
     last_end_s: float | None = None  # time.monotonic, of its last window
+    last_used_s: float = 0.0  # time.monotonic, of its last window or warm-up
     why_gone: str = "the engine did not start"
 
     def stop(self, grace_s: float) -> None:
         if self.process is not None:
             self.process.stop(grace_s)
         self.process = self.running = self.last_end_s = None
-        self.has_measured = False
+        self.is_warm = self.is_suspended = False
+
+
+@dataclass
+class _UnderWay:
+    """A run that is warm, and perhaps has some of its windows."""
+
+    measurement: Measurement
+    engine: _ArmEngine
+    idle_before_s: float | None
+    prompts: Sequence[Prompt]
+    hands: Sequence[Sequence[Prompt]] = ()  # the prompts of each window, once it is known how many there are
+
+    @property
+    def has_its_engine(self) -> bool:
+        """Return whether the engine start that the run has begun on is still up."""
+        running = self.measurement.engine
+        return self.engine.running is running and running.why_dead() is None
 
 
 @dataclass
@@ -106,15 +138,10 @@ class LaunchRunner:
         self._begin(launch)
         if left:
             self._start_missing({name: [run for run in left if run.arm.name == name] or left for name in self._engines})
-        for run in left:
-            self._hand_back_before(run)
-            self._last = run
-            self.recorder.bundles.await_room()
-            engine = self._engines[run.arm.name]
-            if (running := self._ensure_up(engine, [run])) is None:
-                self.recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
-            else:
-                self._measure_and_record(launch, engine, running, run)
+        for windows in in_order(self.recorder.job.study, launch, left, LEAST_TOKENS_ON_GPU if gpus() else LEAST_TOKENS):
+            self._hand_back_before(windows[0].run)
+            self._last = windows[0].run
+            self._measure_together(launch, windows)
 
     def _hand_back_before(self, run: PlannedRun) -> None:
         """Raise HandsBack if this worker drains and the last block is whole, or has no end before the study's."""
@@ -231,22 +258,127 @@ class LaunchRunner:
         if problems := author_problems(Context(settings).rules, job.study, arm, role):
             raise StudyError(problems)
 
-    def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
+    def _measure_together(self, launch: Launch, windows: Sequence[PlannedWindow]) -> None:
+        """Measure runs that have their windows by turns, and record each; a run that fails is over at once.
+
+        All are warm before the first window, so that no window comes sooner after a warm-up than others. If an engine
+        ends between windows, or under the window of another run, the runs that it had begun are measured anew.
+        """
+        self.recorder.bundles.await_room()
+        runs = list({window.run.names: window.run for window in windows}.values())
+        under_way = self._all_warm(launch, runs)
+        if not all(each.measurement.counts_chunks for each in under_way.values()):
+            windows = in_long_windows(windows)
+        anew: list[PlannedRun] = []
+        for window in windows:
+            if (each := under_way.get(window.run.names)) is None:
+                continue
+            if not each.has_its_engine:
+                del under_way[window.run.names]
+                anew.append(window.run)
+                continue
+            self._measure_window(each, window)
+            if each.measurement.problem is not None:
+                self._record(launch, under_way.pop(window.run.names))
+        for run in runs:
+            if run.names in under_way:
+                self._record(launch, under_way[run.names])
+        if anew:
+            self._measure_together(launch, [window for window in windows if window.run in anew])
+
+    def _all_warm(self, launch: Launch, runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str, int], _UnderWay]:
+        """Start the engines that are not up, and warm each up once for its runs under one load. Return the runs that
+        have not failed by that; the others are recorded.
+        """
+        under_way: dict[tuple[str, str, str, int], _UnderWay] = {}
+        for run in sorted(runs, key=lambda run: run.arm.name):
+            alike = [other for other in runs if (other.arm, other.load) == (run.arm, run.load)]
+            before = [under_way[other.names] for other in alike if other.names in under_way]
+            if (begun := self._begun(launch, run, alike, before)) is not None:
+                under_way[run.names] = begun
+        return under_way
+
+    def _begun(
+        self, launch: Launch, run: PlannedRun, alike: Sequence[PlannedRun], before: Sequence[_UnderWay]
+    ) -> _UnderWay | None:
+        """Begin a run on its engine, which it warms up for all of its like if none of these has done so `before`."""
+        engine, recorder = self._engines[run.arm.name], self.recorder
+        if (running := self._ensure_up(engine, [run])) is None:
+            recorder.record(launch, run, engine.command, Measured(error=engine.why_gone))
+            return None
+        timeout_s = recorder.settings.request_timeout_s
+        measurement = Measurement(running, run, recorder.job.study, request_timeout_s=timeout_s)
+        idle_s = None if engine.last_end_s is None else time.monotonic() - engine.last_end_s
+        each = _UnderWay(measurement, engine, idle_s, self._prompts(run))
+        like = next((other.measurement for other in before if other.measurement.engine is running), None)
+        if like is not None:
+            measurement.is_warm_by(like)
+            return each
+        self._warm_up(each, alike)
+        if measurement.problem is not None:
+            self._record(launch, each)
+            return None
+        return each
+
+    def _prompts(self, run: PlannedRun) -> Sequence[Prompt]:
+        return self.prompts[run.workload.name][: run.load.num_prompts]
+
+    def _warm_up(self, each: _UnderWay, runs: Sequence[PlannedRun]) -> None:
+        """Warm the engine up for these runs of its arm under one load."""
+        run, engine = each.measurement.run, each.engine
+        self._let_only(engine)
+        self.recorder.status.warming_up(run)
+        with named_os_errors(f"warming {run.arm.name!r} up for {run.load.name}"):
+            self.heartbeat.run(each.measurement.warm_up(list(map(self._prompts, runs)), warmed=engine.is_warm))
+        engine.is_warm |= each.measurement.has_warmed
+        engine.last_used_s = time.monotonic()
+
+    def _measure_window(self, each: _UnderWay, window: PlannedWindow) -> None:
+        run, engine = window.run, each.engine
+        if time.monotonic() - engine.last_used_s > _COLD_AFTER_S:
+            self._warm_up(each, [run])
+            if each.measurement.problem is not None:
+                return
+        each.hands = each.hands or _hands(each.prompts, window.windows, self.recorder.job.study.seed)
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
-        idle = {name: process for name, process in others.items() if process is not None}
-        if self._suspends:
-            for process in idle.values():
-                process.suspend()
-        running.process.resume()
-        measured = self._measure(running, run, idle, warmed=engine.has_measured)
-        measured = self._with_unit_tests(run, measured)
-        if measured.engine_died:
+        self._let_only(engine)
+        self._await_rest(engine)
+        with named_os_errors(f"measuring {run.arm.name!r} under {run.load.name}"):
+            self.heartbeat.run(
+                each.measurement.measure(
+                    each.hands[window.number],
+                    is_whole=window.windows == 1,
+                    quiet=functools.partial(self._quiet, run),
+                    on_progress=self.recorder.status.measuring,
+                    idle={name: process for name, process in others.items() if process is not None},
+                )
+            )
+        engine.last_end_s = engine.last_used_s = time.monotonic()
+
+    def _let_only(self, engine: _ArmEngine) -> None:
+        """Suspend the other arms' engines, and let this one go on."""
+        for other in self._engines.values():
+            suspends = other is not engine and self._suspends
+            if other.process is not None and other.is_suspended != suspends:
+                (other.process.suspend if suspends else other.process.resume)()
+                other.is_suspended = suspends and isinstance(other.process, EngineProcess)
+
+    def _await_rest(self, engine: _ArmEngine) -> None:
+        """Wait until engines beside this one rest that are not suspended. Those on a GPU leave it the processors."""
+        others = (other for other in self._engines.values() if other is not engine and not other.is_suspended)
+        rest_at_s = 0.0 if gpus() else max((other.last_used_s + _RESTS_AFTER_S for other in others), default=0.0)
+        if (left_s := rest_at_s - time.monotonic()) > 0:
+            self.heartbeat.run(asyncio.sleep(left_s))
+
+    def _record(self, launch: Launch, each: _UnderWay) -> None:
+        measurement, engine, recorder = each.measurement, each.engine, self.recorder
+        measured = self._with_unit_tests(measurement.run, measurement.result())
+        if measurement.engine_died:
             self._refuse_faulty_host(engine, measured.error or "")
-        engine.has_measured |= measured.error is None
-        idle_before_s = None if engine.last_end_s is None else measured.warmup_began_s - engine.last_end_s
-        self.recorder.record(launch, run, running, measured, idle_before_s)
-        engine.last_end_s = measured.probes.ended_s
-        if measured.engine_died:
+        if measured.error is None:
+            recorder.status.forecast.saw_run(measurement.run, measurement.took_s)
+        recorder.record(launch, measurement.run, measurement.engine, measured, each.idle_before_s)
+        if measurement.engine_died:
             engine.why_gone = measured.error or ""
             engine.stop(_STOP_GRACE_S)
 
@@ -255,29 +387,6 @@ class LaunchRunner:
         """Whether idle engines are suspended. Off on a GPU, where this has not been tried."""
         wanted = self.recorder.settings.suspend_idle_engines
         return not gpus() if wanted is None else wanted
-
-    def _measure(
-        self, engine: RunningEngine, run: PlannedRun, idle: Mapping[str, Process], *, warmed: bool
-    ) -> Measured:
-        recorder, study = self.recorder, self.recorder.job.study
-        recorder.status.warming_up(run)
-        with named_os_errors(f"measuring {run.arm.name!r} under {run.load.name}"):
-            measured = self.heartbeat.run(
-                measure(
-                    engine,
-                    run,
-                    study,
-                    self.prompts[run.workload.name][: run.load.num_prompts],
-                    request_timeout_s=recorder.settings.request_timeout_s,
-                    window=self._window,
-                    on_progress=recorder.status.measuring,
-                    idle=idle,
-                    warmed=warmed,
-                )
-            )
-        if measured.error is None and measured.probes.ended_s is not None:
-            recorder.status.forecast.saw_run(run, measured.probes.ended_s - measured.warmup_began_s)
-        return measured
 
     def _with_unit_tests(self, run: PlannedRun, measured: Measured) -> Measured:
         if run.workload.score != UNIT_TESTS:
@@ -289,16 +398,16 @@ class LaunchRunner:
         return replace(measured, requests=tested)
 
     @contextlib.asynccontextmanager
-    async def _window(self) -> AsyncIterator[None]:
-        """Begin once the last run is on disk and published, so that the study is up to date and no work of ours is
-        left. A dead or slow ingester delays no window for long.
+    async def _quiet(self, run: PlannedRun) -> AsyncIterator[None]:
+        """Begin a window once the last run is on disk and published, so that the study is up to date and no work of
+        ours is left. A dead or slow ingester delays no window for long.
         """
         home, bundles = self.recorder.settings.home, self.recorder.bundles
         await asyncio.to_thread(bundles.wait)
         await _while(bundles.being_published)
         with quiet.announced(home, "window", self.recorder.job.job_id):
             await _while(lambda: quiet.under_way(home, "ingest"))
-            self.recorder.status.window_begins()
+            self.recorder.status.window_begins(run)
             yield
 
     def _stop(self, names: Sequence[str], grace_s: float) -> None:
@@ -306,6 +415,14 @@ class LaunchRunner:
         engines = [self._engines.pop(name) for name in names]
         with ThreadPoolExecutor(max(1, len(engines)), "stop engine") as pool:
             list(pool.map(lambda engine: engine.stop(grace_s), engines))
+
+
+def _hands(prompts: Sequence[Prompt], windows: int, seed: int) -> list[list[Prompt]]:
+    """Return the prompts of each window of a run."""
+    if windows == 1:
+        return [list(prompts)]
+    kinds = [(prompt.category or "", prompt.output_tokens or 0, len(prompt.text)) for prompt in prompts]
+    return [[prompts[place] for place in hand] for hand in dealt(kinds, windows, seed)]
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -55,6 +55,8 @@ def read_outcome(folder: Path, run: PlannedRun) -> Outcome:
     """Read the outcome of a run from its bundle; metrics and verdict are the ingester's. Raises BundleError."""
     # Imported late, with SciPy: 50 MB that a worker does not need while it waits, nor for a fixed number of repeats.
     from lab.metrics.measure import measure  # noqa: PLC0415
+    from lab.metrics.rounds import rounds_of  # noqa: PLC0415
+    from lab.schedule.interim import METRIC  # noqa: PLC0415
     from lab.validity import judge  # noqa: PLC0415
     from warehouse.schema.request_columns import prompt_latencies, request_rows, requests_of  # noqa: PLC0415
 
@@ -67,6 +69,7 @@ def read_outcome(folder: Path, run: PlannedRun) -> Outcome:
         is_valid=judge(record, bundle.requests, bundle.telemetry, metrics, read_log(folder, record)).valid,
         error=record.error,
         metrics=metrics if record.status == "completed" else {},
+        rounds=[each.data.value(METRIC) for each in rounds_of(record, bundle.requests, bundle.telemetry)],
         latencies=requests_of(*prompt_latencies(request_rows(bundle.requests))),
         engine_start_s=record.circumstances.start_s,
         took_s=None if record.warmup_s is None or record.duration_s is None else record.warmup_s + record.duration_s,

@@ -1,4 +1,4 @@
-"""One run: warm up, read the counters, send the load, read the counters again."""
+"""One run: warm up; in each of its windows read the counters, send prompts, read the counters again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise, zip_longest
 
 import aiohttp
 
 from jobs.datasets.prompt import Prompt, warm_up_prompts
-from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
+from lab.metrics.records import ClientHealth, RequestRecord, RunWindow, TelemetrySample
 from lab.storable import MOST_CHARS, storable
 from lab.study import Study
 from lab.study.plan import PlannedRun
 from workers.engine_runtime.launch import Process, RunningEngine
 from workers.engine_runtime.readiness import is_healthy
 from workers.load.client import RequestParams, open_session, read_page
-from workers.load.driver import LoadResult, OnProgress, drive, warm_up
+from workers.load.connections import Connections
+from workers.load.driver import LoadResult, OnProgress, WarmUp, drive, drive_on, result_of, warm_up
+from workers.load.window import Window
 from workers.probes.telemetry import merged
-from workers.probes.window_probes import NO_PAGES, Probes, probing
+from workers.probes.window_probes import NO_PAGES, Probes, growth, joined, probing
 
 logger = logging.getLogger(__name__)
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
@@ -46,12 +49,11 @@ class Measured:
     """The result of one run; `error` is the reason why it failed. A run that could not start has only the error."""
 
     error: str | None = None
-    engine_died: bool = False
-    warmup_began_s: float = 0.0  # time.monotonic
     warmup_requests: int = 0  # answered ones: a refused request warms nothing up
     warmup_s: float | None = None
     reset_problem: str | None = None  # why the prefix cache may be warm
     duration_s: float | None = None
+    windows: tuple[RunWindow, ...] | None = None  # of a run with several
     ended_early: str | None = None  # of a trial; no failure
     requests: tuple[RequestRecord, ...] = ()
     telemetry: tuple[TelemetrySample, ...] = ()
@@ -59,64 +61,159 @@ class Measured:
     probes: Probes = field(default_factory=Probes)
 
 
-async def measure(
-    engine: RunningEngine,
-    run: PlannedRun,
-    study: Study,
-    prompts: Sequence[Prompt],
-    *,
-    request_timeout_s: float,
-    window: Callable[[], AbstractAsyncContextManager[None]],
-    on_progress: OnProgress,
-    idle: Mapping[str, Process],
-    warmed: bool = False,
-) -> Measured:
-    """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
+class Measurement:
+    """One run on one engine: `warm_up`, then `measure` for each window, then `result`.
 
-    `idle` are the engines of other arms that are up beside it, by the arm's name. `warmed`: the engine has measured
-    since its start. `window` keeps this machine quiet; it is entered after the warm-up.
+    Between windows other runs may be measured, on this engine too. An engine that fails or dies is a result, not an
+    exception.
     """
-    endpoint, load, workload, trial = engine.command.endpoint, run.load, run.workload, run.trial
-    params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
-    warm_params = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
-    least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
-    warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
-    warmup_began_s = time.monotonic()
-    async with (
-        open_session(endpoint) as session,
-        endpoint.connections() as connections,
-        _watching(engine) as gone,
-    ):
-        warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_params)
-        async with window():
-            reset_problem = await _reset_prefix_cache(session, engine)
-            async with probing(engine, session, idle) as probes:
-                done = await drive(
-                    connections,
-                    endpoint,
-                    prompts,
-                    load=load,
-                    params=params,
-                    seed=study.seed if trial is None else trial.arrivals_seed,
-                    on_progress=on_progress,
-                    end=gone,
-                    trial=None if trial is None else (study.slo, trial.search.slo_share),
-                )
-    why_died = await _why_died(engine, done)
-    return Measured(
-        error=why_died or done.problem or _why_all_failed(done.requests),
-        engine_died=why_died is not None,
-        warmup_began_s=warmup_began_s,
-        warmup_requests=warm.answered,
-        warmup_s=warm.duration_s,
-        reset_problem=reset_problem,
-        duration_s=done.duration_s,
-        ended_early=done.ended_early,
-        requests=done.requests,
-        telemetry=merged(done.telemetry, probes.readings),
-        client=done.client,
-        probes=probes,
-    )
+
+    def __init__(self, engine: RunningEngine, run: PlannedRun, study: Study, *, request_timeout_s: float) -> None:
+        self.engine, self.run, self.study = engine, run, study
+        self.problem: str | None = None  # why the run has failed and needs no more windows
+        self.engine_died = False
+        self.took_s = 0.0  # warm-ups and windows
+        workload = run.workload
+        self._params = RequestParams(
+            study.sampling, workload.output_tokens, workload.ignore_eos, timeout_s=request_timeout_s
+        )
+        self._warm: list[WarmUp] = []
+        self._probes: list[Probes] = []
+        self._reset_problem: str | None = None
+        self._window: Window | None = None
+        self._done: LoadResult | None = None  # of a run with one window
+
+    async def warm_up(self, prompts: Sequence[Sequence[Prompt]], *, warmed: bool) -> None:
+        """Send requests like the `prompts` of each workload that do not count. `warmed`: the engine has answered since
+        its start.
+        """
+        began_s, endpoint, load = time.monotonic(), self.engine.command.endpoint, self.run.load
+        least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
+        count = max(least, load.max_concurrency, len(prompts))
+        mixed = [each for places in zip_longest(*(some[:count] for some in prompts)) for each in places if each]
+        warm_prompts = warm_up_prompts(mixed, count)
+        params = replace(self._params, output_tokens=min(self._params.output_tokens, _MAX_WARMUP_TOKENS))
+        async with endpoint.connections() as connections:
+            self._warm.append(await warm_up(connections, endpoint, warm_prompts, load=load, params=params))
+        if self._warm[-1].errors and (why := await _why_died(self.engine)) is not None:
+            self.engine_died, self.problem = True, why
+        self.took_s += time.monotonic() - began_s
+
+    def is_warm_by(self, other: Measurement) -> None:
+        """Take the warm-up of another run of the same engine and load for this one's."""
+        self._warm = [*other._warm]
+
+    @property
+    def has_warmed(self) -> bool:
+        """Return whether every request of the warm-ups was answered."""
+        return not any(warm.errors for warm in self._warm)
+
+    @property
+    def counts_chunks(self) -> bool:
+        """Return whether the warm-ups' answers came with the number of tokens in each of their chunks."""
+        return all(warm.counts_chunks for warm in self._warm)
+
+    async def measure(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        is_whole: bool,
+        quiet: Callable[[], AbstractAsyncContextManager[None]],
+        on_progress: OnProgress,
+        idle: Mapping[str, Process],
+    ) -> None:
+        """Send the prompts in one window. `is_whole`: they are all of the run's, so that its load keeps its own clock.
+
+        `quiet` keeps this machine quiet. `idle` are the engines of other arms that are up beside it, by the arm's name.
+        """
+        began_s, endpoint, load = time.monotonic(), self.engine.command.endpoint, self.run.load
+        from_s = 0.0 if self._window is None else self._window.end_s
+        async with (
+            open_session(endpoint) as session,
+            endpoint.connections() as connections,
+            _watching(self.engine) as gone,
+            quiet(),
+        ):
+            self._reset_problem = await _reset_prefix_cache(session, self.engine) or self._reset_problem
+            await connections.open(endpoint.url, min(load.max_concurrency, len(prompts)))
+            async with probing(self.engine, session, idle, from_s) as probes:
+                if is_whole:
+                    await self._drive(connections, prompts, on_progress, gone)
+                else:
+                    await self._drive_on(connections, prompts, on_progress, gone)
+        self._probes.append(probes)
+        self.took_s += time.monotonic() - began_s
+
+    async def _drive(
+        self, connections: Connections, prompts: Sequence[Prompt], on_progress: OnProgress, gone: asyncio.Event
+    ) -> None:
+        trial = self.run.trial
+        self._done = await drive(
+            connections,
+            self.engine.command.endpoint,
+            prompts,
+            load=self.run.load,
+            params=self._params,
+            seed=self.study.seed if trial is None else trial.arrivals_seed,
+            on_progress=on_progress,
+            end=gone,
+            trial=None if trial is None else (self.study.slo, trial.search.slo_share),
+        )
+        await self._look_for_death(self._done.requests, self._done.problem)
+
+    async def _drive_on(
+        self, connections: Connections, prompts: Sequence[Prompt], on_progress: OnProgress, gone: asyncio.Event
+    ) -> None:
+        load = self.run.load
+        self._window = window = self._window or Window(load, load.num_prompts)
+        earlier = len(window.records)
+        await drive_on(
+            window,
+            connections,
+            self.engine.command.endpoint,
+            prompts,
+            load=load,
+            params=self._params,
+            on_progress=on_progress,
+            end=gone,
+        )
+        await self._look_for_death(window.records[earlier:], window.problem)
+
+    async def _look_for_death(self, requests: Sequence[RequestRecord], problem: str | None) -> None:
+        """Note why the run has failed: the engine ended, if something went wrong with these requests, or the load."""
+        why_died = None
+        if problem is not None or any(request.error for request in requests):
+            why_died = await _why_died(self.engine)
+        self.engine_died, self.problem = why_died is not None, why_died or problem
+
+    def result(self) -> Measured:
+        """Return the result of the warm-up and of the windows so far."""
+        answered, warmup_s = sum(warm.answered for warm in self._warm), sum(warm.duration_s for warm in self._warm)
+        done = result_of(self._window) if self._window is not None else self._done
+        if done is None:
+            return Measured(self.problem, warmup_requests=answered, warmup_s=warmup_s)
+        probes = joined(self._probes)
+        return Measured(
+            error=self.problem or _why_all_failed(done.requests),
+            warmup_requests=answered,
+            warmup_s=warmup_s,
+            reset_problem=self._reset_problem,
+            duration_s=done.duration_s,
+            windows=self._windows(),
+            ended_early=done.ended_early,
+            requests=done.requests,
+            telemetry=merged(done.telemetry, probes.readings),
+            client=done.client,
+            probes=probes,
+        )
+
+    def _windows(self) -> tuple[RunWindow, ...] | None:
+        if self._window is None or len(self._probes) == 1:
+            return None
+        return tuple(
+            RunWindow(started_at=probes.started_at, start_s=start_s, end_s=end_s, counted=growth(probes))
+            for probes, (start_s, end_s) in zip(self._probes, pairwise([0.0, *self._window.ends_s]), strict=True)
+        )
 
 
 def _why_all_failed(requests: Sequence[RequestRecord]) -> str | None:
@@ -128,10 +225,8 @@ def _why_all_failed(requests: Sequence[RequestRecord]) -> str | None:
     )
 
 
-async def _why_died(engine: RunningEngine, done: LoadResult) -> str | None:
+async def _why_died(engine: RunningEngine) -> str | None:
     """Return why the engine ended, or None if it runs; after a failure, wait, as it may be about to die."""
-    if done.problem is None and not any(request.error for request in done.requests):
-        return None
     give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
     while (why := engine.why_dead()) is None and time.monotonic() < give_up_s:
         if engine.command.endpoint.proxy is not None or await is_healthy(engine.command.endpoint):

@@ -7,6 +7,7 @@ import logging
 import os
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -221,6 +222,7 @@ class Recorder:
             ended_early=measured.ended_early,
             started_at=_corrected(probes.started_at, job.clock_behind_s),
             duration_s=measured.duration_s,
+            windows=measured.windows,
             warmup_requests=measured.warmup_requests,
             warmup_s=measured.warmup_s,
             idle_before_s=idle_before_s,
@@ -245,11 +247,17 @@ class Recorder:
         self.first_error = self.first_error or measured.error
 
     def _beside(self, probes: Probes) -> tuple[WorkBeside, ...] | None:
-        if probes.began_s is None or probes.ended_s is None:
+        """Return what else was done on this machine during the windows, the longest work first."""
+        if not probes.spans_s:
             return None
         subject = announced_as(self.settings.slot, self.job)
-        ran_beside = quiet.beside(self.settings.home, probes.began_s, probes.ended_s, subject)
-        return tuple(WorkBeside.model_validate(ran._asdict()) for ran in ran_beside)
+        seconds: dict[tuple[str, str], float] = defaultdict(float)
+        for began_s, ended_s in probes.spans_s:
+            for ran in quiet.beside(self.settings.home, began_s, ended_s, subject):
+                seconds[ran.kind, ran.what] += ran.seconds
+        longest = sorted(seconds.items(), key=lambda item: -item[1])
+        works = [{"kind": kind, "what": what, "seconds": took_s} for (kind, what), took_s in longest]
+        return tuple(map(WorkBeside.model_validate, works))
 
 
 def _corrected(moment: str, clock_behind_s: float | None) -> str:

@@ -61,10 +61,11 @@ _RUN_METRICS = (
         "output_tok_per_s",
         "Output throughput",
         "tok/s",
-        "completion_tokens / duration_s",
+        "completion_tokens / duration_s; of a run in rounds steady_output_tok_per_s, as beginnings and ends of short "
+        "windows are no steady load",
         better="higher",
         short="Output",
-        compute=quotient("completion_tokens", "duration_s"),
+        compute=run_data.output_tokens_per_s,
     ),
     RunMetric(
         "total_tok_per_s",
@@ -324,13 +325,14 @@ _RUN_METRICS = (
         compute=growth_of("generation_tokens"),
     ),
 )
-_BUSY = "at least half of a closed loop's streams had a request on their way"
+_BUSY = "all of a closed loop's streams had a request on their way"
 _STEADY_METRICS = (
     RunMetric(
         "steady_window_s",
         "Steady window",
         "s",
-        f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate",
+        f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate; of a run "
+        "in rounds the sum over its windows",
         compute=run_data.steady_window_s,
     ),
     RunMetric(

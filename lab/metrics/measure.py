@@ -12,7 +12,7 @@ from lab.metrics.records import RunRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.metrics.run_data import RunData, without_unknown
 
-__all__ = ["Value", "histograms", "measure", "samples_ms"]
+__all__ = ["Value", "data_of", "histograms", "measure", "samples_ms"]
 _BY_NAME = {metric.name: metric for metric in METRICS}
 
 
@@ -26,9 +26,20 @@ def measure(
 
     `latencies_ms` are those of the completed requests, if they have been computed already.
     """
-    latencies_ms = samples_ms(requests.completed) if latencies_ms is None else latencies_ms
-    data = RunData(_BY_NAME, run, requests, samples, latencies_ms)
+    data = data_of(run, requests, samples, latencies_ms)
     return {name: data.value(name) for name in _BY_NAME}
+
+
+def data_of(
+    run: RunRecord,
+    requests: RequestTable,
+    samples: Sequence[TelemetrySample] = (),
+    latencies_ms: Latencies | None = None,
+    from_s: float = 0.0,
+) -> RunData:
+    """Return what computes each metric when it is asked for."""
+    latencies_ms = samples_ms(requests.completed) if latencies_ms is None else latencies_ms
+    return RunData(_BY_NAME, run, requests, samples, latencies_ms, from_s)
 
 
 def samples_ms(completed: RequestTable) -> Latencies:

@@ -1,4 +1,8 @@
-"""The records of one run. Times within a run are seconds since its measured window began (monotonic clock)."""
+"""The records of one run. Times within a run are seconds since its measured window began (monotonic clock).
+
+Of a run that was measured in rounds they are measured seconds: the clock stands between one of its windows and the next
+one, so that they join without a gap.
+"""
 
 from __future__ import annotations
 
@@ -140,6 +144,14 @@ class RequestRecord:
         RecordField(
             "times it was sent again on a new connection, because the server had closed the used one before a byte of "
             "the answer came; null if unknown",
+            since=14,
+        ),
+    ] = None
+    round: Annotated[
+        int | None,
+        RecordField(
+            "in which of its run's windows it was sent, from 0: that round sent the same prompts on every arm; null if "
+            "the run was measured in one window",
             since=14,
         ),
     ] = None
@@ -340,6 +352,15 @@ class WorkBeside(Frozen):
     seconds: float  # within the window; equal work is summed
 
 
+class RunWindow(Frozen):
+    """One of the windows of a run that was measured in rounds; the requests of window i have `round` i."""
+
+    started_at: str  # UTC, ISO 8601; so the order of the arms in a round is known
+    start_s: float  # of the run's measured seconds: where the window before ended
+    end_s: float
+    counted: ServerCounters | None = None  # how much the server's counters grew in it
+
+
 class Identity(Frozen):
     """Digests of what was measured (lab.study.cell_ids): equal in runs of any study that measured the same."""
 
@@ -402,10 +423,24 @@ class RunRecord(Frozen):
     duration_s: Annotated[
         float | None, RecordField("length of the measured window on the client's clock, in seconds", column="window_s")
     ] = None
+    windows: Annotated[
+        tuple[RunWindow, ...] | None,
+        RecordField(
+            "the windows of a run that was measured in rounds, as JSON; null if it had one window. Everything that is "
+            "counted by time leaves out the time between them",
+            since=14,
+            column="windows_json",
+        ),
+    ] = None
     warmup_requests: Annotated[
         int, RecordField("warm-up requests answered before the window; excluded from every metric")
     ] = 0
-    warmup_s: Annotated[float | None, RecordField("duration of the warm-up, in seconds")] = None
+    warmup_s: Annotated[
+        float | None,
+        RecordField(
+            "duration of the warm-up, in seconds; runs in rounds under one load share one of all their workloads"
+        ),
+    ] = None
     idle_before_s: Annotated[
         float | None,
         RecordField("seconds between the end of the previous run of the same engine start and this warm-up"),
@@ -416,7 +451,11 @@ class RunRecord(Frozen):
     ] = None
     counters_after: Annotated[
         ServerCounters | None,
-        RecordField("the server's counters after the window, as JSON", column="counters_after_json"),
+        RecordField(
+            "the server's counters after the window, as JSON; of several windows those before the first, and what they "
+            "grew by in each",
+            column="counters_after_json",
+        ),
     ] = None
     counters_problem: str | None = None  # why they cannot be read; None too if the server need not publish any
     reset_problem: str | None = None  # why the prefix cache was not reset before the window

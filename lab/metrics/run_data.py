@@ -20,8 +20,6 @@ from lab.metrics.telemetry import known, time_mean
 from lab.quality.scores import scores
 from lab.study.workload import NO_TEXT, WITH_GRAMMAR
 
-#: A stream is busy while it has a request in flight; from this share of busy streams on, the load counts as full.
-BUSY_SHARE = 0.5
 Window = tuple[float, float]  # seconds of the run's measured window
 Compute = Callable[["RunData"], Value]
 
@@ -41,13 +39,17 @@ class RunMetric(Metric):
 
 @dataclass(frozen=True)
 class RunData:
-    """The records of one run, intermediate results that several metrics use, and the metrics, each computed once."""
+    """The records of one run, intermediate results that several metrics use, and the metrics, each computed once.
+
+    `from_s`: when its window began, of a round of a run (`lab.metrics.rounds`).
+    """
 
     metrics: Mapping[str, RunMetric]
     run: RunRecord
     requests: RequestTable
     samples: Sequence[TelemetrySample]
     latencies_ms: Latencies  # of the completed requests
+    from_s: float = 0.0
     _values: dict[str, Value] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
@@ -88,9 +90,15 @@ class RunData:
         return slo.requests_within(self.completed, self.run.slo, from_intended=self.run.trial is not None)
 
     @cached_property
-    def steady(self) -> Window | None:
-        """Return the steady window. Only a closed loop has one: arrivals at a rate leave streams empty on purpose."""
-        return steady_window(self.requests, self.run.load.max_concurrency) if self.run.load.closed_loop else None
+    def steady(self) -> tuple[tuple[RequestTable, Window], ...]:
+        """Return the steady part of each window that has one, with its requests.
+
+        Only a closed loop has any: arrivals at a rate leave streams empty on purpose.
+        """
+        streams = self.run.load.max_concurrency
+        windows = by_round(self.requests) if self.run.load.closed_loop else ()
+        parts = ((requests, steady_window(requests, streams)) for requests in windows)
+        return tuple((requests, part) for requests, part in parts if part is not None)
 
     @cached_property
     def counted(self) -> dict[str, int]:
@@ -200,7 +208,7 @@ def most_of(field: str) -> Compute:
 
 
 def duration_s(data: RunData) -> float | None:
-    return float(data.completed.numbers("end_s").max()) if len(data.completed) else None
+    return float(data.completed.numbers("end_s").max()) - data.from_s if len(data.completed) else None
 
 
 def tokens_per_s_within_slo(data: RunData) -> float | None:
@@ -210,16 +218,25 @@ def tokens_per_s_within_slo(data: RunData) -> float | None:
     return _ratio(whole_sum(tokens) if tokens.size else 0, data.number("duration_s"))
 
 
+def output_tokens_per_s(data: RunData) -> float | None:
+    """Return the throughput of output tokens: over the whole window, or over the full parts of several short ones.
+
+    In short windows streams do not end together, so the whole falls short of what the load has in steady operation, and
+    the more so the more the lengths of answers in time differ: that of an arm that drafts, say.
+    """
+    if data.requests.known("round").any():
+        return steady_tokens_per_s(data)
+    return _ratio(data.number("completion_tokens"), data.number("duration_s"))
+
+
 def steady_tokens_per_s(data: RunData) -> float | None:
-    return None if data.steady is None else _ratio(steady_tokens(data.requests, data.steady), _length(data.steady))
+    tokens = [steady_tokens(requests, part) for requests, part in data.steady]
+    known = [number for number in tokens if number is not None]
+    return _ratio(sum(known), steady_window_s(data)) if len(known) == len(tokens) else None
 
 
 def steady_window_s(data: RunData) -> float | None:
-    return None if data.steady is None else _length(data.steady)
-
-
-def _length(window: Window) -> float:
-    return window[1] - window[0]
+    return sum(last_s - first_s for _, (first_s, last_s) in data.steady) if data.steady else None
 
 
 def acceptance_per_position(data: RunData) -> tuple[float, ...] | None:
@@ -339,8 +356,16 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return ratio if math.isfinite(ratio) else None
 
 
+def by_round(requests: RequestTable) -> list[RequestTable]:
+    """Return the requests of each window in which the run was measured, in order."""
+    if not requests.known("round").any():
+        return [requests]
+    rounds = requests.numbers("round")
+    return [requests.where(rounds == number) for number in np.unique(rounds[~np.isnan(rounds)])]
+
+
 def steady_window(requests: RequestTable, streams: int) -> Window | None:
-    """Return the first and last moment at which enough of `streams` had a request, failed ones included, or None.
+    """Return the first and last moment at which all `streams` had a request, failed ones included, or None.
 
     Between them streams may pause briefly: a request ends a little before the next one is sent.
     """
@@ -352,7 +377,7 @@ def steady_window(requests: RequestTable, streams: int) -> Window | None:
     ends_s = np.fmin(end_s[sent_s < until_s], until_s)  # of a request without an end, `until_s`
     moments_s, steps = np.concatenate((begins_s, ends_s)), np.repeat((1, -1), begins_s.size)
     order = np.lexsort((-steps, moments_s))  # a request that ends as another is sent hands its stream over
-    full = np.flatnonzero(np.cumsum(steps[order])[:-1] >= BUSY_SHARE * streams)
+    full = np.flatnonzero(np.cumsum(steps[order])[:-1] >= streams)
     if not full.size:
         return None
     first_s, last_s = float(moments_s[order[full[0]]]), float(moments_s[order[full[-1] + 1]])

@@ -162,6 +162,7 @@ def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
         requests=None if how is None else outcome.latencies.get(how.column),
         launch=outcome.launch_index,
         until_decided=True,
+        rounds=np.array(outcome.rounds, dtype=np.float64) if outcome.rounds else None,  # None becomes NaN
     )
 
 

@@ -26,6 +26,7 @@ class Outcome:
     error: str | None = None  # why it failed
     metrics: Mapping[str, Value] = field(default_factory=dict)  # empty for a run that failed
     latencies: Mapping[str, Requests] = field(default_factory=dict)
+    rounds: Sequence[Value] = ()  # the output throughput of each round, of a run measured in rounds
     engine_start_s: float | None = None  # of the engine that it was measured on
     took_s: float | None = None  # warm-up and window
 

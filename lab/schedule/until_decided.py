@@ -152,8 +152,9 @@ class _Blocks:
         repeats = range(block * self._repeats_per_start, (block + 1) * self._repeats_per_start)
         arms = [arm for arm in self._study.arms if arm.name in wanted]
         if self._study.order == "side_by_side":
-            runs = cell_by_cell(run for r in repeats for arm in arms for run in self._runs(arm, wanted[arm.name], r))
-            return list(with_fresh_starts(self._study, [Launch(0, tuple(arms), runs)], first_index))
+            runs = [run for r in repeats for arm in arms for run in self._runs(arm, wanted[arm.name], r)]
+            launch = Launch(0, tuple(arms), cell_by_cell(self._study.seed, runs))
+            return list(with_fresh_starts(self._study, [launch], first_index))
         launches = (
             Launch(0, (arm,), tuple(run for r in repeats for run in self._runs(arm, wanted[arm.name], r)))
             for arm in (arms if block % 2 == 0 else arms[::-1])

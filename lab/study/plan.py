@@ -32,6 +32,11 @@ class PlannedRun:
         """Return the names of arm, workload and load, and the repeat: unique within the study."""
         return (self.arm.name, self.workload.name, self.load.name, self.repeat)
 
+    @property
+    def cell(self) -> tuple[str, str]:
+        """Return the names of workload and load, or of the search for a capacity that it is a trial of."""
+        return (self.workload.name, (self.load if self.trial is None else self.trial.search).name)
+
     def key(self, job_id: str) -> str:
         """Return 16 hex digits that identify this run within its job, the same on every worker and at every attempt."""
         parts = (job_id, *map(str, self.names))
@@ -57,8 +62,9 @@ def plan(study: Study) -> tuple[Launch, ...]:
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
     launches: one per arm. Side by side: the engines of all arms are up together, for two repeats (or
     `repeats_per_launch`) before they are started again, but at least twice if there are two repeats; each cell is
-    measured on all arms, A B, the next B A, so that whatever slows the machine for half a minute slows all of them. An
-    arm whose draft remembers answers is started for each cell and repeat.
+    measured on all arms in a drawn order, so that whatever slows the machine for half a minute slows all of them
+    (`lab.schedule.rounds` measures them in several short windows). An arm whose draft remembers answers is started for
+    each cell and repeat.
     """
     if study.tune is not None:  # what it measures depends on what it finds: about every setting twice
         settings = [draft.with_tokens(k) for draft in drafts(study.arms, study.tune) for k in study.tune.drafted_tokens]
@@ -70,7 +76,7 @@ def plan(study: Study) -> tuple[Launch, ...]:
     ]
     if study.order == "side_by_side":
         every = ([run for arm in study.arms for run in _runs(study, arm, share)] for share in shares)
-        return with_fresh_starts(study, (Launch(0, study.arms, cell_by_cell(runs)) for runs in every))
+        return with_fresh_starts(study, (Launch(0, study.arms, cell_by_cell(study.seed, runs)) for runs in every))
     alternating = [
         (arm, share)
         for block, share in enumerate(shares)
@@ -118,19 +124,33 @@ def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
     return [arm for launch in by_index.values() for arm in launch.arms]
 
 
-def cell_by_cell(runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
-    """Order runs by repeat and cell, a cell's arms in succession, reversed in every second. A search is one cell."""
+def cell_by_cell(seed: int, runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
+    """Order runs by repeat and cell, a cell's arms in succession, in a drawn order. A search is one cell."""
     blocks: dict[int, dict[tuple[str, str], dict[str, list[PlannedRun]]]] = {}
     for run in runs:
-        cell = (run.workload.name, (run.load if run.trial is None else run.trial.search).name)
-        blocks.setdefault(run.repeat, {}).setdefault(cell, {}).setdefault(run.arm.name, []).append(run)
+        blocks.setdefault(run.repeat, {}).setdefault(run.cell, {}).setdefault(run.arm.name, []).append(run)
     return tuple(
         run
         for repeat, cells in sorted(blocks.items())
-        for number, arms in enumerate(cells.values(), start=repeat)
-        for runs_of_arm in (arms.values() if number % 2 == 0 else reversed(arms.values()))
-        for run in runs_of_arm
+        for cell, arms in cells.items()
+        for arm in in_drawn_order(arms, seed, cell, repeat)
+        for run in arms[arm]
     )
+
+
+def in_drawn_order(arms: Iterable[str], seed: int, cell: tuple[str, str], number: int) -> list[str]:
+    """Return the arms in the order in which this cell is measured on them for the `number`-th time, from 0.
+
+    Every second order is the reverse of the one before, which is drawn: in a fixed order something periodic on the
+    machine would slow the same arm again and again. An order of some of the arms is that of all without the others.
+    """
+    drawn = sorted(arms, key=lambda arm: draw(seed, *cell, number // 2, arm))
+    return drawn if number % 2 == 0 else drawn[::-1]
+
+
+def draw(*about: object) -> str:
+    """Return a text that sorts `about` in a random order, the same on every machine."""
+    return hashlib.sha256("\x00".join(map(str, about)).encode()).hexdigest()
 
 
 def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:

@@ -37,6 +37,7 @@ class StudyRun(NamedTuple):
 
     `outputs`: outputs of completed requests, or their digests, by prompt_id, for as many as are compared; None if
     unknown. `price_usd_per_hour`: the study's own price, if it has one. `lengths`: those of the same requests.
+    `rounds`: duration and compared figures of each round of a run in rounds.
     """
 
     run: RunRecord
@@ -44,6 +45,7 @@ class StudyRun(NamedTuple):
     outputs: Mapping[str, object] | None = None
     price_usd_per_hour: float | None = None
     lengths: Mapping[str, Lengths] | None = None
+    rounds: Sequence[Mapping[str, Value]] = ()
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,16 @@ STAND_IN_FLAGS = [
         "die-at-request",
         "die-once",
     ),
-    *("port-taken-times", "stubborn-child", "never-idle", "answer-last-line", "counter-file", "no-such-flag", "trap"),
+    *(
+        "port-taken-times",
+        "stubborn-child",
+        "never-idle",
+        "answer-last-line",
+        "counter-file",
+        "no-such-flag",
+        "trap",
+        "count-at-the-end",
+    ),
 ]
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 

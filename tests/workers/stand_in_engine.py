@@ -47,6 +47,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stubborn-child", action="store_true", help="start a process that is deaf to TERM")
     parser.add_argument("--never-idle", action="store_true", help="use a processor without a request")
     parser.add_argument("--answer-last-line", action="store_true", help="with what it says there, \\n for new lines")
+    parser.add_argument("--count-at-the-end", action="store_true", help="tell no tokens before an answer's last chunk")
     parser.add_argument("--counter-file", help="remembers the starts of this engine, one line each")
     options = parser.parse_known_args()[0] if "TAKES_ANY_FLAG" in os.environ else parser.parse_args()
     if options.half_as_fast_on in os.sched_getaffinity(0):
@@ -74,7 +75,8 @@ class Handler(stand_in_server.Handler):
             engine.talk.generated += 1
             text = " word" if answer is None else _piece(answer, count, tokens)
             choice = {"index": 0, "text": text, "finish_reason": "length" if count == tokens else None}
-            yield {"choices": [choice], "usage": self._usage(count)}
+            counts = count == tokens or not engine.options.count_at_the_end
+            yield {"choices": [choice], "usage": self._usage(count) if counts else None}
 
 
 class Engine(Server):

@@ -52,7 +52,7 @@ def test_a_run_under_way_is_judged_by_its_own_pace(launches: tuple[Launch, ...])
     status.starting(last.arms[0], 1)
     status.finished(last.runs[0], failed=False)
     status.warming_up(last.runs[-1])
-    status.window_begins()
+    status.window_begins(last.runs[-1])
     status.measuring(load_progress(done=4, total=8, elapsed_s=100.0))
     assert status.snapshot().remaining_s == pytest.approx(100.0)
 
@@ -85,7 +85,7 @@ def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch,
     status.warming_up(first)
     status.finished(first, failed=True)
     status.warming_up(second)
-    status.window_begins()
+    status.window_begins(second)
     status.measuring(load_progress(done=2, total=8, elapsed_s=1.0))
     snapshot = status.snapshot()
     assert (snapshot.phase, snapshot.arm, snapshot.load, snapshot.workload) == (

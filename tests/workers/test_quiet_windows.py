@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from host import quiet
+from lab.study.plan import PlannedRun
 from tests.warehouse.asking import ask
 from tests.workers.homes import PATIENCE_S, Home
 from warehouse.bundles.run_bundle import find_bundles
@@ -41,10 +42,10 @@ def test_every_run_is_published_before_the_next_window_and_none_during_one(
     settings, at_begins = home.settings, list[tuple[int, int]]()
     begins = JobStatus.window_begins
 
-    def noting(status: JobStatus) -> None:
+    def noting(status: JobStatus, run: PlannedRun) -> None:
         bundles, published = list(find_bundles(settings.bundles)), ask(settings, "select run_id from runs")
         at_begins.append((len(bundles), len(published)))
-        begins(status)
+        begins(status, run)
 
     monkeypatch.setattr(JobStatus, "window_begins", noting)
     with beside(lambda stop: service.run(settings, stop)):

@@ -17,11 +17,12 @@ from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from lab.errors import BundleError
 from lab.metrics.groups import groups
 from lab.metrics.measure import histograms, measure, samples_ms
+from lab.metrics.rounds import rounds_of
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported, requests_bytes
 from warehouse.bundles.provenance import PROVENANCE_FILE, Provenance, read_provenance
 from warehouse.bundles.record_file import refuse_bomb
-from warehouse.bundles.run_bundle import REQUESTS_FILE, TELEMETRY_FILE, read_bundle, read_log
+from warehouse.bundles.run_bundle import REQUESTS_FILE, TELEMETRY_FILE, Bundle, read_bundle, read_log
 from warehouse.bundles.table_sizes import MAX_TABLE_BYTES
 from warehouse.ingest import imported_rows
 from warehouse.ingest.imported_evidence import as_evidence
@@ -33,6 +34,7 @@ from warehouse.schema.tables import (
     FINDING_COLUMNS,
     METRIC_COLUMNS,
     REQUEST_GROUP_COLUMNS,
+    ROUND_COLUMNS,
     RUN_STARTED_AT,
     VERDICT_COLUMNS,
     WAREHOUSE,
@@ -224,10 +226,24 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
         "histograms": _histogram_rows(histograms(run, latencies_ms)),
         "request_groups": rows(REQUEST_GROUP_COLUMNS, [_GROUP | group for group in groups(run, bundle.requests)]),
     }
-    of_run |= _verdict_rows(verdict)
+    of_run |= _verdict_rows(verdict) | {"rounds": _round_rows(bundle)}
     origin, row = read_provenance(folder), rows(RUN_COLUMNS, [run])
     row = row if origin is None else _imported_row(row, origin, run.circumstances.drafthouse_revision)
     return _of_run(row, of_run) | {"prompt_lists": prompts}
+
+
+def _round_rows(bundle: Bundle) -> pa.Table:
+    values = [
+        {
+            "round": each.number,
+            "started_at": datetime.fromisoformat(each.window.started_at),
+            "start_s": each.window.start_s,
+            "end_s": each.window.end_s,
+            **{column.name: each.data.value(column.name) for column in METRIC_COLUMNS},
+        }
+        for each in rounds_of(bundle.run, bundle.requests, bundle.telemetry)
+    ]
+    return rows(ROUND_COLUMNS, values)
 
 
 def _imported_row(row: pa.Table, origin: Provenance, revision: str | None) -> pa.Table:

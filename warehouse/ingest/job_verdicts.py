@@ -11,6 +11,7 @@ from host.process_memory import WORTH_GIVING_BACK_BYTES, give_back_memory
 from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.validity import StudyRun, judge_study
+from lab.validity.checks.repeats import FIGURES
 from lab.validity.evidence import Lengths
 from warehouse.bundles.imported_bundle import is_imported, read_known_of_all, read_record, requests_bytes
 from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
@@ -50,6 +51,11 @@ _TRIALS = """
     WHERE job_id = ? AND search IS NOT NULL AND status = 'completed' AND is_valid IS NOT false
     QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC) = 1
 """
+#: What is compared of each round.
+_ROUNDS = f"""
+    SELECT run_id, list(struct_pack(duration_s, {", ".join(FIGURES)}) ORDER BY round) FROM rounds
+    WHERE list_contains(?, run_id) GROUP BY run_id
+"""  # noqa: S608 - names of metrics
 _METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_id = ? ORDER BY started_at, run_id"
 
 
@@ -68,9 +74,11 @@ class SeenRuns:
         new = {row["run_id"]: row for row in metrics if row["run_id"] not in seen}
         present = {run_id: found for run_id, row in new.items() if (found := _run(root, job_id, row))}
         answers = _answers(connection, list(present)) if present else {}
+        rounds = dict(connection.execute(_ROUNDS, [list(present)]).fetchall())
         for run_id, (run, unrecorded) in present.items():
             outputs, lengths = answers.get(run_id, (None, None))
-            seen[run_id] = (run._replace(outputs=outputs, lengths=lengths), unrecorded)
+            compared = run._replace(outputs=outputs, lengths=lengths, rounds=rounds.get(run_id, ()))
+            seen[run_id] = (compared, unrecorded)
         self._jobs[job_id] = seen  # at the end
         while len(self._jobs) > _JOBS_SEEN:
             del self._jobs[next(iter(self._jobs))]

@@ -85,13 +85,15 @@ def recorded(record: type, path: str = "") -> dict[str, Column]:
 
 
 def as_json(read: Callable[[Any], Any]) -> Callable[[Any], str | None]:
-    """Return a reader that turns what `read` returns, a pydantic model or a plain value, into JSON text."""
+    """Return a reader that turns what `read` returns, pydantic models or plain values, into JSON text."""
 
     def text(record: Any) -> str | None:
         value = read(record)
         if value is None:
             return None
-        return value.model_dump_json() if isinstance(value, BaseModel) else json.dumps(value, ensure_ascii=False)
+        if isinstance(value, BaseModel):
+            return value.model_dump_json()
+        return json.dumps(value, ensure_ascii=False, default=lambda part: part.model_dump(mode="json"))
 
     return text
 

@@ -150,6 +150,7 @@ _IN_ORDER: tuple[str | Column, ...] = (
     "ended_early",
     column("started_at", "moment?", "when the measured window began", _started_at),
     "duration_s",
+    "windows",
     "warmup_requests",
     "warmup_s",
     "idle_before_s",

@@ -45,6 +45,13 @@ def _metric_column(metric: Metric) -> Column:
 
 
 METRIC_COLUMNS: tuple[Column, ...] = tuple(map(_metric_column, METRICS))
+ROUND_COLUMNS: tuple[Column, ...] = (
+    column("round", "int", "number of the round within the run, from 0: the same prompts on every arm"),
+    column("started_at", "moment", "when its window began: shows the order of the arms"),
+    column("start_s", "double", "where its window begins on the run's clock, which stands between windows"),
+    column("end_s", "double", "where its window ends"),
+    *METRIC_COLUMNS,
+)
 PUBLISHED_COLUMNS: tuple[Column, ...] = (
     *PUBLISHED_RUN_COLUMNS,
     *(column for column in METRIC_COLUMNS if column.name in PUBLISHED_METRICS),
@@ -182,6 +189,12 @@ run_metrics = table(
     "run_metrics",
     "The metrics of each run, computed once from its bundle; null means unknown, never zero",
     (RUN_ID, *METRIC_COLUMNS),
+)
+rounds = table(
+    WAREHOUSE,
+    "rounds",
+    "One row per round of each run that was measured in several windows: the metrics of run_metrics for it alone",
+    (RUN_ID, *ROUND_COLUMNS),
 )
 recent_requests = table(
     WAREHOUSE,

@@ -23,7 +23,7 @@ _RUN = {column.name: column for column in RUN_COLUMNS}
 #: Columns of `runs` that the wide view leaves out, because they are long or rarely needed.
 _NOT_IN_RESULTS = {"arm_json", "slo_json", "counters_before_json", "counters_after_json", "command_json"}
 _NOT_IN_RESULTS |= {"environment_json", "effective_config_json", "format_version", "settings_json"}
-_NOT_IN_RESULTS |= {"workload_json", "load_json", "log_begin_bytes", "log_end_bytes"}
+_NOT_IN_RESULTS |= {"workload_json", "load_json", "log_begin_bytes", "log_end_bytes", "windows_json"}
 
 _REVISION = "One row: the revision of the warehouse's tables, for Drafthouse itself"
 

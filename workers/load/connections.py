@@ -178,6 +178,18 @@ class Connections:
             else:
                 connection.close()
 
+    async def open(self, url: str, count: int) -> None:
+        """Open so many connections, so that no request of a window waits for its own. Failures are left to those."""
+        parts = urlsplit(url)
+        origin = _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
+        opening = [self._connect(origin) for _ in range(count)]
+        for opened in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(opened, _Connection):
+                opened.idle_since_s = time.monotonic()
+                self._idle[origin].append(opened)
+            elif not isinstance(opened, CannotConnectError):
+                raise opened
+
     def _idle_connection(self, origin: _Origin) -> _Connection | None:
         """Return the most recently used connection: the server closes idle ones."""
         idle = self._idle[origin]

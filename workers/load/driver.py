@@ -1,4 +1,4 @@
-"""The measured window: sends every prompt at its time, and watches how the client keeps up.
+"""The load of a run: sends every prompt at its time, in one window or several, and watches how the client keeps up.
 
 The intended send times are a pure, seeded function, so that every arm gets the same arrivals.
 """
@@ -113,7 +113,7 @@ class LoadResult:
     requests: tuple[RequestRecord, ...]
     telemetry: tuple[TelemetrySample, ...]
     client: ClientHealth
-    duration_s: float  # from the start of the window to the end of its last request
+    duration_s: float  # from the start of the window to the end of its last request, or the sum over several windows
     problem: str | None = None
     ended_early: str | None = None
 
@@ -125,6 +125,7 @@ class WarmUp:
     requests: int
     duration_s: float
     errors: tuple[str, ...]
+    counts_chunks: bool = True  # whether each answer came with the number of tokens in each of its chunks
 
     @property
     def answered(self) -> int:
@@ -164,20 +165,49 @@ async def drive(
     plan = _planned(prompts, load, seed)
     requests = sum(prompt.requests for prompt, _ in plan)
     window = Window(load, requests, None if trial is None else MissCount(*trial, requests))
+    await _send_all(
+        Sending(connections, target, params, load, _numbered(plan), window, end or asyncio.Event()), on_progress
+    )
+    if not requests:
+        window.problem = (
+            f"no request was due within duration_s {load.duration_s:g}: let it last longer, or raise the rate"
+        )
+    return result_of(window)
+
+
+async def drive_on(
+    window: Window,
+    connections: Connections,
+    target: Endpoint,
+    prompts: Sequence[Prompt],
+    *,
+    load: Load,
+    params: RequestParams,
+    on_progress: OnProgress | None = None,
+    end: asyncio.Event | None = None,
+) -> None:
+    """Send some more prompts of a closed loop of single requests, in one more window of the run; see `drive`."""
+    waiting = _numbered([(prompt, 0.0) for prompt in prompts], len(window.records))
+    await _send_all(Sending(connections, target, params, load, waiting, window, end or asyncio.Event()), on_progress)
+
+
+def result_of(window: Window) -> LoadResult:
+    """Return the result of a run whose last window has ended."""
+    records = window.requests()
+    last_end_s = max((record.end_s or 0.0 for record in records), default=0.0)
+    return LoadResult(records, window.telemetry(), window.health(), last_end_s, window.problem, window.ended_early)
+
+
+async def _send_all(sending: Sending, on_progress: OnProgress | None) -> None:
+    """Send what is waiting, in a window of its own."""
+    window, report = sending.window, _one_at_a_time(on_progress)
     cpu_before_s = time.thread_time()
-    over = end or asyncio.Event()
-    sending = Sending(connections, target, params, load, _numbered(plan), window, over)
-    report = _one_at_a_time(on_progress)
+    window.begin()
     with _undisturbed():
         await _until_done(sending.run(), window.lag.watch(), _sample(window), _report(window, report))
-    cpu_s = time.thread_time() - cpu_before_s
+    window.cpu_s += time.thread_time() - cpu_before_s
+    window.end()
     await asyncio.to_thread(report, window.progress())
-    records = tuple(sorted(window.records, key=lambda record: record.index))
-    last_end_s = max((record.end_s or 0.0 for record in records), default=0.0)
-    telemetry, health, problem = window.telemetry(), window.health(cpu_s), window.problem
-    if not requests:
-        problem = f"no request was due within duration_s {load.duration_s:g}: let it last longer, or raise the rate"
-    return LoadResult(records, telemetry, health, last_end_s, problem, window.ended_early)
 
 
 async def warm_up(
@@ -193,7 +223,8 @@ async def warm_up(
     closed = Load(max_concurrency=streams, num_prompts=len(prompts))
     result = await drive(connections, target, prompts, load=closed, params=params, seed=0)
     errors = tuple(record.error for record in result.requests if record.error)
-    return WarmUp(len(result.requests), result.duration_s, errors)
+    counts_chunks = all(record.error or record.chunk_tokens is not None for record in result.requests)
+    return WarmUp(len(result.requests), result.duration_s, errors, counts_chunks)
 
 
 def _planned(prompts: Sequence[Prompt], load: Load, seed: int) -> list[tuple[Prompt, float]]:
@@ -207,9 +238,9 @@ def _planned(prompts: Sequence[Prompt], load: Load, seed: int) -> list[tuple[Pro
     return list(zip(in_order, intended_send_s(load, seed, sorted(times_s)).tolist(), strict=False))
 
 
-def _numbered(plan: Sequence[tuple[Prompt, float]]) -> Iterator[tuple[int, tuple[Prompt, float]]]:
+def _numbered(plan: Sequence[tuple[Prompt, float]], first: int = 0) -> Iterator[tuple[int, tuple[Prompt, float]]]:
     """Yield each prompt with the index of its first request; the turns of a session have consecutive ones."""
-    index = 0
+    index = first
     for prompt, offset_s in plan:
         yield index, (prompt, offset_s)
         index += prompt.requests

@@ -1,6 +1,7 @@
-"""The state of a measured window while it runs: its requests so far, and how the client keeps up.
+"""The state of a run while it is measured: its requests so far, and how the client keeps up.
 
-A client whose event loop lags measures its own delay, so the lag is recorded.
+It has one measured window or several; between them its clock stands. A client whose event loop lags measures its own
+delay, so the lag is recorded.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import time
 from array import array
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -48,7 +50,7 @@ class LoadProgress:
 
 
 class Window:
-    """Create it inside the event loop at the moment when the window begins."""
+    """The measured time of a run. `begin` starts its clock, `end` stops it until it begins again."""
 
     def __init__(self, load: Load, requests_total: int, misses: MissCount | None = None) -> None:
         """`requests_total`: the most that become due. `misses`: counts the misses of a trial, which may end early."""
@@ -65,11 +67,35 @@ class Window:
         self._late_max_s: float | None = None
         self._samples: list[TelemetrySample] = []
         self._sampled_requests = 0
-        self._start_s = time.perf_counter()
+        self.cpu_s = 0.0  # of the client's thread
+        self.ends_s: list[float] = []  # of the windows so far; each begins where the one before ended
+        self._requests_by_end: list[int] = []
+        self._start_s = 0.0
+        self._stands_at_s: float | None = 0.0
+
+    def begin(self) -> None:
+        """Begin a window; call it inside the event loop that sends the requests."""
+        self._start_s, self._stands_at_s = time.perf_counter() - self.end_s, None
+        self.lag.begin()
+
+    def end(self) -> None:
+        """End the window with the end of its last request."""
+        ends_s = [record.end_s for record in self.records if record.end_s is not None]
+        sampled_s = self._samples[-1].t_s if self._samples else 0.0
+        self._stands_at_s = max(self.end_s, sampled_s, *ends_s)
+        self.lag.note()
+        self.sample()
+        self.ends_s.append(self._stands_at_s)
+        self._requests_by_end.append(len(self.records))
+
+    @property
+    def end_s(self) -> float:
+        """Return where the last window ended; 0 before the first."""
+        return self.ends_s[-1] if self.ends_s else 0.0
 
     def clock(self) -> float:
-        """Return the seconds since the window began."""
-        return time.perf_counter() - self._start_s
+        """Return the measured seconds so far."""
+        return time.perf_counter() - self._start_s if self._stands_at_s is None else self._stands_at_s
 
     def add(self, record: RequestRecord, due_s: float) -> None:
         """Record a request that ended. `due_s`: its send time, or when a stream became free, whichever is later."""
@@ -90,6 +116,18 @@ class Window:
             self._ttft_sum_ms += time_to_first_token_ms(record.sent_s, record.first_token_s)
         self.problem = self.problem or self._too_many_failed()
 
+    def requests(self) -> tuple[RequestRecord, ...]:
+        """Return the requests in the order of sending, each with its round if there were several windows."""
+        records = self.records
+        if len(self.ends_s) > 1:
+            begins = [0, *self._requests_by_end]
+            records = [
+                replace(record, round=number)
+                for number, (begin, end) in enumerate(pairwise(begins))
+                for record in records[begin:end]
+            ]
+        return tuple(sorted(records, key=lambda record: record.index))
+
     def _too_many_failed(self) -> str | None:
         """Judge sent requests only: a request that found no free stream says nothing about the server."""
         bound, failed, of = self._load.stop_on_error_share, self._failed_sent, self._sent
@@ -107,6 +145,9 @@ class Window:
 
     def progress(self) -> LoadProgress:
         elapsed_s, done = self.clock(), len(self.records)
+        duration_s = self._load.duration_s
+        if duration_s is not None and self._stands_at_s is not None:
+            duration_s = min(duration_s, elapsed_s)  # the last answer may have ended a moment before
         begun = [(answer, sent_s) for answer, sent_s in self.answering.items() if answer.chunk_s]
         tokens = self._tokens + sum(answer.completion_tokens or 0 for answer, _ in begun)
         ttft_ms = self._ttft_sum_ms + sum(time_to_first_token_ms(sent_s, answer.chunk_s[0]) for answer, sent_s in begun)
@@ -119,7 +160,7 @@ class Window:
             requests_in_flight=self.in_flight,
             output_tok_per_s=tokens / elapsed_s if well or tokens else None,
             ttft_ms=ttft_ms / (well + len(begun)) if well or begun else None,
-            duration_s=self._load.duration_s,
+            duration_s=duration_s,
         )
 
     def sample(self) -> None:
@@ -130,22 +171,19 @@ class Window:
         self._samples.append(TelemetrySample(self.clock(), worst_ms, self.in_flight, done, chunks_received=0))
 
     def telemetry(self) -> tuple[TelemetrySample, ...]:
-        """Return one sample a second, and a last one for the rest."""
-        self.lag.note()
-        self.sample()
+        """Return one sample a second, and one at the end of each window for the rest."""
         ends = [sample.t_s for sample in self._samples]
         chunks = np.zeros(len(ends), dtype=np.int64)
         for record in self.records:
             chunks += np.bincount(np.searchsorted(ends, record.chunk_s), minlength=len(ends))
         return tuple(replace(sample, chunks_received=int(n)) for sample, n in zip(self._samples, chunks, strict=True))
 
-    def health(self, cpu_s: float) -> ClientHealth:
-        """Call it after `telemetry`, which records the last lag."""
+    def health(self) -> ClientHealth:
         return ClientHealth(
             loop_lag_p99_ms=self.lag.p99_ms(),
             loop_lag_max_ms=self.lag.max_ms(),
             late_send_max_ms=None if self._late_max_s is None else self._late_max_s * 1000,
-            cpu_s=cpu_s,
+            cpu_s=self.cpu_s,
         )
 
 
@@ -157,6 +195,10 @@ class LoopLag:
     def __init__(self) -> None:
         self._lags_ms = array("d")
         self._seen = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the last scheduled wake-up: time in which nothing is measured is no lag."""
         self._due_s = asyncio.get_running_loop().time()
 
     async def watch(self) -> None:

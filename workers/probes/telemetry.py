@@ -30,7 +30,7 @@ NOT_OURS = NoProcess()
 
 @dataclass(frozen=True)
 class Reading:
-    """The probes' values at `t_s` of the window: fields of a TelemetrySample."""
+    """The probes' values at `t_s` of the run: fields of a TelemetrySample."""
 
     t_s: float
     fields: dict[str, Any]
@@ -40,10 +40,19 @@ class Telemetry:
     """Reads host, GPUs and the engine's gauges each second of one window."""
 
     def __init__(
-        self, gauges: Gauges, of_engine: EngineGpus, idle: Collection[Process] = (), engine: Process = NOT_OURS
+        self,
+        gauges: Gauges,
+        of_engine: EngineGpus,
+        idle: Collection[Process] = (),
+        engine: Process = NOT_OURS,
+        *,
+        from_s: float = 0.0,
     ) -> None:
-        """`engine`: the measured one, and `idle`: engines of other arms that are up beside it."""
+        """`engine`: the measured one, and `idle`: engines of other arms that are up beside it. `from_s`: measured
+        seconds of the run before.
+        """
         self.readings: list[Reading] = []
+        self._from_s = from_s
         self._gauges, self._gpus, self._others = gauges, of_engine.gpus, OtherProcesses(of_engine, idle)
         self._gauges_rest_until_s = 0.0
         self._engines = (engine, *idle)
@@ -55,7 +64,7 @@ class Telemetry:
         end.
         """
         self._load = await asyncio.to_thread(MachineLoad, self._engines)
-        self._start_s, self._host = time.perf_counter(), Host()
+        self._start_s, self._host = time.perf_counter() - self._from_s, Host()
         watcher = asyncio.create_task(self._watch())
         try:
             yield

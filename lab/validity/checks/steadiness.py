@@ -50,16 +50,17 @@ def _halves(evidence: Evidence) -> tuple[Floats, Floats]:
 
 
 def _tail(evidence: Evidence) -> Answer:
-    if not evidence.run.load.closed_loop or evidence.run.load.max_concurrency == 1 or not evidence.window_s:
+    load = evidence.run.load
+    if evidence.run.windows or not load.closed_loop or load.max_concurrency == 1 or not evidence.window_s:
         return None
-    few_s = _few_in_flight_s(evidence.sent, HALF * evidence.run.load.max_concurrency, evidence.window_s)
+    few_s = _few_in_flight_s(evidence.sent, HALF * load.max_concurrency, evidence.window_s)
     if few_s <= TAIL_SHARE * evidence.window_s:
         return None
     steady = evidence.number("steady_output_tok_per_s")
     without = "" if steady is None else f"; without that they are {steady:.4g} tok/s"
     return Fired(
         f"For {percent(few_s / evidence.window_s)} of the window fewer than half of the "
-        f"{evidence.run.load.max_concurrency} streams had a request, while tokens per second count all of "
+        f"{load.max_concurrency} streams had a request, while tokens per second count all of "
         f"it{without}."
     )
 
@@ -106,7 +107,7 @@ CHECKS = (
         severity="note",
         looks_at=("sent_s", "end_s", "load.max_concurrency"),
         threshold=f"fewer than half of the streams of a closed loop were busy for more than {percent(TAIL_SHARE)} of "
-        "the window",
+        "the window; a run in rounds has its throughput without the ends",
         why="Total tokens over total time has the end in it, when few requests are left. Everybody publishes it that "
         "way, but the server could do more.",
         advice="Send more prompts per stream: with eight or more, the tail is short.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lab.metrics.latency import e2e_ms, tpot_ms, ttft_ms
-from lab.metrics.record_table import Floats
+from lab.metrics.record_table import Floats, Mask
 from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
@@ -121,7 +121,8 @@ def _pauses(evidence: Evidence) -> Answer:
     chunks = answers.lists("chunk_s")
     usual_s = float(np.median(chunks.gaps))
     begins_s = np.concatenate(([-np.inf], chunks.values[:-1]))
-    gap_of = np.concatenate(([0.0], np.diff(chunks.values) * chunks.follows)) * (begins_s >= _all_answered_s(evidence))
+    gap_of = np.concatenate(([0.0], np.diff(chunks.values) * chunks.follows))
+    gap_of *= begins_s >= _all_answered_s(evidence, answers)[chunks.owners]
     late_s = evidence.run.client.loop_lag_max_ms / 1000 if evidence.run.client else 0.0
     lost_s = _beyond(gap_of, usual_s, PAUSE_GAPS, late_s)
     lost_by_answer: Floats = np.bincount(chunks.owners, lost_s, minlength=len(answers)).astype(np.float64)
@@ -147,20 +148,39 @@ def _pauses(evidence: Evidence) -> Answer:
     )
 
 
-def _all_answered_s(evidence: Evidence) -> float:
-    """Return when the first requests, which a closed loop sends together, had their first tokens.
+def _all_answered_s(evidence: Evidence, answers: RequestTable) -> Floats:
+    """Return for each answer when the requests that its window began with had their first tokens.
 
     Until then an engine that reads their prompts one after another keeps the first of their answers waiting.
     """
-    answers, load = evidence.completed, evidence.run.load
-    together = answers.numbers("index") < load.max_concurrency if load.closed_loop else np.zeros(len(answers), bool)
-    return float(np.nanmax(answers.numbers("first_token_s")[together], initial=-np.inf))
+    completed, window = evidence.completed, _window(answers)
+    together, first_token_s = _together(evidence, completed), completed.numbers("first_token_s")
+    answered_s = np.full(len(answers), -np.inf)
+    for number in np.unique(window):
+        of_window = together & (_window(completed) == number)
+        answered_s[window == number] = np.nanmax(first_token_s[of_window], initial=-np.inf)
+    return answered_s
 
 
 def _later_waits_s(evidence: Evidence, answers: RequestTable) -> Floats:
-    """Return each TTFT in seconds; NaN of the first requests, which are sent together (see slow_first_requests)."""
-    waits_s = ttft_ms(answers) / 1000
-    return np.where(answers.numbers("index") < evidence.run.load.max_concurrency, np.nan, waits_s)
+    """Return each TTFT in seconds; NaN of requests that are sent together (see slow_first_requests)."""
+    return np.where(_together(evidence, answers), np.nan, ttft_ms(answers) / 1000)
+
+
+def _together(evidence: Evidence, requests: RequestTable) -> Mask:
+    """Return which of these requests a closed loop sent together, as a window began."""
+    if not evidence.run.load.closed_loop:
+        return np.zeros(len(requests), bool)
+    numbers, window_of = np.unique(_window(evidence.requests), return_inverse=True)
+    first = np.full(numbers.size, np.inf)
+    np.minimum.at(first, window_of, evidence.requests.numbers("index"))
+    place = requests.numbers("index") - first[np.searchsorted(numbers, _window(requests))]
+    return np.asarray(place < evidence.run.load.max_concurrency, dtype=np.bool_)
+
+
+def _window(requests: RequestTable) -> Floats:
+    """Return the number of the window of each request; 0 of a run with one window."""
+    return np.nan_to_num(requests.numbers("round"))
 
 
 def _beyond(times_s: Floats, usual_s: float, many: float, late_s: float) -> Floats:

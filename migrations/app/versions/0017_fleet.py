@@ -51,7 +51,10 @@ def _needs(study_json: str) -> str:
 
 def downgrade() -> None:
     op.drop_index("ix_jobs_queued", "jobs")
-    for table, names in {"jobs": ("clock_behind_s", "lease", "needs"), "workers": ("clock_behind_s", "drains", "queue")}.items():
+    for table, names in {
+        "jobs": ("clock_behind_s", "lease", "needs"),
+        "workers": ("clock_behind_s", "drains", "queue"),
+    }.items():
         for name in names:
             op.drop_column(table, name)
     op.drop_table("hosts")

@@ -209,7 +209,7 @@ def busy_streams(requests: Sequence[RequestRecord], moment_s: float, until_s: fl
 
 @settings(max_examples=40)
 @given(st.lists(request_records(), max_size=6), st.integers(1, 4))
-def test_a_steady_window_begins_and_ends_where_enough_streams_are_busy(
+def test_a_steady_window_begins_and_ends_where_all_streams_are_busy(
     requests: list[RequestRecord], streams: int
 ) -> None:
     window = steady_window(RequestTable.of(requests), streams)
@@ -217,7 +217,7 @@ def test_a_steady_window_begins_and_ends_where_enough_streams_are_busy(
         until_s = max(request.end_s for request in completed(requests) if request.end_s is not None)
         sent = [request for request in requests if request.sent_s is not None and request.sent_s < until_s]
         moments = {t_s for request in sent for t_s in known([request.sent_s, min(request.end_s or until_s, until_s)])}
-        busy = {t_s: busy_streams(sent, t_s, until_s) >= streams / 2 for t_s in moments}
+        busy = {t_s: busy_streams(sent, t_s, until_s) >= streams for t_s in moments}
         assert not any(busy[t_s] for t_s in moments if t_s < window[0] or t_s >= window[1])
         assert window[1] <= until_s
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import given
 
 from lab.errors import StudyError
 from lab.study import Load, Study, Workload
-from lab.study.plan import blocks, engine_starts, plan
+from lab.study.plan import blocks, engine_starts, in_drawn_order, plan
 from tests.lab.studies import DRAFT, study
 from tests.lab.study.generated import studies
 
@@ -28,12 +30,22 @@ def test_side_by_side_all_arms_share_a_launch_for_two_repeats() -> None:
     planned = study(repeats=3, order="side_by_side")
     first, second = plan(planned)
     assert [launch.arms for launch in (first, second)] == [planned.arms] * 2
-    turns = [(run.repeat, run.load.max_concurrency, run.arm.name) for run in (*first.runs, *second.runs)]
-    a, b = "no draft", "draft"
-    assert turns[:4] == [(0, 1, a), (0, 1, b), (0, 4, b), (0, 4, a)]
-    assert turns[4:8] == [(1, 1, b), (1, 1, a), (1, 4, a), (1, 4, b)]
-    assert turns[8:] == [(2, 1, a), (2, 1, b), (2, 4, b), (2, 4, a)]
+    turns = [(run.repeat, run.load.max_concurrency) for run in (*first.runs, *second.runs)]
+    assert turns == [(repeat, streams) for repeat in range(3) for streams in (1, 1, 4, 4)]
     assert len(engine_starts((first, second))) == 4
+
+
+def test_side_by_side_arms_are_drawn_for_two_repeats_and_reversed_in_the_second() -> None:
+    names, cell = ("a", "b", "c"), ("workload", "load")
+    orders = [in_drawn_order(names, 7, cell, number) for number in range(200)]
+    assert all(after == before[::-1] for before, after in zip(orders[::2], orders[1::2], strict=True))
+    drawn = Counter(map(tuple, orders[::2]))
+    assert set(drawn) == set(itertools.permutations(names))
+    assert max(drawn.values()) < 40  # of 100, where each of 6 is expected 17 times
+    assert orders != [in_drawn_order(names, 8, cell, number) for number in range(200)]
+    assert orders != [in_drawn_order(names, 7, ("workload", "other"), number) for number in range(200)]
+    of_two = [in_drawn_order(("c", "a"), 7, cell, number) for number in range(200)]
+    assert of_two == [[arm for arm in order if arm != "b"] for order in orders]
 
 
 def test_side_by_side_two_repeats_have_two_starts_because_starts_differ_too() -> None:
@@ -140,8 +152,7 @@ def test_side_by_side_all_arms_start_anew_with_one_whose_draft_remembers() -> No
         for load in planned.loads
         for repeat in range(2)
     }
-    assert [run.arm.name for run in launches[-1].runs] == ["no draft", "suffix"]
-    assert [run.arm.name for run in launches[-2].runs] == ["suffix", "no draft"]
+    assert [{run.arm.name for run in launch.runs} for launch in launches] == [{"no draft", "suffix"}] * len(launches)
 
 
 def test_fresh_starts_follow_the_draft_unless_the_study_says_otherwise() -> None:

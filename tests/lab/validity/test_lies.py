@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lab.metrics.request_table import RequestTable
 from lab.validity import Severity, StudyRun, judge_study
+from tests.lab.metrics.test_rounds import moved, window
 from tests.lab.validity.lies import Server, pair
 
 #: What a run may be told because it is short or drafts, and a study because it is small.
@@ -85,6 +86,24 @@ def test_pauses_are_told_with_the_throughput_without_them() -> None:
 
 def test_reading_the_first_prompts_is_no_pause_of_an_answer() -> None:
     findings = Server("reads all first", streams=8).run().judged().findings
+    assert "few_answers_paused" not in {finding.check for finding in findings}
+
+
+def test_reading_the_first_prompts_of_each_window_is_no_pause_of_an_answer() -> None:
+    first = Server("reads all first", streams=8, prompts=8).run()
+    length_s = first.run.duration_s or 0.0
+    requests = tuple(
+        replace(moved(request, number * length_s, number), index=request.index + 8 * number)
+        for number in range(3)
+        for request in first.requests
+    )
+    run = first.run.model_copy(
+        update={
+            "windows": tuple(window(number * length_s, (number + 1) * length_s) for number in range(3)),
+            "duration_s": 3 * length_s,
+        }
+    )
+    findings = replace(first, run=run, requests=requests).judged().findings
     assert "few_answers_paused" not in {finding.check for finding in findings}
 
 

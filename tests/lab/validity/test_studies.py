@@ -116,6 +116,16 @@ def remembering(*lengths: float, launch: int = 0, **speculation: Any) -> list[St
     ]
 
 
+def in_rounds(slow_s: float = 1.0) -> list[StudyRun]:
+    """Three rounds a run. The second one of the drafted arm's last run is five times as slow, and as long as given."""
+    steady = {"duration_s": 1.0, "output_tok_per_s": 50.0, "tpot_p50_ms": 20.0}
+    slow = {"duration_s": slow_s, "output_tok_per_s": 10.0, "tpot_p50_ms": 22.0}
+    return [
+        run._replace(rounds=[steady, slow if run.run.run_id == "drafted-8-1" else steady, steady])
+        for run in with_figures(study())
+    ]
+
+
 def on_slots(*slowness: float, repeats: int = 4, **around: Any) -> list[StudyRun]:
     """Both arms at one load, each repeat on the next slot; every run's figures scatter by some percent."""
     runs = []
@@ -260,6 +270,16 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
         one_arm_after_the_other,
     ),
     (
+        "rounds_differ",
+        "note",
+        (
+            "Rounds of 'drafted' that sent the same prompts lie up to 5 times apart in throughput: 50, 10 tok/s in "
+            "the order of measuring (reference/code/16, c8-n16, round 2), more than 3 times in 1 of 6 rounds; those of "
+            "other arms 1 times (median)."
+        ),
+        in_rounds,
+    ),
+    (
         "slot_differs",
         "warning",
         "On slot 2 the throughput was 9.82 % lower than usual on its like, in 8 runs (compared with slots 1, 3).",
@@ -355,6 +375,10 @@ def test_a_study_that_shows_the_trap_is_told_so(
 def test_every_check_of_a_study_is_provoked_above() -> None:
     of_lies = {*(name for _, name, *_ in OF_A_STUDY), "starts_differ"}  # tests/lab/validity/test_lies.py
     assert {name for name, *_ in TRAPS} | of_lies == {check.name for check in STUDY_CHECKS}
+
+
+def test_a_round_too_short_to_measure_is_compared_with_none() -> None:
+    assert "rounds_differ" not in {finding.check for finding in judge_study(in_rounds(slow_s=0.1)).findings}
 
 
 def test_a_healthy_study_is_told_nothing() -> None:

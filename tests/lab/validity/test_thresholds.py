@@ -14,6 +14,7 @@ import pytest
 from lab.metrics.measure import Value
 from lab.study import Load, Sessions, Workload
 from lab.validity import CHECKS, Finding, Severity, Skipped
+from tests.lab.metrics.test_rounds import window
 from tests.lab.validity.healthy import STREAMS, Measured
 from tests.lab.validity.one_check import answer, few, samples, severity_of
 from tests.lab.validity.trapped import RATED, beside, disturbed, drafted, plain, scheduled
@@ -375,6 +376,7 @@ CASES: tuple[Case, ...] = (
     case("long_tail", "note", lambda: tail(75.0).with_requests(sent_s=0.1)),
     case("long_tail", None, lambda: tail(50.0).with_run(duration_s=None), duration_s=None),
     case("long_tail", None, lambda: tail(50.0).with_run(load=RATED)),
+    case("long_tail", None, lambda: tail(50.0).with_run(windows=(window(0.0, 40.0), window(40.0, 100.0)))),
     case("long_tail", None, lambda: tail(50.0, streams_until_end=0).with_run(load=ONE)),
     case("long_tail", "note", lambda: tail(74.0, streams_until_end=0).with_run(load=TWO)),
     case("drift_within_run", None, lambda: speeds([100.0] * 10, [50.0] * 10).with_run(load=TRACE)),

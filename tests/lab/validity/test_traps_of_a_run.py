@@ -565,7 +565,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "note",
         (
             "For 59 % of the window fewer than half of the 4 streams had a request, while tokens per second "
-            "count all of it; without that they are 307.8 tok/s."
+            "count all of it; without that they are 307.7 tok/s."
         ),
         long_tail,
     ),

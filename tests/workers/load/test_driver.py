@@ -16,7 +16,7 @@ from tests.workers.load.openai_server import Server
 from workers.load.answer import Answer
 from workers.load.client import Endpoint
 from workers.load.connections import Connections
-from workers.load.driver import LoadResult, drive, intended_send_s, warm_up
+from workers.load.driver import LoadResult, drive, drive_on, intended_send_s, result_of, warm_up
 from workers.load.window import LoadProgress, Window
 
 
@@ -117,6 +117,7 @@ async def test_progress_is_told_twice_a_second_and_at_the_end(connections: Conne
 
 async def test_progress_counts_what_has_arrived_of_requests_in_flight() -> None:
     window = Window(Load(max_concurrency=2, num_prompts=2), 2)
+    window.begin()
     waiting, answering = Answer(), Answer()
     window.answering = {waiting: 0.0, answering: 0.1}
     before = window.progress()
@@ -126,6 +127,46 @@ async def test_progress_counts_what_has_arrived_of_requests_in_flight() -> None:
     assert during.output_tok_per_s == pytest.approx(4 / during.elapsed_s)
     assert during.ttft_ms == pytest.approx(200)
     assert during.requests_done == 0
+
+
+async def test_a_run_of_several_windows_has_only_their_time(connections: Connections, server: Server) -> None:
+    load, target, every = Load(max_concurrency=2, num_prompts=12), Endpoint(server.base_url, "normal"), prompts(12)
+    window, reports = Window(load, 12), list[LoadProgress]()
+    began_s = time.perf_counter()
+    for first in (0, 4, 8):
+        part = every[first : first + 4]
+        more = {"load": load, "params": params(), "on_progress": reports.append}
+        await drive_on(window, connections, target, part, **more)  # type: ignore[arg-type]
+        await asyncio.sleep(0.3)
+    passed_s = time.perf_counter() - began_s
+    result = result_of(window)
+    assert [(record.index, record.round, record.prompt_id) for record in result.requests] == [
+        (index, index // 4, f"p{index}") for index in range(12)
+    ]
+    ends_s = [max(record.end_s or 0.0 for record in result.requests[first : first + 4]) for first in (0, 4, 8)]
+    assert window.ends_s == pytest.approx(ends_s)
+    assert result.duration_s == ends_s[-1] < passed_s - 0.8
+    for begin_s, record in zip([0.0, *ends_s], result.requests[::4], strict=False):
+        assert begin_s <= record.intended_send_s <= (record.sent_s or 0.0) < begin_s + 0.3
+    assert set(window.ends_s) <= {sample.t_s for sample in result.telemetry}
+    times_s = [sample.t_s for sample in result.telemetry]
+    assert times_s == sorted(times_s)
+    assert sum(sample.requests_done for sample in result.telemetry) == 12
+    assert sum(sample.chunks_received for sample in result.telemetry) == sum(
+        len(record.chunk_s) for record in result.requests
+    )
+    assert [reports[-1].requests_done, reports[-1].requests_total] == [12, 12]
+    assert reports[-1].elapsed_s == pytest.approx(result.duration_s)
+    assert result.client.loop_lag_max_ms < 300
+
+
+async def test_failures_of_earlier_windows_count_too(connections: Connections, server: Server) -> None:
+    load = Load(max_concurrency=1, num_prompts=12, stop_on_error_share=0.5)
+    target, window = Endpoint(server.base_url, "http_error"), Window(load, 12)
+    for first in range(0, 10, 2):
+        assert window.problem is None
+        await drive_on(window, connections, target, prompts(12)[first : first + 2], load=load, params=params())
+    assert "10 of 10 requests had failed" in (window.problem or "")
 
 
 async def test_what_the_progress_callback_raises_ends_the_window(connections: Connections, server: Server) -> None:

@@ -14,10 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from lab.comparison.agreement import Output
 from lab.comparison.influence import follows
-from lab.comparison.samples import Requests, RunSample
+from lab.comparison.samples import Array, Requests, RunSample
 from lab.errors import QueryError, UnknownStudyError
 from lab.metrics.catalogue import METRICS
 from warehouse.queries.results import COMPARABLE, COMPARED
@@ -127,26 +128,35 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
     Raises QueryError for a metric that is not in `results.COMPARABLE`.
     """
     rows = dicts(con, _RUNS.format(metric=known_metric(metric)), [list(jobs)])
-    requests = _requests(con, rows, metric)
+    requests, rounds = _requests(con, rows, metric), _rounds(con, rows, metric)
     rows_of: dict[tuple[CellKey, str], list[Row]] = {}
     for row in rows:
         rows_of.setdefault((CellKey.of(row), row["arm"]), []).append(row)
     return [
         ArmRuns(
             cell=cell,
-            runs=tuple(sample(row, requests=requests.get(row["run_id"])) for row in arm_rows),
+            runs=tuple(
+                sample(row, requests=requests.get(row["run_id"]), rounds=rounds.get(row["run_id"])) for row in arm_rows
+            ),
             **{name: arm_rows[0][name] for name in _ABOUT},
         )
         for (cell, _), arm_rows in rows_of.items()
     ]
 
 
-def sample(row: Row, *parts: object, requests: Requests | None = None) -> RunSample:
+def sample(row: Row, *parts: object, requests: Requests | None = None, rounds: Array | None = None) -> RunSample:
     """Return the run of a row, whose metric is `number`. `parts` tell runs of one repeat apart, which are not pairs."""
     launch = None if row["launch_index"] is None else (row["job_id"], row["launch_index"])
     block = (row["job_id"], row["repeat"], *parts)
     return RunSample(
-        row["run_id"], row["arm"], block, row["number"], requests, launch, until_decided=bool(row["until_decided"])
+        row["run_id"],
+        row["arm"],
+        block,
+        row["number"],
+        requests,
+        launch,
+        until_decided=bool(row["until_decided"]),
+        rounds=rounds,
     )
 
 
@@ -211,6 +221,16 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
         if how and ids:
             requests |= request_columns.read_prompt_latencies(con, ids, how.column)
     return requests
+
+
+def _rounds(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) -> dict[str, Array]:
+    """Return the metric's values in the rounds of each run that was measured in rounds, NaN where unknown."""
+    sql = f"""
+        SELECT run_id, list(coalesce("{metric}", 'nan'::DOUBLE)::DOUBLE ORDER BY round) FROM rounds
+        WHERE list_contains(?, run_id) GROUP BY run_id
+    """  # noqa: S608 - the name of a metric
+    found = con.execute(sql, [[row["run_id"] for row in rows]]).fetchall()
+    return {run_id: np.array(values, dtype=np.float64) for run_id, values in found}
 
 
 def metric_names() -> tuple[str, ...]:
