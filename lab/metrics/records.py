@@ -16,8 +16,8 @@ from lab.study.model_base import RecordField
 
 #: The version of the bundle format that this Drafthouse writes. A field that a record here, or a part of a study in
 #: RunRecord, gains is marked with the next version, which becomes the written one:
-#: `Annotated[str | None, RecordField("what it means", since=15)] = None`.
-BUNDLE_FORMAT_VERSION = 14
+#: `Annotated[str | None, RecordField("what it means", since=16)] = None`.
+BUNDLE_FORMAT_VERSION = 15
 
 
 def record_fields(record: type) -> dict[str, RecordField]:
@@ -152,7 +152,7 @@ class RequestRecord:
         RecordField(
             "in which of its run's windows it was sent, from 0: that round sent the same prompts on every arm; null if "
             "the run was measured in one window",
-            since=14,
+            since=15,
         ),
     ] = None
 
@@ -307,7 +307,7 @@ class Circumstances(Frozen):
         RecordField(
             "the app database's time minus the machine's when the job was claimed; already added to started_at",
             "s",
-            since=14,
+            since=15,
         ),
     ] = None
     start_s: Annotated[
@@ -412,7 +412,7 @@ class RunRecord(Frozen):
     attempt: Annotated[int, RecordField("number of earlier attempts at this cell")]
     lease: Annotated[
         int | None,
-        RecordField("number of the lease under which it was measured: how often its job was claimed", since=14),
+        RecordField("number of the lease under which it was measured: how often its job was claimed", since=15),
     ] = None
     status: Annotated[Literal["completed", "failed"], RecordField("completed or failed")]
     error: Annotated[str | None, RecordField("why it failed")] = None
@@ -428,7 +428,7 @@ class RunRecord(Frozen):
         RecordField(
             "the windows of a run that was measured in rounds, as JSON; null if it had one window. Everything that is "
             "counted by time leaves out the time between them",
-            since=14,
+            since=15,
             column="windows_json",
         ),
     ] = None

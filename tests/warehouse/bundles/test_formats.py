@@ -84,9 +84,9 @@ def test_everything_in_a_bundle_of_each_format_is_read(version: int) -> None:
     assert (answered.reasoning_rounds, answered.reasoning_accepted_tokens) == (1, 0)
     assert (answered.tests_passed, failed.tests_passed) == (1.0, None)
     assert (answered.cached_prompt_tokens, answered.resent) == ((8, 1) if version >= 14 else (None, None))
-    assert [request.round for request in (answered, failed)] == ([0, 1] if version >= 14 else [None, None])
+    assert [request.round for request in (answered, failed)] == ([0, 1] if version >= 15 else [None, None])
     windows = [(window.start_s, window.end_s, window.counted is None) for window in run.windows or ()]
-    assert windows == ([(0.0, 0.75, False), (0.75, 1.5, True)] if version >= 14 else [])
+    assert windows == ([(0.0, 0.75, False), (0.75, 1.5, True)] if version >= 15 else [])
 
 
 def test_bundles_of_every_format_are_ingested(settings: Settings) -> None:

@@ -109,8 +109,8 @@ tests_passed: double
 reasoning_rounds: int32
 reasoning_accepted_tokens: int32""",
     14: """cached_prompt_tokens: int32
-resent: int32
-round: int32""",
+resent: int32""",
+    15: "round: int32",
 }
 _TELEMETRY = {
     13: """t_s: double not null

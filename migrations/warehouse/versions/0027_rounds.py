@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from alembic import op
 
-revision = "warehouse_0026"
-down_revision = "warehouse_0025"
+revision = "warehouse_0027"
+down_revision = "warehouse_0026"
 branch_labels = None
 depends_on = None
 
