@@ -89,7 +89,7 @@ def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> 
     ingest_all(settings)
     answer = home.ask("advise", "small")
     assert answer.stdout.splitlines() == [
-        "There is no answer yet: no arm was measured beside plain.",
+        "No answer yet: only the baseline (plain) has valid runs.",
         "",
         "No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).",
     ], answer.stderr
