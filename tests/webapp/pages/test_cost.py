@@ -181,7 +181,7 @@ def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> 
     assert tables.energy_card([COST]).value == "not measured"
     measured = replace(COST, kwh_per_million_output_tokens=0.5, electricity_per_million_output_tokens=0.1)
     assert tables.energy_card([COST, measured]).detail.endswith("electricity 0.100 USD")
-    assert tables.slo_card(None, {}, 0.99).value == "no SLO"
+    assert tables.slo_card(None, {}, 0.99, [COST]).value == "no SLO"
 
 
 def test_a_table_has_energy_and_answers_only_where_they_were_measured() -> None:

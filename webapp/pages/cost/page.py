@@ -49,11 +49,11 @@ def show_page() -> None:
             if costs:
                 st.caption(literal(tables.price_sentence(costs, selection.utilisation)))
                 slo, cheapest_arms = cost_data.slo(selection.job_id), cheapest(costs, selection.least_share)
+                show_cards(tables.beside_cards(costs))
                 show_cards(
                     [
                         tables.lowest_cost_card(costs),
-                        tables.saving_card(costs),
-                        tables.slo_card(slo, cheapest_arms, selection.least_share),
+                        tables.slo_card(slo, cheapest_arms, selection.least_share, costs),
                         tables.energy_card(costs),
                     ]
                 )

@@ -100,7 +100,8 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     wide = " wide" if sheet.is_wide else ""
     if sheet.light is None and not sheet.problem:  # a card of text
         return f'<article class="card{wide}"><h2>{escape(about.title)}</h2>{caption}</article>'
-    foot = f"{escape(about.source)}, data of {escape(moment(about.as_of))}"
+    foot = f"{escape(about.subject)}<br>" if about.subject else ""
+    foot += f"{escape(about.source)}, data of {escape(moment(about.as_of))}"
     foot += f" · {_link(about.link)}" if about.link else ""
     return (
         f'<article class="card{wide}"><h2>{escape(about.title)}{note}</h2>{caption}{_body(sheet, specs, rows)}'
