@@ -1,4 +1,4 @@
-"""Of a study with decided, inconclusive, failed and invalid parts pages, command, API and SQL say the same at a time."""
+"""Pages, command, API and SQL say the same of a study with decided, inconclusive, failed and invalid parts."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_failed_and_invalid_runs_are_counted_alike(job_id: str, settings: Settin
         f"""
         SELECT count(*) FILTER (status = 'completed'), count(*) FILTER (is_valid = false),
             count(*) FILTER (status = 'failed') FROM results WHERE job_id = '{job_id}'
-        """,  # noqa: S608 - ours
+        """,
     )
     assert (completed, invalid, failed) == (23, 1, 1)
     assert "Measured here: 23 runs in 1 study of 1 target; 1 failed, 1 invalid." in words(open_page("home"))

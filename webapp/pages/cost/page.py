@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import streamlit as st
 
+from access.web import visitor
 from lab.errors import UnknownPriceError, UserError
+from lab.roles import Change
 from warehouse.queries.costs import ArmCost, cheapest
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost import figures, price_book, tables
@@ -111,9 +113,11 @@ def arm_costs(selection: Selection) -> list[ArmCost]:
     try:
         return cost_data.costs(selection.job_id, selection.price, selection.utilisation)
     except UnknownPriceError as error:
+        may_add = visitor.allowed_any(Change.PRICES)
+        rest = "or add one to the price book below" if may_add else "or ask somebody who may add one to the price book"
         st.info(
             f"No price is recorded for {literal(error.hardware)} on {error.day or 'an unknown day'}. Enter a price "
-            "above to use it for this view only, or add one to the price book below, from that day or earlier.",
+            f"above to use it for this view only, {rest}, from that day or earlier.",
             icon=":material/payments:",
         )
         st.stop()

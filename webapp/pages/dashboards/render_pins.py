@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 from lab.errors import UserError
 from warehouse.app_db.engine import DATABASE_ERRORS
 from warehouse.app_db.pins import TEXT, Pin, PinnedFigure
-from warehouse.queries.point_in_time import as_of
+from warehouse.queries.point_in_time import as_of, seen_as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages import FORMER, PAGES
@@ -71,7 +71,7 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
     if shown.page == TEXT:
         return RenderedPin(pin, None, "", About(pin.title, "", SOURCE, None, ""))
     key = (shown.page, shown.parameters_json, shown.as_of)
-    with as_of(shown.as_of):
+    with as_of(shown.as_of or seen_as_of()):
         if key not in pages:
             pages[key] = _figures(shown, mode)
         figures = pages[key]
