@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lab.advice.answer import Answer, JudgedPair
+from lab.advice.answer import Answer, JudgedPair, OverAll
 from lab.comparison.verdict import Judged
 from lab.metrics.catalogue import BY_NAME, COST
 from lab.metrics.number_format import change
@@ -22,11 +22,19 @@ METRICS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Line:
-    """What a study found by a metric. `is_decided`: some arm is better or worse, or certainly no different."""
+    """What a study found by a metric: its surest claim, and how the comparisons came out (empty for a single one).
+
+    `is_decided`: some arm is better or worse, or certainly no different.
+    """
 
     metric: str
     is_decided: bool
-    sentence: str
+    claim: str
+    tally: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.claim} {self.tally}".rstrip()
 
 
 def lines(answers: Iterable[Answer]) -> list[Line]:
@@ -38,12 +46,11 @@ def line(answer: Answer) -> Line:
     """Return the surest claim by the answer's metric, and how its comparisons came out."""
     name = METRICS.get(answer.metric) or BY_NAME[answer.metric].label
     pairs = answer.pairs
-    words = Counter(pair.verdict.word for pair in pairs)
+    words: Counter[str] = Counter(pair.verdict.word for pair in pairs)
     if words["inconclusive"] == len(pairs) and not answer.over_all:
         every = "" if len(pairs) == 1 else f" in all {len(pairs)} comparisons"
-        return Line(answer.metric, is_decided=False, sentence=f"{name}: inconclusive{every}.")
-    tally = _tally(words, len(pairs))
-    return Line(answer.metric, is_decided=True, sentence=f"{name}{_claim(answer)}.{tally}")
+        return Line(answer.metric, is_decided=False, claim=f"{name}: inconclusive{every}.")
+    return Line(answer.metric, is_decided=True, claim=f"{name}{_claim(answer)}.", tally=_tally(words, len(pairs)))
 
 
 def _claim(answer: Answer) -> str:
@@ -54,15 +61,29 @@ def _claim(answer: Answer) -> str:
     if better:
         best = max(better, key=_least_gain)
         return f"{_of_cell(answer, best, best)}; usual reading"
-    if answer.over_all:
-        mean = answer.over_all[0]
-        moved = change(mean.ratio.value, mean.ratio.low, mean.ratio.high)
-        return f" over all {mean.cells} cells: {moved}, {mean.arm}; usual reading"
+    means = [mean for mean in answer.over_all if mean.word == "faster"]
+    if means:
+        return _over_all(max(means, key=_least_mean_gain))
     slower = [pair for pair in answer.pairs if pair.verdict.word == "slower"]
     if slower:
         worst = min(slower, key=_least_gain)
         return f"{_of_cell(answer, worst, worst)}; no arm is better"
+    if answer.over_all:
+        return _over_all(answer.over_all[0])
     return ": no arm differs by more than 2 %"
+
+
+def _over_all(mean: OverAll) -> str:
+    moved = change(mean.ratio.value, mean.ratio.low, mean.ratio.high)
+    return f" over all {mean.cells} cells: {moved}, {mean.arm}; usual reading"
+
+
+def _least_mean_gain(mean: OverAll) -> float:
+    """Return the lower bound of the gain of an arm that is faster: its interval lies on one side of 1."""
+    low, high = mean.ratio.low, mean.ratio.high
+    if low is None or high is None:
+        return 0.0
+    return 1 / high if mean.ratio.value < 1 else low
 
 
 def _least_gain(pair: JudgedPair) -> float:
@@ -83,11 +104,11 @@ def _of_cell(answer: Answer, pair: JudgedPair, judged: Judged) -> str:
 
 
 def _tally(words: Mapping[str, int], pairs: int) -> str:
-    """Return ` 7 of 12 comparisons better, 3 worse, 2 inconclusive.`; empty for a single one."""
+    """Return `7 of 12 comparisons better, 3 worse, 2 inconclusive.`; empty for a single one."""
     if pairs == 1:
         return ""
     named = {"faster": "better", "slower": "worse", "no difference": "no different", "inconclusive": "inconclusive"}
     counts = [f"{words[word]} {said}" for word, said in named.items() if words[word]]
     first, *rest = counts
     number, _, said = first.partition(" ")
-    return f" {', '.join((f'{number} of {pairs} comparisons {said}', *rest))}."
+    return f"{', '.join((f'{number} of {pairs} comparisons {said}', *rest))}."

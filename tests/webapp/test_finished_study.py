@@ -83,7 +83,8 @@ def everything_shown(settings: Settings, open_page: OpenPage, job_id: str) -> di
         shown[" ".join(verb)] = answer.stdout
     for page in ("results", "compare", "deploy"):
         app = open_page(page, job=job_id)
-        shown[page] = words(app), [table.value.to_json() for table in app.dataframe]
+        own = app.dataframe[page == "deploy" :]  # whose first table is of all studies of the target
+        shown[page] = words(app), [table.value.to_json() for table in own]
     return shown
 
 

@@ -175,7 +175,9 @@ COMPARISONS = View(
 _SHOWN = {column.name: column for _, column in COMPARISONS.columns}
 #: A faster arm's interval lies on one side of 1: below it if less is better. The surest has the most certain gain.
 _LEAST_GAIN = "if(c.ratio < 1, 1 / c.high, c.low)"
-_SUREST = f"c.verdict = 'faster' DESC, c.reading = 'strict' DESC, {_LEAST_GAIN} DESC NULLS LAST, c.arm"
+_SUREST = (
+    f"c.verdict = 'faster' DESC, c.scope = 'cell' DESC, c.reading = 'strict' DESC, {_LEAST_GAIN} DESC NULLS LAST, c.arm"
+)
 
 
 def _surest(name: str) -> tuple[str, Column]:
@@ -184,7 +186,7 @@ def _surest(name: str) -> tuple[str, Column]:
 
 
 def _counted(name: str, verdict: str, words: str) -> tuple[str, Column]:
-    counted = f"count(*) FILTER (c.reading = 'usual' AND c.verdict = '{verdict}')"
+    counted = f"count(*) FILTER (c.scope = 'cell' AND c.reading = 'usual' AND c.verdict = '{verdict}')"
     return counted, column(name, "bigint", f"comparisons in which an arm is {words}, by the usual reading")
 
 
@@ -192,7 +194,7 @@ def _counted(name: str, verdict: str, words: str) -> tuple[str, Column]:
 ANSWERS = View(
     "answers",
     "One row per study, metric and judgement: the comparison with the surest gain, by the strict reading if there is "
-    "one, which is the metric's line on Results; and how all comparisons came out",
+    "one, or else over all cells, which is the metric's line on Results; and how all comparisons came out",
     (
         *(("c." + name, _SHOWN[name]) for name in ("study", "metric", "unit", "baseline")),
         *map(_surest, ("arm", "workload", "load", "concurrency", "ratio", "low", "high", "reading")),
@@ -202,7 +204,7 @@ ANSWERS = View(
         _counted("inconclusive", "inconclusive", "neither for certain"),
         *(("c." + name, _SHOWN[name]) for name in ("as_of", "is_default", "changed_because", "job_id", "judgement_id")),
     ),
-    "FROM comparisons AS c WHERE c.scope = 'cell' AND c.verdict <> 'control' GROUP BY ALL",
+    "FROM comparisons AS c WHERE (c.scope = 'cell' OR c.reading = 'usual') AND c.verdict <> 'control' GROUP BY ALL",
 )
 #: In an order in which each may read the ones before it.
 VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS, COMPARISONS, ANSWERS)

@@ -82,7 +82,7 @@ LATENCY = Param("latency", "Latency", "latency")
 #: A text input.
 PERCENTILE = Param("percentile", "Percentile", "percentile")
 #: The y axis of the picture on Home.
-YIELD = Param("yield", "Height", "y axis")
+YIELD = Param("yield", "Against speed", "y axis")
 FRONTIER = Param("frontier", "Two goals", "pair of goals")
 #: Its filters, by the name of a dimension of `warehouse.queries.slices`; each may have several values, of the study.
 SLICED: dict[str, Param] = {

@@ -138,6 +138,7 @@ def test_every_mark_is_drawn_from_its_link_with_its_rows(read_study: ReadStudy) 
         rows = {"Scatter": 16, "Acceptance": 2 * 2 * 3}  # runs; arms, categories and positions
         assert len(figure.rows) == rows.get(mark, len(shown.runs if shown.groups is None else shown.groups))
         assert all(chart.to_dict()["layer"] for _, chart in figure.panels)
+        assert len(figure.panels) == (6 if mark == "Percentile bands" else 2), mark  # of two categories
     priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
     cost = figures.shown(parse(priced), "dark")
     assert cost.figure is None

@@ -49,6 +49,7 @@ def show_page() -> None:
         _show_worse(selection)
         _show_gaps(selection)
         _show_summary(selection)
+        standing.show_change(selection.comparison)
         standing.show(selection.comparison)
         _show_report_button(selection)
         carried, of_all, of_cell = st.container(), st.container(), st.container()

@@ -169,7 +169,7 @@ def beside_cards(costs: Sequence[ArmCost]) -> list[Card]:
     amounts = [number(arm_cost.per_million_output_tokens) for arm_cost in (base, most)]
     about = f"per 10⁶ output tokens, {most.cell.workload}, concurrency {most.cell.concurrency}"
     saving, _, interval = saving_words(most).partition(" [")
-    within = f"95 % CI [{interval}" if interval else "one repeat gives no interval"
+    within = f"95 % CI [{interval} by the usual reading" if interval else "one repeat gives no interval"
     several = f"; the surest of {count(len(savings), 'comparison')}" if len(savings) > 1 else ""
     return [
         Card(f"Without: {base.arm}", f"{amounts[0]} {base.currency}", about),

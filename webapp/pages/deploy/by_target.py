@@ -14,12 +14,15 @@ from webapp.shared.verdicts import answers
 #: Studies that are read, the newest first.
 _MOST_STUDIES = 20
 _OPEN = "? inconclusive"
+#: Only for Drafthouse itself.
+_HIDDEN = ("job_id", "arms")
+_ORDER = ("workload", "concurrency", "deploy", "change", "study", "measured", "open", "load", "hardware", "engine")
 COLUMNS = columns(
     *("workload", "concurrency", "hardware"),
     pinned="workload",
     load=Column("Load", width=75),
-    deploy=Column("Deploy", help="Arms that beat the baseline, and that are not certainly behind another", width=170),
-    change=Column("Throughput over the baseline", help="With its 95 % interval, by the usual reading", width=170),
+    deploy=Column("Deploy", help="Arms that beat the baseline, and that are not certainly behind another", width=230),
+    change=Column("Throughput over the baseline", help="With its 95 % interval, by the usual reading", width=230),
     engine=Column("Engine", width=110),
     study=Column("Study", width=120),
     measured=Column("Measured (UTC)", MINUTE, width=130),
@@ -29,7 +32,9 @@ COLUMNS = columns(
 
 @cached_by_publication()
 def deployments(target: str) -> pd.DataFrame:
-    """Return a row per hardware, workload and load that was compared for the target, as COLUMNS names them."""
+    """Return a row per hardware, workload and load that was compared for the target, as COLUMNS names them; and the
+    job and the arms to enable.
+    """
     studies = published_data.studies_with_results()
     ours = studies[(studies["target"] == target) & studies["is_comparison"]].head(_MOST_STUDIES)
     rows: dict[tuple[str, str, str], dict[str, object]] = {}
@@ -42,12 +47,17 @@ def deployments(target: str) -> pd.DataFrame:
             "study": study["study_name"],
             "measured": runs["started_at"].max(),
             "open": f"results?job={study['job_id']}",
+            "job_id": study["job_id"],
         }
         for choice in () if answer is None else answer.choices:
             key = (str(about["hardware"]), choice.workload, choice.load)
             if key not in rows or (rows[key]["deploy"] == _OPEN and choice.action != "inconclusive"):
                 rows[key] = _row(choice, answer) | about
-    return pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
+    return pd.DataFrame(list(rows.values()), columns=[*_ORDER, *_HIDDEN])
+
+
+def shown(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.drop(columns=list(_HIDDEN))
 
 
 def _row(choice: Choice, answer: Answer | None) -> dict[str, object]:
@@ -64,4 +74,5 @@ def _row(choice: Choice, answer: Answer | None) -> dict[str, object]:
         "concurrency": choice.concurrency,
         "deploy": deploy,
         "change": change,
+        "arms": choice.arms,
     }

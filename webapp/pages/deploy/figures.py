@@ -16,5 +16,6 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     Raises KeyError for parameters that name no study, UserError if it cannot be compared.
     """
     job = study_picker.job_state(url_params.job_id_of(parameters[url_params.JOB.key][0]))
-    drawn = advice_figures if job is None or job.study.tune is None else tuning_figures
-    return drawn.figures(parameters, mode)
+    if job is None or job.study.tune is None:
+        return advice_figures.figures(parameters, mode)
+    return tuning_figures.figures(parameters, mode)

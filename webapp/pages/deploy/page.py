@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import streamlit as st
 
 from jobs.engines.profiles import speculation_words
-from jobs.table import Job
 from webapp.pages.deploy import advice, by_target, tuning
 from webapp.shared import published_data, study_picker, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.tables import show_table
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
-from webapp.shared.verdicts import answers
 
 
 def show_page() -> None:
@@ -25,8 +25,6 @@ def show_page() -> None:
         if job is not None and job.study.tune is not None:
             tuning.show(job_id, job)
         else:
-            if job is not None:
-                show_command(job_id, job)
             st.subheader("Why, by the chosen study", anchor=False)
             advice.show(job_id)
             if job is not None:
@@ -43,22 +41,20 @@ def show_target(job_id: str) -> None:
         st.caption("No study has compared an arm with its baseline at the same load yet.")
         return
     view = View("deploy", {url_params.JOB.key: (job_id,)})
-    show_table(rows, by_target.COLUMNS, f"What to deploy for {target}", view, "target")
+    title = f"What to deploy for {target}"
+    show_table(by_target.shown(rows), by_target.COLUMNS, title, view, "target", same_once=True)
+    with st.expander("On the engine's command line", icon=":material/terminal:"):
+        for enabled, arms in rows.groupby("job_id", sort=False)["arms"]:
+            _show_commands(str(enabled), {arm for choice in arms for arm in choice})
 
 
-def show_command(job_id: str, job: Job) -> None:
-    """Show the engine's flags of each arm that the chosen study says to enable somewhere."""
-    answer = answers.answer_of(job_id)
-    enabled = {arm for choice in (() if answer is None else answer.choices) for arm in choice.arms}
+def _show_commands(job_id: str, enabled: Collection[str]) -> None:
+    """Show the engine's flags of these arms of a study of this host."""
+    job = study_picker.job_state(job_id)
     settings = published_data.settings()
-    words = {
-        arm.name: speculation_words(settings.engines_file, settings.models_dir, arm)
-        for arm in job.study.arms
-        if arm.name in enabled
-    }
-    for name, line in words.items():
-        if line:
-            st.caption(f"On the engine's command line, for {literal(name)}:")
+    for arm in () if job is None else job.study.arms:
+        if arm.name in enabled and (line := speculation_words(settings.engines_file, settings.models_dir, arm)):
+            st.caption(f"{literal(arm.name)}, of {literal(job.name if job else job_id)}:")
             st.code(line, language="bash", wrap_lines=True)
 
 

@@ -284,7 +284,8 @@ def _acceptance(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -
     groups = rows.groupby(["series", *facet, "position"], sort=False, as_index=False)[["accepted", "drafts"]].sum()
     groups = groups.assign(acceptance=groups["accepted"] / groups["drafts"], arm=groups["series"])
     series_styles = styles(rows, view.colour, order, mode)
-    drawn = groups.rename(columns={"drafts": "num_drafts"}).assign(category="")
+    drawn = groups.rename(columns={"drafts": "num_drafts"})
+    drawn = drawn if "category" in drawn else drawn.assign(category="all")
     panels: tuple[Panel, ...] = tuple(
         (title, results.acceptance_panel(part, series_styles, int(groups["position"].max())))
         for title, part in _parts(drawn, view.facet)

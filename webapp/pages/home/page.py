@@ -29,6 +29,7 @@ from webapp.shared.verdicts import answers
 _POLL_EVERY = "5s"
 #: Answers below the picture, the newest first.
 _MOST_ANSWERS = 6
+_FIELD_WIDTH = 195
 
 
 def show_page() -> None:
@@ -58,7 +59,8 @@ def show_answers(headlines: Sequence[Headline]) -> None:
     """Show one picture of the newest answers, and what each says."""
     parameters: dict[str, Sequence[str]] = {}
     if figures.has_costs():
-        chosen = url_widgets.choose(url_params.YIELD, list(figures.YIELDS))
+        with st.container(width=_FIELD_WIDTH):
+            chosen = url_widgets.choose(url_params.YIELD, list(figures.YIELDS))
         parameters = {} if chosen == figures.YIELDS[0] else {url_params.YIELD.key: (chosen,)}
     show_figures(figures.figures(parameters, colour_mode()), colour_mode(), View("home", parameters))
     with st.container(border=True, gap="xsmall"):

@@ -24,9 +24,9 @@ NOT_QUEUED = "elsewhere"
 _COLOURS = {state: colour for state, (colour, _) in BADGES.items()} | {"imported": "gray", NOT_QUEUED: "gray"}
 ENDED_COLUMNS = columns(
     state=Column("State", width=95, states=_COLOURS),
-    study={"width": 160},
-    target={"width": 105},
-    runs=Column("Runs", width=95),
+    study={"width": 150},
+    target={"width": 95},
+    runs=Column("Runs", width=190),
     took=Column("Took", width=75),
     ended=Column("Ended (UTC)", MINUTE, width=125),
     error={"width": 150},
@@ -37,9 +37,11 @@ _read_headlines = published_data.published_query(1)(queries.headlines)
 
 
 def title(headline: Headline) -> str:
-    """Return the target, and its newest study as a link to its results, as Markdown."""
+    """Return the target, its hardware, and its newest study as a link to its results, as Markdown."""
     when, link = moment(headline.measured_at), _results_link(headline.job_id)
-    return f"**{literal(headline.target)}** :gray[·] [{literal(headline.study_name)}]({link}) :gray[· {when}]"
+    on = literal(headline.hardware or "several kinds of hardware")
+    study = f"[{literal(headline.study_name)}]({link})"
+    return f"**{literal(headline.target)}** :gray[· {on} ·] {study} :gray[· {when}]"
 
 
 def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:

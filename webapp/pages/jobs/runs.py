@@ -56,6 +56,7 @@ def _show(engine: sa.Engine, job_id: str) -> None:
             height="content" if len(rows) <= _MAX_ROWS else 390,
             column_config=_COLUMNS,
             alt="The runs of this job that have ended, the last one first",
+            placeholder="",
         )
     st.caption(counts_sentence(job, len(counted)))
 
@@ -135,7 +136,7 @@ def _known(value: Any) -> float | None:
 def _why(row: dict[Hashable, Any]) -> str | None:
     """Return the first line of a failed run's error, or what makes a run invalid; None of any other."""
     if _state(row) == "invalid":
-        return next(iter(row["why_invalid"]), None)
+        return next(iter(row.get("why_invalid", ())), None)
     return str(row["error"]).splitlines()[0] if row["error"] and pd.notna(row["error"]) else None
 
 

@@ -66,10 +66,9 @@ def show_page() -> None:
             Kind.STUDY, job_id, name if isinstance(name, str) else "A study", urljoin(st.context.url or "", view.link)
         )
     mode = colour_mode()
-    first, *others = figures.draw(job_id, category, measure.name, judgement, mode) or [None]
+    drawn = figures.draw(job_id, category, measure.name, judgement, mode)
     answers.show(job_id, measure.name, judgement)
-    if first is not None:
-        show_figures([first], mode, view)
+    show_figures(drawn[:1], mode, view)
     if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
         needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
         study_picker.show_nothing_to_compare(runs, needed)
@@ -79,7 +78,7 @@ def show_page() -> None:
     if compared is not None:
         show_comparison(compared, cells, measure, runs)
     show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
-    show_figures(others, mode, view)
+    show_figures(drawn[1:], mode, view)
     show_tables(cells, figures.of_category(runs, category), whole, measure=measure, view=view)
     study_picker.follow(state)
 

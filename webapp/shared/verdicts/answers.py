@@ -133,8 +133,9 @@ def _lines(job_id: str, asked: _Asked, judgement: str) -> list[Line]:
 
 def _line(line: Line, *, heavy: bool) -> str:
     icon = ":green[:material/check_circle:]" if heavy else ":blue[:material/experiment:]"
-    name, colon, rest = line.sentence.partition(": ")
-    return f"{icon} **{literal(name)}{colon}**{literal(rest)}"
+    name, _, claim = line.claim.partition(": ")
+    tally = f" :gray[{literal(line.tally)}]" if line.tally else ""
+    return f"{icon} **{literal(name)}:** {literal(claim)}{tally}"
 
 
 def _link_next_study(job_id: str, asked: _Asked) -> None:
