@@ -49,7 +49,7 @@ def show_page() -> None:
             selection = parse(parameters)
             costs, view, mode = arm_costs(selection), View("cost", parameters), colour_mode()
             if costs:
-                st.caption(literal(tables.price_sentence(costs, selection.utilisation)))
+                _show_price(costs, selection)
                 slo, cheapest_arms = cost_data.slo(selection.job_id), cheapest(costs, selection.least_share)
                 show_cards(tables.beside_cards(costs))
                 show_cards(
@@ -62,6 +62,20 @@ def show_page() -> None:
                 show_figures(figures.draw(selection, mode), mode, view)
                 show_tables(selection, costs, view)
             capacities.show(selection.job_id, view, selection.price, selection.utilisation)
+
+
+def _show_price(costs: Sequence[ArmCost], selection: Selection) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(literal(tables.price_sentence(costs, selection.utilisation)), width="content")
+        if selection.price is not None and visitor.allowed_any(Change.PRICES):
+            st.button(
+                "Keep this price",
+                icon=":material/book:",
+                type="tertiary",
+                help="Opens the form of the price book below with this price",
+                on_click=price_book.begin,
+                args=(selection.price,),
+            )
 
 
 def choose() -> dict[str, Sequence[str]]:

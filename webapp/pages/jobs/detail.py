@@ -117,4 +117,5 @@ def _show_events(engine: sa.Engine, job_id: str) -> None:
             detail=Column("Detail", width="large"),
         ),
         alt="The events of this job, oldest first",
+        placeholder="",
     )

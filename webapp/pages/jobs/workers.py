@@ -49,6 +49,7 @@ def show(engine: sa.Engine) -> None:
         height="content" if len(workers) <= 10 else 250,
         column_config=_CONFIG,
         alt="The workers, by their slots, most recently seen first",
+        placeholder="",
     )
     if sentences := waiting(workers, datetime.now(UTC)):
         st.caption("  \n".join(sentences))
