@@ -49,6 +49,7 @@ class SharedLink:
     ends_at: datetime
     last_used_at: datetime | None
     revoked_at: datetime | None
+    as_of: datetime | None = None  # the point in time of what it shows; None: always the newest data
 
     def works(self, now: datetime) -> bool:
         """Return whether the link still works, provided that its maker is not disabled."""
@@ -56,9 +57,18 @@ class SharedLink:
 
 
 def make_link(
-    engine: sa.Engine, kind: Kind, subject: str, title: str, *, lasts: timedelta, most: timedelta, actor: Actor
+    engine: sa.Engine,
+    kind: Kind,
+    subject: str,
+    title: str,
+    *,
+    lasts: timedelta,
+    most: timedelta,
+    actor: Actor,
+    as_of: datetime | None = None,
 ) -> tuple[SharedLink, str]:
-    """Make a link that works for `lasts`, `most` at the longest, and return it with its secret.
+    """Make a link that works for `lasts`, `most` at the longest, and return it with its secret. It shows the data of
+    `as_of`, or always the newest.
 
     Raises AccessError for a time that is not positive or too long, and for too many links.
     """
@@ -68,7 +78,8 @@ def make_link(
     if not timedelta(0) < lasts <= most:
         raise AccessError(f"a shared link may last more than 0 and at most {most.days} days: not {lasts.days} days")
     now, secret = datetime.now(UTC), passwords.new_secret()
-    link = SharedLink(secrets.token_hex(4), actor.name, kind, subject, title[:MOST_TITLE], now, now + lasts, None, None)
+    about = (actor.name, kind, subject, title[:MOST_TITLE])
+    link = SharedLink(secrets.token_hex(4), *about, now, now + lasts, None, None, as_of)
     own = (shared_links.c.owner == actor.name, shared_links.c.revoked_at.is_(None), shared_links.c.ends_at > now)
     with engine.begin() as connection:
         count = sa.select(sa.func.count()).select_from(shared_links).where(*own)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from jobs.datasets.listing import DatasetState
+    from lab.advice.answer import Answer
     from warehouse.app_db.price_book import Entry
 
 
@@ -174,14 +175,16 @@ class Elsewhere:
     def plan(self, study: Study) -> dict[str, Any]:
         return self._lab.plan(_sent(study))
 
-    def repeat_seconds(self, job_id: str) -> float | None:
+    def follow_up_seconds(self, job_id: str, answer: Answer) -> float | None:
+        from lab.advice.next_study import next_study
+
         try:
-            found: float | None = self._lab.ask(f"/jobs/{drafthouse.quoted(job_id)}/repeat")["repeat_s"]
+            proposed = next_study(self.job(job_id).study, answer)
         except RefusalError as refusal:
-            if refusal.status == HTTPStatus.NOT_FOUND:
+            if refusal.status == HTTPStatus.NOT_FOUND:  # it is not in the lab's queue
                 return None
             raise
-        return found
+        return None if proposed is None else float(self.plan(proposed)["estimated_s"])
 
     def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the lab's engines are described there
         words: str | None = self._lab.ask(f"/jobs/{drafthouse.quoted(job_id)}/deployment")["command_line"]

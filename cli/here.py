@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jobs import queue
     from jobs.datasets.listing import DatasetState
     from jobs.table import Job
+    from lab.advice.answer import Answer
     from lab.cost import Price
     from lab.study import Arm, Study
     from warehouse.app_db.price_book import Entry
@@ -174,11 +175,11 @@ class Here:
         found = problems(Context(self._settings), study, local_actor().role, probe_engines=False)
         return plan_document(self._settings, study, found)
 
-    def repeat_seconds(self, job_id: str) -> float | None:
-        """Estimate how long one more repeat of the job's study takes; None if that is unknown."""
-        from jobs.forecast import repeat_seconds
+    def follow_up_seconds(self, job_id: str, answer: Answer) -> float | None:
+        """Estimate how long the follow-up of the job takes; None without one, or if that is unknown."""
+        from jobs.forecast import follow_up_seconds
 
-        return repeat_seconds(self._settings, self.database, job_id)
+        return follow_up_seconds(self._settings, self.database, job_id, answer)
 
     def deployment(self, job_id: str, arm: Arm) -> str | None:  # noqa: ARG002 - the arm suffices
         """Return the engine's command line for the arm that a tuning found best; None if it is unknown."""

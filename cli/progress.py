@@ -26,12 +26,8 @@ def what_runs(job: Job) -> str:
 
 
 def what_is_known(job: Job) -> str:
-    """Return `18 of 30 cells decided`, or why measuring ended; empty for a study that measures a fixed plan."""
-    if job.progress is None:
-        return ""
-    if job.progress.end_sentence:
-        return f"{job.progress.end_reason.capitalize()}: {job.progress.end_sentence}"
-    return job.progress.standing
+    """Return `18 of 30 comparisons decided`, or why measuring ended; empty for a study that measures a fixed plan."""
+    return "" if job.progress is None else job.why_ended or job.progress.standing
 
 
 def time_left(job: Job) -> str:

@@ -27,6 +27,7 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import seen_as_of
 
 if TYPE_CHECKING:
+    from lab.advice.answer import Answer
     from lab.planning.components import Components
     from lab.planning.prospects import Prospects, Size
 
@@ -146,15 +147,19 @@ def _verdicts(prospects: Prospects) -> dict[str, Any]:
     }
 
 
-def repeat_seconds(settings: Settings, database: sa.Engine, job_id: str) -> float | None:
-    """Estimate how long one more repeat of the job's study takes here; None if this host's queue does not know it."""
+def follow_up_seconds(settings: Settings, database: sa.Engine, job_id: str, answer: Answer) -> float | None:
+    """Estimate how long the follow-up of a job takes here; None without one, or if this host's queue does not know the
+    job.
+    """
+    from lab.advice.next_study import next_study  # noqa: PLC0415 - imports SciPy, which takes a while
+
     try:
         with reading(database).connect() as connection:
             study = get_job(connection, job_id).study
     except UserError:
         return None
-    single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
-    return forecast_study(settings, single).seconds
+    proposed = next_study(study, answer)
+    return None if proposed is None else forecast_study(settings, proposed).wall_s
 
 
 def _history(warehouse_file: Path, target: str, hardware: str | None) -> History:

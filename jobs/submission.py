@@ -213,10 +213,11 @@ def _hardware_problems(context: Context, study: Study) -> Iterator[Problem]:
     """Yield hardware that no known worker has; without any known worker everything is allowed."""
     names = sorted({worker.hardware for worker in context.workers}) if study.hardware is not None else []
     if names and not any(has_hardware(name, study.hardware) for name in names):
-        yield (
-            "hardware",
-            f"no worker has {study.hardware!r}; workers have {', '.join(names)}. Leave hardware out to allow any",
+        sentence = (
+            f"no worker has {study.hardware!r}; workers have {', '.join(names)}. Leave hardware out to allow any, or "
+            "start `drafthouse worker` on such a machine first"
         )
+        yield "hardware", sentence
 
 
 def _engine_problems(context: Context, study: Study, arm: Arm, field: str) -> tuple[list[Problem], bool]:

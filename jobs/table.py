@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from lab.errors import UnknownNameError, UserError
 from lab.study import Frozen, Study
+from lab.study.duration import duration_text
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.schema import job_events, jobs
 
@@ -88,6 +89,20 @@ class Job:
         if not self.has_failed_runs or self.progress is None:
             return self.state
         return f"{self.state}, {self.progress.runs_failed} of {self.progress.runs_done} runs failed"
+
+    @property
+    def why_ended(self) -> str:
+        """Say why nothing more was measured, and what is known; empty while it measures, and of a fixed plan."""
+        if self.progress is None or not self.progress.end_reason:
+            return ""
+        reason, said = self.progress.end_reason, self.progress.end_sentence
+        if reason == "budget spent" and self.study.budget_s is not None:
+            why = f"Stopped: the budget of {duration_text(self.study.budget_s)} is spent."
+        elif reason == "hopeless":
+            why = "Stopped early: more repeats would probably decide nothing more within the budget."
+        else:
+            why = f"{reason.capitalize()}."
+        return f"{why} {said}".rstrip()
 
 
 @dataclass(frozen=True)

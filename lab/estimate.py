@@ -117,10 +117,10 @@ class Estimate:
         """A phrase that says what `wall_s` is based on."""
         shared = "" if self.slots == 1 else f"; shared by {self.slots} slots"
         if self.at_most:
-            return f"at most: the budget of a study that measures until decided{shared}"
+            return f"stops when its budget is spent, at the latest{shared}"
         if self.runs_from_history == self.runs:
             return f"from earlier runs of this target on {self.hardware}{shared}"
-        guess = f"a guess by the speed of {self.assumed_of}{shared}"
+        guess = f"a rough estimate, scaled from {self.assumed_of}{shared}"
         if not self.runs_from_history:
             return f"no such run of this target was measured on {self.hardware} yet: {guess}"
         earlier = f"from earlier ones of this target on {self.hardware}"

@@ -217,7 +217,7 @@ _JOBS = """
     FROM plan GROUP BY job, job_id ORDER BY job
 """
 _JUDGED = """
-    INSERT INTO study_verdicts BY NAME
+    INSERT INTO study_validity BY NAME
     SELECT job_id, count(*) AS runs_judged, []::TEXT[] AS unjudged_checks FROM plan GROUP BY job_id ORDER BY job_id
 """
 #: Latencies that grow with concurrency, shrink with speculation, and differ by prompt and by chance.
@@ -305,7 +305,7 @@ _TELEMETRY = f"""
     ORDER BY p.place, n
 """
 _VERDICTS = """
-    INSERT INTO verdicts
+    INSERT INTO run_validity
     SELECT run_id, place % 40 <> 7, CASE WHEN place % 40 = 7 THEN ['made so'] ELSE [] END, [] FROM plan
     WHERE part = {part}
 """

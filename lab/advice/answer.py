@@ -85,16 +85,16 @@ class InconclusiveCells:
     """The inconclusive cells, and what would decide them.
 
     `more_repeats` would decide most of the inconclusive cells; None if more repeats alone would not, or if most have no
-    interval yet. `takes_s` is how long that many repeats of the study take; None if unknown. `more_starts` of each arm
-    would where more repeats on the same engine starts would not.
+    interval yet. `more_starts` of each arm would where more repeats on the same engine starts would not. `repeats`: how
+    many they have at most.
     """
 
     cells: int
     without_ratio: int
     without_interval: int  # but with a ratio
     more_repeats: int | None
-    takes_s: float | None
     more_starts: int | None = None
+    repeats: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,16 @@ class Answer:
     @property
     def cells(self) -> int:
         """How many pairs were judged."""
-        return sum(len(choice.best + choice.behind + choice.rejected + choice.inconclusive) for choice in self.choices)
+        return len(self.pairs)
+
+    @property
+    def pairs(self) -> tuple[JudgedPair, ...]:
+        """Return the judged pairs, in the order of the choices."""
+        return tuple(
+            pair
+            for choice in self.choices
+            for pair in (*choice.best, *choice.behind, *choice.rejected, *choice.inconclusive)
+        )
 
     @property
     def stretches(self) -> list[tuple[Choice, ...]]:
@@ -136,11 +145,10 @@ def answer(
     baseline: str,
     strict: bool = False,
     of_speculation: bool = True,
-    repeat_s: float | None = None,
     controls: Sequence[Control] = (),
     over_all: Sequence[OverAll] = (),
 ) -> Answer:
-    """Make a study's answer. `repeat_s` is the forecast of one more repeat of the whole study.
+    """Make a study's answer.
 
     Nothing is claimed from a ratio alone: an arm is enabled only where its verdict is that it beats the baseline.
     """
@@ -151,7 +159,7 @@ def answer(
         _choice(*key, [pair for pair in pairs if (pair.workload, pair.load, pair.concurrency) == key])
         for key in ordered
     )
-    inconclusive = _inconclusive_cells(pairs, repeat_s)
+    inconclusive = _inconclusive_cells(pairs)
     headline, noise, means = _headline(pairs), tuple(controls), tuple(over_all)
     return Answer(metric, baseline, strict, of_speculation, choices, headline, inconclusive, noise, means)
 
@@ -176,17 +184,17 @@ def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
 
-def _inconclusive_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> InconclusiveCells | None:
+def _inconclusive_cells(pairs: Sequence[JudgedPair]) -> InconclusiveCells | None:
     inconclusive = [pair for pair in pairs if pair.is_inconclusive]
     if not inconclusive:
         return None
     needed = sorted(pair.verdict.more_repeats for pair in inconclusive if pair.verdict.more_repeats is not None)
     most = len(inconclusive) // 2  # the index of the first number that is enough for more than half of them
     more = needed[most] if most < len(needed) else None
-    takes_s = None if more is None or repeat_s is None else more * repeat_s
     gains = [pair.gain for pair in inconclusive]
     without_interval = sum(gain is not None and gain.low is None for gain in gains)
     starts = sorted(pair.verdict.more_starts for pair in inconclusive if pair.verdict.more_starts is not None)
     rest = most - len(needed)
     more_starts = starts[rest] if 0 <= rest < len(starts) else None
-    return InconclusiveCells(len(inconclusive), gains.count(None), without_interval, more, takes_s, more_starts)
+    repeats = max(pair.comparison.repeats or pair.comparison.blocks for pair in inconclusive)
+    return InconclusiveCells(len(inconclusive), gains.count(None), without_interval, more, more_starts, repeats)

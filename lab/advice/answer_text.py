@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lab.advice.answer import Answer, Choice, InconclusiveCells, JudgedPair
-from lab.advice.next_study import MOST_REPEATS
-from lab.comparison.compare import counted
+from lab.advice.answer import Answer, Choice
+from lab.advice.metric_lines import line, lines
+from lab.advice.next_study import sentence
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import READING_WORDS
 from lab.metrics import number_format
 from lab.metrics.catalogue import BY_NAME
-from lab.study.duration import rough_duration
 
-#: Fewer repeats than this cannot show how much runs vary.
-_LEAST_REPEATS = 3
+#: The rules behind the intervals of a study's answer, in either reading.
+STRICT = "Verdicts are strict: with 95 % confidence no call by a metric is false (Holm)"
+READING = (
+    "The first line of a metric is strict: with 95 % confidence no call by it is false (Holm). Where it says usual "
+    "reading, and in all else, at most 5 % of its calls are expected to be (Benjamini-Hochberg)."
+)
 
 
 @dataclass(frozen=True)
 class Sentences:
     """The answer in words: the surest claim, one sentence for each workload, and how sure all of it is.
 
-    `inconclusive` names what is inconclusive and what would decide it; empty if nothing is. `controls` say of each arm
-    that is identical to the baseline how far it differs.
+    `inconclusive` says how much is inconclusive and what to measure next; empty if nothing is. `controls` say of each
+    arm that is identical to the baseline how far it differs.
     """
 
     headline: str
@@ -40,23 +42,30 @@ class Sentences:
         return [line for line in said if line]
 
 
-def sentences(answer: Answer) -> Sentences:
-    """Put the answer into words. Without any pair there is only a headline, which states that."""
+def sentences(answer: Answer, follow_up_s: float | None = None) -> Sentences:
+    """Put the answer into words. Without any pair there is only a headline, which states that.
+
+    `follow_up_s`: the forecast of what to measure next.
+    """
     controls = tuple(f"{control.arm} is a control, {control.sentence}." for control in answer.controls)
     if not answer.choices:
-        headline = f"There is no answer yet: no arm was measured beside {answer.baseline}."
+        headline = f"No answer yet: only the baseline ({answer.baseline}) has valid runs."
         return Sentences(headline, (), "", "", controls)
-    headline_reading = f"; the first line stands on the strict reading: {READING_WORDS[True]}"
-    is_of_both = answer.headline is not None and not answer.strict
     by_workload = itertools.groupby(answer.stretches, key=lambda stretch: stretch[0].workload)
     return Sentences(
-        _headline(answer),
+        line(answer).sentence,
         tuple(_workload(answer, workload, list(stretches)) for workload, stretches in by_workload),
-        f"How sure: {READING_WORDS[answer.strict]}{headline_reading if is_of_both else ''}.",
-        "" if answer.inconclusive is None else _what_would_decide(answer.inconclusive, answer.cells),
+        f"{STRICT}." if answer.strict else READING,
+        sentence(answer, follow_up_s),
         controls,
         _over_all(answer),
     )
+
+
+def answer_lines(answer: Answer, by_metric: Iterable[Answer], follow_up_s: float | None = None) -> list[str]:
+    """Return the line of each metric, then the rest of an answer in sentences; `follow_up_s` as in `sentences`."""
+    first, *rest = sentences(answer, follow_up_s).lines
+    return [*(found.sentence for found in lines(by_metric)), *rest] if answer.choices else [first, *rest]
 
 
 def interval(ratio: Interval | None) -> str:
@@ -64,22 +73,6 @@ def interval(ratio: Interval | None) -> str:
     if ratio is None:
         return "no ratio"
     return number_format.ratio(ratio.value, ratio.low, ratio.high)
-
-
-def _headline(answer: Answer) -> str:
-    best = answer.headline
-    if best is not None:
-        gain = f"{interval(best.strictly.ratio)} its {label(answer.metric)}"
-        reading = "" if answer.strict else ", by the strict reading"
-        on = f" on {best.workload}" if best.workload else ""
-        return f"{best.arm} beats {answer.baseline}{on} {_at(best, answer)}: {gain}{reading}."
-    actions = {choice.action for choice in answer.choices}
-    if actions == {"leave off"}:
-        return f"No arm beats {answer.baseline} by {label(answer.metric)} anywhere measured: {_off(answer)}."
-    if "enable" in actions:
-        return "No single claim stands on the strict reading yet; the calls below do on theirs."
-    where = " in any single cell" if answer.over_all else ""
-    return f"No arm beats {answer.baseline} by {label(answer.metric)} for sure{where} yet."
 
 
 def _over_all(answer: Answer) -> str:
@@ -152,28 +145,3 @@ def _where(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
 def _by_concurrency(every: Sequence[Choice]) -> bool:
     """Whether the loads of a workload differ in their concurrency."""
     return len({choice.concurrency for choice in every}) == len(every)
-
-
-def _at(pair: JudgedPair, answer: Answer) -> str:
-    """Name the load of one pair, as the sentence on its workload words it."""
-    every = [choice for choice in answer.choices if choice.workload == pair.workload]
-    return _where([choice for choice in every if choice.load == pair.load], every)
-
-
-def _what_would_decide(found: InconclusiveCells, cells: int) -> str:
-    """What is inconclusive, and what would decide it."""
-    is_ = "is" if found.cells == 1 else "are"
-    begin = f"{found.cells} of {cells} cell{'s' * (cells != 1)} {is_} inconclusive"
-    which = {1: "it", 2: "both"}.get(found.cells, "most of them")
-    if found.more_repeats is not None:
-        repeats = counted(found.more_repeats, "more repeat")
-        minutes = "" if found.takes_s is None else f", about {rough_duration(found.takes_s)} by the forecast"
-        or_prompts = ", or fewer of more prompts" if found.more_repeats > MOST_REPEATS else ""
-        return f"{begin}; {repeats}{or_prompts} would decide {which}{minutes}."
-    if found.more_starts is not None:
-        return f"{begin}; {counted(found.more_starts, 'more engine start')} of each arm would decide {which}."
-    if 2 * found.without_ratio > found.cells:
-        return f"{begin}: there an arm or the baseline has no valid number."
-    if 2 * (found.without_ratio + found.without_interval) > found.cells:
-        return f"{begin}: too few repeats to show how much runs vary; measure {_LEAST_REPEATS} or more."
-    return f"{begin}: more repeats alone would not decide {which}; measure more prompts."

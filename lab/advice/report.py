@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import interval, label, sentences
+from lab.advice.metric_lines import lines
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import MARKS, Word
 
@@ -72,15 +73,17 @@ class Report:
     link: str
     drafthouse_version: str
     steps: Steps | None = None
+    by_metric: tuple[Answer, ...] = ()  # by each metric that decides
+    follow_up_s: float | None = None  # the forecast of what to measure next
 
 
 def markdown(report: Report) -> str:
     """The report as GitHub's Markdown. Names are escaped, so that none of a study or an arm is markup."""
-    answer, text = report.answer, sentences(report.answer)
+    answer, text = report.answer, sentences(report.answer, report.follow_up_s)
     title = _plain(report.provenance.study or ", ".join(report.provenance.jobs))
     parts = [
         f"## {title}: {_plain(label(answer.metric))} against {_plain(answer.baseline)}",
-        f"**{_plain(text.headline)}**",
+        "  \n".join(f"**{_plain(line)}**" for line in _first_lines(report, text.headline)),
         "\n".join(f"- {_plain(line)}" for line in (*text.workloads, text.over_all) if line),
         "\n\n".join(_plain(line) for line in (text.reading, text.inconclusive, *text.controls) if line),
         "" if report.picture is None else f"![Ratio to {_plain(answer.baseline)}]({report.picture})",
@@ -92,16 +95,17 @@ def markdown(report: Report) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _first_lines(report: Report, headline: str) -> list[str]:
+    """Return the line of each metric; that of the report's own metric alone if it is another."""
+    found = [line.sentence for line in lines(report.by_metric)]
+    return found if headline in found else [headline]
+
+
 def _table(answer: Answer) -> str:
     """Return a table with a row for each pair, in the order of the choices."""
-    pairs = [
-        pair
-        for choice in answer.choices
-        for pair in (*choice.best, *choice.behind, *choice.rejected, *choice.inconclusive)
-    ]
-    if not pairs:
+    if not answer.pairs:
         return ""
-    return _lines(("workload", "load", "arm", "ratio [95 %]", "verdict", "from"), map(_row, pairs))
+    return _lines(("workload", "load", "arm", "ratio [95 %]", "verdict", "from"), map(_row, answer.pairs))
 
 
 def _steps(steps: Steps) -> str:

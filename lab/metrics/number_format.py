@@ -10,6 +10,8 @@ _UNKNOWN = "–"
 _MOST_DECIMALS = 4
 #: An interval that reaches beyond this many times its number, or below that part of a ratio, is too wide to be useful.
 _MOST_TIMES = 10.0
+#: From this ratio on a change reads better as a factor than in per cent.
+_MOST_PERCENT = 2.0
 #: Shown instead of such an interval.
 _TOO_WIDE = "[unknown]"
 
@@ -72,6 +74,28 @@ def percent(value: float | None, low: float | None = None, high: float | None = 
         return f"{value:,.1f} % {_TOO_WIDE}"
     decimals = 1 if high <= low else min(3, max(1, -math.floor(math.log10((high - low) / 2))))
     return f"{value:,.{decimals}f} % [{low:,.{decimals}f}, {high:,.{decimals}f}]"
+
+
+def change(value: float, low: float | None = None, high: float | None = None) -> str:
+    """Format a ratio as a change: `57 % lower (95 % CI 15 to 78 %)`; from twice on as `2.10 times as high (…)`."""
+    if value >= _MOST_PERCENT:
+        within = f" (95 % CI {between(value, low, high, _plain_ratio)})" if low is not None and high is not None else ""
+        return f"{_plain_ratio(value)} times as high{within}"
+    sign, word = (1, "higher") if value >= 1 else (-1, "lower")
+    moved, *ends = (100 * sign * (end - 1) for end in (value, low, high) if end is not None and math.isfinite(end))
+    if len(ends) < 2:
+        return f"{moved:,.0f} % {word}"
+    if is_too_wide(value, low or 0.0, high or 0.0):
+        return f"{moved:,.0f} % {word} (95 % CI unknown)"
+    least, most = sorted(ends)
+    decimals = 0 if most <= least else max(0, -math.floor(math.log10((most - least) / 2)))
+    while decimals < _MOST_DECIMALS and any(round(end, decimals) == 0 != end for end in (moved, *ends)):
+        decimals += 1
+    return f"{moved:,.{decimals}f} % {word} (95 % CI {least:,.{decimals}f} to {most:,.{decimals}f} %)"
+
+
+def _plain_ratio(value: float | None) -> str:
+    return times(value).removesuffix("×")
 
 
 def is_too_wide(value: float, low: float, high: float, *, of_ratio: bool = True) -> bool:

@@ -68,10 +68,10 @@ class Prospects:
     def sentence(self) -> str:
         """State what the study will probably decide, and what a little more time would."""
         now, more = round(self.as_is.decided), round(self.one_more.decided)
-        text = f"about {now} of {self.cells} cells will be decided"
+        text = f"expect about {now} of {self.cells} comparisons to be decided"
         if more > now:
             longer = rough_duration(self.one_more.seconds - self.as_is.seconds)
-            text += f"; {longer} more would decide {more}"
+            text += f"; with {longer} more: {more}"
         return text
 
     @property
@@ -81,7 +81,7 @@ class Prospects:
         if is_good and (self.best is None or self.as_is.seconds <= self.best.seconds):
             return ""
         if self.best is None:
-            return f"No plan of up to {max(_STARTS)} engine starts of each arm decides {WANTED_SHARE:.0%} of the cells."
+            return f"Even {max(_STARTS)} engine starts of each arm would not decide {WANTED_SHARE:.0%} of them."
         size = self.best.size
         parts = [f"{size.starts * size.runs_per_start} repeats"]
         parts += [f"{size.runs_per_start} on each engine start"] * (size.runs_per_start > 1)

@@ -24,7 +24,6 @@ from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
 from lab.schedule.interim import Cell, Interim, interim
 from lab.schedule.schedule import Content, End, Outcome, Share, Step
 from lab.study import Arm, Study
-from lab.study.duration import rough_duration
 from lab.study.plan import Launch, PlannedRun, cell_by_cell, repeats_of_a_launch, with_fresh_starts
 
 #: A cell is worth its time while that is its chance of showing an effect in the time that a cell's block usually takes,
@@ -189,7 +188,7 @@ class _Blocks:
         least = _LEAST_WORTH * blocks * max(1.0, result.noise / _QUIET) * rare / prices.usual()
         chosen, too_dear = _worth_their_time(result, prices, self._most - blocks, left_s, awaited, least=least)
         if not chosen:
-            return End("budget spent" if too_dear else "hopeless", _sentence(result, _hopeless(result, prices)))
+            return End("budget spent" if too_dear else "hopeless", _sentence(result, ""))
         return chosen, _sentence(result, "")
 
 
@@ -280,23 +279,8 @@ class _Prices:
 
 
 def _sentence(result: Interim, why: str) -> str:
-    parts = [f"{result.decided} of {len(result.words)} cells decided"]
+    parts = [f"{result.decided} of {len(result.words)} comparisons decided"]
     parts += [f"{arm!r} was dropped: {other!r} is faster in every cell" for arm, other in result.dominated.items()]
     if result.failing:
         parts.append(f"{len(result.failing)} have no valid runs to compare")
     return "; ".join(parts) + "." + (f" {why}" if why else "")
-
-
-def _hopeless(result: Interim, prices: _Prices) -> str:
-    """State what it would take to decide the nearest inconclusive cell."""
-    nearest = result.waiting[0]
-    need = result.needs[nearest]
-    name = f"{nearest.arm!r} at {nearest.workload}, {nearest.load}"
-    if need is None:
-        return f"More repeats alone would decide none of the others: they take more prompts (the first is {name})."
-    takes_s = 60 * math.ceil(prices.of({nearest: need}) / 60)
-    repeats = need * prices.repeats_per_start
-    return (
-        f"The nearest of the others, {name}, would take about {repeats} more repeat{'s' * (repeats != 1)}, "
-        f"{rough_duration(takes_s)}."
-    )

@@ -122,9 +122,10 @@ class Study(Frozen):
         default=None,
         ge=1,
         le=MOST_BUDGET_S,
-        title="Until decided, within",
+        title="Stop when decided, at most",
         description="Leave it empty for a fixed number of repeats. With a budget, like 45 min, the study looks at its "
-        "verdicts after every repeat and stops measuring what is decided; verdicts pay for the looks.",
+        "verdicts after every repeat and stops measuring what is decided. Looking often makes each verdict a little "
+        "stricter.",
     )
     seed: int = Field(
         default=0,
@@ -151,8 +152,9 @@ class Study(Frozen):
     tune: Annotated[Tune | None, Input("drafted_tokens = [1, 2, 3, 4, 5]")] = Field(
         default=None,
         title="Tuning: numbers of tokens to try with each draft",
-        description="If anything stands here, the arms with speculation are drafts, and the best number of tokens for "
-        "each load is found by measuring, then measured as the engine's own schedule. Repeats and order do not count.",
+        description="Fill this in to tune: each arm with speculation becomes a candidate draft, and the best number of "
+        "tokens for each load is found by measuring, then measured as the engine's own schedule. Repeats and order are "
+        "ignored.",
     )
     alone: Annotated[bool | None, Input("as the host is", choices={True: "alone", False: "beside others"})] = Field(
         default=None,

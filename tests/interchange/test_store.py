@@ -102,7 +102,7 @@ def test_every_sample_is_ingested_and_none_is_rejected(every_sample: tuple[Setti
     assert len(stored.new_run_ids) == len({run.run_id for run in stored.runs}) == 33
     assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(33,)]
     assert ask(settings, "select * from rejected_bundles") == []
-    assert ask(settings, "select count(distinct job_id) from study_verdicts") == [(len(stored.jobs),)]
+    assert ask(settings, "select count(distinct job_id) from study_validity") == [(len(stored.jobs),)]
 
 
 def test_an_import_says_what_it_does_and_how_much_is_done(settings: Settings) -> None:

@@ -145,7 +145,7 @@ def test_a_plan_counts_launches_and_runs_and_explains_its_time(home: Home) -> No
     assert planned["estimated_s"] > 0
     assert (planned["launches_from_history"], planned["runs_from_history"]) == (0, 0)
     assert "of this target was measured on" in planned["estimated_by"]
-    assert "a guess by the speed of another model, " in planned["estimated_by"]
+    assert "a rough estimate, scaled from another model, " in planned["estimated_by"]
     assert not home.folder.exists()
 
 

@@ -179,7 +179,7 @@ def test_a_study_that_falls_into_a_trap_is_told_so(
 
 def test_a_healthy_study_is_told_nothing_and_every_check_could_look(warehouse: Settings, healthy: list[Judged]) -> None:
     assert ask(warehouse, f"select sentence from study_findings where {of_job(healthy)}") == []
-    assert ask(warehouse, f"select runs_judged, unjudged_checks from study_verdicts where {of_job(healthy)}") == [
+    assert ask(warehouse, f"select runs_judged, unjudged_checks from study_validity where {of_job(healthy)}") == [
         (8, [])
     ]
 

@@ -221,7 +221,7 @@ def the_readme_tells_the_truth(walk: Walk) -> None:
         assert ended.stdout.strip(), command
         if " advise " in command:
             assert "1.447× [" in ended.stdout, ended.stdout[:600]
-    walk.open("advice", "Advice")  # of the newest study with results
+    walk.open("deploy", "Deploy")  # of the newest study with results
     expect(walk.page.get_by_text(re.compile("1.447× ")).filter(visible=True).first).to_be_visible()
     walk.open(f"tune?job={walk.tuned}", "Tune")
 

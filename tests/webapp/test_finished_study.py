@@ -81,9 +81,10 @@ def everything_shown(settings: Settings, open_page: OpenPage, job_id: str) -> di
         answer = home.ask(verb[0], job_id, *verb[1:])
         assert answer.returncode == 0, answer.stderr
         shown[" ".join(verb)] = answer.stdout
-    for page in ("results", "compare", "advice"):
+    for page in ("results", "compare", "deploy"):
         app = open_page(page, job=job_id)
-        shown[page] = words(app), [table.value.to_json() for table in app.dataframe]
+        own = app.dataframe[page == "deploy" :]  # whose first table is of all studies of the target
+        shown[page] = words(app), [table.value.to_json() for table in own]
     return shown
 
 

@@ -79,7 +79,7 @@ def parts_of(spec: Any) -> Iterator[Any]:
 
 
 def test_pages_cards_and_tables_show_no_interval_that_says_nothing(lab: Lab, open_page: OpenPage) -> None:
-    for page in ("home", "results", "compare", "advice", "cost"):
+    for page in ("home", "results", "compare", "deploy", "cost"):
         text = shown(open_page(page, job=lab.job_id))
         assert is_modest(text), (page, intervals(text))
         assert "[unknown]" in text or page == "home", page  # whose only interval is that over all cells

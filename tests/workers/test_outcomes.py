@@ -46,7 +46,7 @@ def test_an_outcome_has_the_metrics_latencies_and_the_verdict_of_the_warehouse(h
 def of_run(connection: duckdb.DuckDBPyConnection, run: PlannedRun) -> tuple[str, float, bool, float]:
     row = connection.execute(
         """
-        SELECT run_id, output_tok_per_s, run_id IN (SELECT run_id FROM verdicts WHERE is_valid), engine_start_s
+        SELECT run_id, output_tok_per_s, run_id IN (SELECT run_id FROM run_validity WHERE is_valid), engine_start_s
         FROM runs JOIN run_metrics USING (run_id) WHERE arm = ? AND concurrency = ?
         """,
         [run.arm.name, run.load.max_concurrency],

@@ -26,7 +26,7 @@ def test_it_ends_before_the_most_repeats_and_says_why(home: Home) -> None:
     assert (job.state, job.error) == ("done", None)
     assert job.progress is not None
     assert job.progress.end_reason in ("decided", "hopeless")
-    assert "of 1 cells decided" in job.progress.end_sentence
+    assert "of 1 comparisons decided" in job.progress.end_sentence
     assert job.progress.runs_done == job.progress.runs_total == len(home.runs())
     assert not job.progress.runs_total_is_at_most
     assert 4 <= len(home.runs()) <= 24

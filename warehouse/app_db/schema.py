@@ -279,6 +279,7 @@ shared_links = sa.Table(
     sa.Column("ends_at", UtcDateTime, nullable=False),
     sa.Column("last_used_at", UtcDateTime),
     sa.Column("revoked_at", UtcDateTime),
+    sa.Column("as_of", UtcDateTime),  # the point in time of what it shows; null: always the newest data
 )
 
 login_failures = sa.Table(

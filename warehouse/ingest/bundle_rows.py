@@ -186,7 +186,7 @@ def forget_runs(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> 
     with transaction(connection):
         for name in _OF_RUNS:
             connection.execute(_FORGET.format(name, "run_id"), [list(run_ids)])
-        for name in ("study_verdicts", "study_findings", "capacities"):
+        for name in ("study_validity", "study_findings", "capacities"):
             connection.execute(_FORGET.format(name, "job_id"), [sorted(set(jobs))])
 
 
@@ -288,7 +288,7 @@ def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
 
 
 def _verdict_rows(verdict: Verdict) -> dict[str, pa.Table]:
-    return {"verdicts": rows(VERDICT_COLUMNS, [verdict]), "findings": rows(FINDING_COLUMNS, verdict.findings)}
+    return {"run_validity": rows(VERDICT_COLUMNS, [verdict]), "findings": rows(FINDING_COLUMNS, verdict.findings)}
 
 
 def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:

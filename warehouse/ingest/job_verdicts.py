@@ -23,7 +23,7 @@ from warehouse.schema.column import rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
 _CHANGED = """
-    SELECT job_id FROM runs LEFT JOIN study_verdicts USING (job_id)
+    SELECT job_id FROM runs LEFT JOIN study_validity USING (job_id)
     GROUP BY job_id, runs_judged HAVING count(*) <> coalesce(runs_judged, 0) ORDER BY job_id
 """
 #: Outputs of this many requests of each run are compared: enough for a verdict, and cheap to read for each new run.
@@ -47,7 +47,7 @@ _PRICES = """
 """
 #: The last completed, valid attempt of each trial.
 _TRIALS = """
-    SELECT run_id FROM runs LEFT JOIN verdicts USING (run_id)
+    SELECT run_id FROM runs LEFT JOIN run_validity USING (run_id)
     WHERE job_id = ? AND search IS NOT NULL AND status = 'completed' AND is_valid IS NOT false
     QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC) = 1
 """
@@ -137,9 +137,9 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen:
     capacities = _capacities(connection, job_id, [run.run for run in runs], metrics)
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [job_id])
-        for table in ("study_verdicts", "study_findings", "capacities"):
+        for table in ("study_validity", "study_findings", "capacities"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
-        insert(connection, {"study_verdicts": rows(STUDY_VERDICT_COLUMNS, [judged])})
+        insert(connection, {"study_validity": rows(STUDY_VERDICT_COLUMNS, [judged])})
         insert(connection, {"study_findings": rows(STUDY_FINDING_COLUMNS, fired)})
         insert(connection, {"capacities": rows(CAPACITY_COLUMNS, capacities)})
 

@@ -23,7 +23,7 @@ RUNS_A_GROUP = 32
 #: Groups of more rows than this are left as they are: they are large enough, and writing them again costs more.
 MOST_ROWS = 65_536
 #: The table that has one row per run, and few columns.
-_ONE_A_RUN = "verdicts"
+_ONE_A_RUN = "run_validity"
 _GROUPS = f"""
     SELECT sum(count)::BIGINT FROM pragma_storage_info('{_ONE_A_RUN}')
     WHERE column_name = 'run_id' AND segment_type = 'VARCHAR' GROUP BY row_group_id ORDER BY row_group_id DESC

@@ -45,7 +45,7 @@ def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
         con,
         f"""
         WITH counted AS (
-            SELECT runs.*, is_valid FROM runs LEFT JOIN verdicts USING (run_id) QUALIFY {_COUNTS}
+            SELECT runs.*, is_valid FROM runs LEFT JOIN run_validity USING (run_id) QUALIFY {_COUNTS}
         )
         SELECT r.job_id, any_value(r.study_name) AS study_name, any_value(r.target) AS target,
             string_agg(DISTINCT r.hardware, ', ' ORDER BY r.hardware) AS hardware,
@@ -177,11 +177,11 @@ def telemetry(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
 
 
 def run(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """All columns of `runs`, `verdicts` and `run_metrics` of one run; no row for an unknown run."""
+    """All columns of `runs`, `run_validity` and `run_metrics` of one run; no row for an unknown run."""
     return frame(
         con,
         """
-        SELECT * FROM runs JOIN run_metrics USING (run_id) LEFT JOIN verdicts USING (run_id) WHERE run_id = ?
+        SELECT * FROM runs JOIN run_metrics USING (run_id) LEFT JOIN run_validity USING (run_id) WHERE run_id = ?
         """,
         [run_id],
     )
@@ -214,6 +214,22 @@ def whole_requests(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
     return _requests(con, run_id, ("output_token_ids",))
 
 
+def slowest_prompts(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> pd.DataFrame:
+    """The prompts that took longest over these runs, by the median of their E2E latencies: prompt_begins (null where
+    texts are not stored), category, requests, runs, the medians e2e_ms, ttft_ms and tpot_ms, the longest most_ms, and
+    prompt_id.
+    """
+    sql = f"""
+        SELECT any_value(regexp_replace(left(prompt, {_BEGINS}), '\\s+', ' ', 'g')) AS prompt_begins,
+            any_value(category) AS category, count(*) AS requests, count(DISTINCT run_id) AS runs,
+            median(e2e_ms) AS e2e_ms, median(ttft_ms) AS ttft_ms, median(tpot_ms) AS tpot_ms, max(e2e_ms) AS most_ms,
+            prompt_id
+        FROM {records_of(con, run_ids)} WHERE list_contains(?, run_id) AND e2e_ms IS NOT NULL
+        GROUP BY prompt_id ORDER BY median(e2e_ms) DESC, prompt_id LIMIT {_MOST_PROMPTS}
+    """  # noqa: S608 - no text of a user is in it
+    return frame(con, sql, [list(run_ids)])
+
+
 def request_texts(con: duckdb.DuckDBPyConnection, run_id: str, index: int) -> pd.DataFrame:
     """prompt, output_text and chunks, how many there were, of one request; null where unknown."""
     sql = f"""
@@ -228,6 +244,7 @@ _LONG = ("prompt", "output_text", "chunk_s", "chunk_tokens", "rounds_drafted", "
 
 #: Characters of a prompt by which a person knows it again.
 _BEGINS = 100
+_MOST_PROMPTS = 100
 
 
 def _requests(con: duckdb.DuckDBPyConnection, run_id: str, without: Sequence[str], *more: str) -> pd.DataFrame:

@@ -262,6 +262,19 @@ def runs(
     return _with_costs(con, table.assign(**found), costs).drop(columns="study_id")
 
 
+def acceptance(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> pd.DataFrame:
+    """One row per run and position of its drafts, from 1: run_id, position, acceptance (of drafts up to there), drafts.
+
+    Runs that did not draft have no row.
+    """
+    sql = """
+        SELECT run_id, unnest(range(1, len(acceptance_per_position) + 1)) AS position,
+            unnest(acceptance_per_position) AS acceptance, num_drafts AS drafts
+        FROM run_metrics WHERE list_contains(?, run_id) AND num_drafts > 0 AND len(acceptance_per_position) > 0
+    """
+    return frame(con, sql, [list(run_ids)])
+
+
 def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:
     """Return the number of matching runs."""
     condition, parameters = where(filters)

@@ -220,9 +220,9 @@ prompt_lists = table(
     "The prompts of the lists in prompt_latencies, stored once for all runs that sent the same prompts",
     request_columns.PROMPT_LIST_COLUMNS,
 )
-verdicts = table(
+run_validity = table(
     WAREHOUSE,
-    "verdicts",
+    "run_validity",
     "Whether each run is valid. Runs ingested before there were checks have no row",
     (RUN_ID, *VERDICT_COLUMNS),
 )
@@ -232,9 +232,9 @@ findings = table(
     "What the checks found in each run: one row per check that fired",
     (RUN_ID, *FINDING_COLUMNS),
 )
-study_verdicts = table(
+study_validity = table(
     WAREHOUSE,
-    "study_verdicts",
+    "study_validity",
     "The jobs whose runs were judged together, after each run was judged by itself",
     STUDY_VERDICT_COLUMNS,
 )

@@ -74,7 +74,7 @@ RESULTS = View(
         *_of("v", VERDICT_COLUMNS),
         *_of("m", METRIC_COLUMNS),
     ),
-    "FROM runs AS r JOIN run_metrics AS m USING (run_id) LEFT JOIN verdicts AS v USING (run_id)\n"
+    "FROM runs AS r JOIN run_metrics AS m USING (run_id) LEFT JOIN run_validity AS v USING (run_id)\n"
     "UNION ALL BY NAME SELECT *, coalesce(workload, dataset) AS workload_label FROM published_runs",
 )
 #: The rule for which runs count, for every reader that compares, averages or pools runs.
@@ -112,7 +112,7 @@ _JUDGINGS = """
         SELECT judgement_id, count(*) AS of_runs, count(*) FILTER (r.run_id IS NULL) AS removed,
             count(*) FILTER (v.is_valid = false) AS invalid, min(v.why_invalid[1]) FILTER (v.is_valid = false) AS why
         FROM (SELECT judgement_id, unnest(run_ids) AS run_id FROM here) AS rested
-        LEFT JOIN (SELECT run_id FROM runs{of_job}) AS r USING (run_id) LEFT JOIN verdicts AS v USING (run_id)
+        LEFT JOIN (SELECT run_id FROM runs{of_job}) AS r USING (run_id) LEFT JOIN run_validity AS v USING (run_id)
         GROUP BY judgement_id
     ),
     more AS (
@@ -172,8 +172,42 @@ COMPARISONS = View(
     "FROM judged_arms AS a JOIN judged_metrics AS m USING (judgement_id, metric)\n"
     f"JOIN ({judgings()}) AS j USING (judgement_id)",
 )
+_SHOWN = {column.name: column for _, column in COMPARISONS.columns}
+#: A faster arm's interval lies on one side of 1: below it if less is better. The surest has the most certain gain.
+_LEAST_GAIN = "if(c.ratio < 1, 1 / c.high, c.low)"
+_SUREST = (
+    f"c.verdict = 'faster' DESC, c.scope = 'cell' DESC, c.reading = 'strict' DESC, {_LEAST_GAIN} DESC NULLS LAST, c.arm"
+)
+
+
+def _surest(name: str) -> tuple[str, Column]:
+    """Return the column of the comparison that a line claims; null where no arm is better."""
+    return f"first(if(c.verdict = 'faster', c.{name}, NULL) ORDER BY {_SUREST})", _SHOWN[name].or_null()
+
+
+def _counted(name: str, verdict: str, words: str) -> tuple[str, Column]:
+    counted = f"count(*) FILTER (c.scope = 'cell' AND c.reading = 'usual' AND c.verdict = '{verdict}')"
+    return counted, column(name, "bigint", f"comparisons in which an arm is {words}, by the usual reading")
+
+
+#: The first line of a metric on pages and in the command, as columns.
+ANSWERS = View(
+    "answers",
+    "One row per study, metric and judgement: the comparison with the surest gain, by the strict reading if there is "
+    "one, or else over all cells, which is the metric's line on Results; and how all comparisons came out",
+    (
+        *(("c." + name, _SHOWN[name]) for name in ("study", "metric", "unit", "baseline")),
+        *map(_surest, ("arm", "workload", "load", "concurrency", "ratio", "low", "high", "reading")),
+        _counted("better", "faster", "better"),
+        _counted("worse", "slower", "worse"),
+        _counted("no_difference", "no difference", "no different"),
+        _counted("inconclusive", "inconclusive", "neither for certain"),
+        *(("c." + name, _SHOWN[name]) for name in ("as_of", "is_default", "changed_because", "job_id", "judgement_id")),
+    ),
+    "FROM comparisons AS c WHERE (c.scope = 'cell' OR c.reading = 'usual') AND c.verdict <> 'control' GROUP BY ALL",
+)
 #: In an order in which each may read the ones before it.
-VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS, COMPARISONS)
+VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS, COMPARISONS, ANSWERS)
 
 
 #: How DuckDB writes down each view that this process described, by our SQL of it.

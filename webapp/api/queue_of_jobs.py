@@ -20,7 +20,6 @@ from starlette.responses import FileResponse, PlainTextResponse, StreamingRespon
 from jobs import order, queue
 from jobs.engine_logs import log_tail
 from jobs.engines.profiles import speculation_words
-from jobs.forecast import repeat_seconds
 from jobs.table import FINISHED, MAX_PRIORITY, Job, State
 from lab.errors import UnknownNameError
 from warehouse.bundles.run_bundle import bundle_folder
@@ -81,12 +80,6 @@ class Priority(BaseModel):
     """Higher values run earlier; a new job has 0."""
 
     priority: int = Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)
-
-
-class Repeat(BaseModel):
-    """The time that one more repeat of a job's study takes here; null if it cannot be estimated."""
-
-    repeat_s: float | None
 
 
 class Again(BaseModel):
@@ -160,13 +153,6 @@ def reprioritise_job(call: AuthorisedCall, job: JobId, sent: Annotated[Priority,
     job_id = queue.job_id_of(call.database, job, ("queued",))
     order.reprioritise(call.database, job_id, sent.priority, actor=call.actor)
     return _document(queue.job(call.database, job_id))
-
-
-@router.get("/jobs/{job}/repeat")
-def estimate_repeat(call: AuthorisedCall, job: JobId) -> Repeat:
-    """Estimate how long one more repeat of its study takes here."""
-    settings, job_id = call.settings, queue.job_id_of(call.database, job)
-    return Repeat(repeat_s=repeat_seconds(settings, call.database, job_id))
 
 
 @router.get("/jobs/{job}/deployment")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, Field, JsonValue
 
 from jobs import judging, queue
-from jobs.forecast import plan_document, repeat_seconds
+from jobs.forecast import follow_up_seconds, plan_document
 from jobs.submission import Context, problems
 from jobs.table import MAX_PRIORITY
 from lab.advice.advise import advise as recommend
@@ -17,7 +17,7 @@ from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_dict, study_from_toml
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
-from warehouse.queries.comparing.answers import study_answer
+from warehouse.queries.comparing.answers import metric_answers, study_answer
 from warehouse.queries.comparing.comparisons import agreements, compare_study
 from warehouse.queries.comparing.documents import (
     answer_document,
@@ -26,6 +26,7 @@ from warehouse.queries.comparing.documents import (
     study_findings,
 )
 from warehouse.queries.comparing.quality import qualities
+from warehouse.queries.comparing.tunings import answered
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 from webapp.api.calls import AuthorisedCall
@@ -141,11 +142,13 @@ def compare(
 
 @router.get("/studies/{study}/answer")
 def answer(call: AuthorisedCall, study: str) -> dict[str, Any]:
-    """Answer what to enable where, with what confidence, and what is inconclusive."""
+    """Answer what to enable where, with what confidence, and what to measure next."""
     settings = call.settings
     with open_warehouse(settings.warehouse_file) as con:
-        comparison = compare_study(con, study)
-    return answer_document(study_answer(comparison, repeat_seconds(settings, call.database, comparison.jobs[-1])))
+        comparison = answered(con, compare_study(con, study))
+        by_metric = metric_answers(con, study)
+    found = study_answer(comparison)
+    return answer_document(found, by_metric, follow_up_seconds(settings, call.database, comparison.jobs[-1], found))
 
 
 @router.get("/studies/{study}/advice")

@@ -22,7 +22,7 @@ from webapp.pages.dashboards import render_pins
 from webapp.pages.dashboards.html_export import Sheet, sheets_of
 from webapp.pages.results import figures as results_figures
 from webapp.pages.run import figures as run_figures
-from webapp.shared import published_data, url_params
+from webapp.shared import provenance, published_data, url_params
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.text import count, moment
 from webapp.shared.verdicts import answers
@@ -58,6 +58,9 @@ def title_of(kind: Kind, subject: str) -> str | None:
     return None if found is None else _run_title(found)
 
 
+_NO_ANSWER = "No answer yet: the study has no valid run of its baseline."
+
+
 def content_of(kind: Kind, subject: str) -> Content | None:
     """Draw the item; None if it does not exist (any more). Raises UserError without a warehouse."""
     with published_data.shared_connection():
@@ -76,14 +79,17 @@ def _dashboard(dashboard_id: str, title: str) -> Content:
 
 def _study(job_id: str, title: str) -> Content:
     text = answers.text_of(job_id)
-    headline = "There is no answer yet: the study has no valid run of its baseline." if text is None else text.headline
-    lines = () if text is None else tuple(line for line in text.lines if line != headline)
-    parameters = {url_params.JOB.key: (job_id,)}
+    first, *more = [line.sentence for line in answers.lines_of(job_id)] or [
+        _NO_ANSWER if text is None else text.headline
+    ]
+    lines = (*more, *(() if text is None else text.lines[1:]))
+    parameters, subject = {url_params.JOB.key: (job_id,)}, provenance.of_jobs([job_id])
     sheets = (
-        *_sheets(lambda mode: results_figures.figures(parameters, mode)),
-        *_sheets(lambda mode: _compared(parameters, mode)),
+        *_sheets(lambda mode: results_figures.figures(parameters, mode), subject),
+        *_sheets(lambda mode: _compared(parameters, mode), subject),
     )
-    return Content(title, headline, lines, sheets)
+    lines = (*lines, *([subject] if subject else []))
+    return Content(title, first, lines, sheets)
 
 
 def _compared(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -101,7 +107,11 @@ def _run_of(run_id: str, title: str) -> Content:
     if run is None:  # it was removed between two reads
         return Content(title, "This run is no longer there.", (), ())
     parameters = {url_params.RUN.key: (run_id,)}
-    sheets = (*_sheets(lambda _mode: [_numbers(run)]), *_sheets(lambda mode: run_figures.figures(parameters, mode)))
+    subject = provenance.of_link(parameters)
+    sheets = (
+        *_sheets(lambda _mode: [_numbers(run)], subject),
+        *_sheets(lambda mode: run_figures.figures(parameters, mode), subject),
+    )
     findings = published_data.run_findings(run_id).iterrows()
     lines = tuple(f"{finding['severity']}: {finding['sentence']}" for _, finding in findings)
     return Content(title, _verdict(run), lines, sheets)
@@ -140,10 +150,10 @@ def _numbers(run: pd.Series) -> Figure:
     return Figure("numbers", "Numbers", "", (), (), pd.DataFrame(rows, columns=["Number", "Value"]))
 
 
-def _sheets(draw: Draw) -> list[Sheet]:
-    """Draw the figures in both modes, without links to other pages."""
+def _sheets(draw: Draw, subject: str) -> list[Sheet]:
+    """Draw the figures in both modes, without links to other pages. `subject`: what their numbers are of."""
     as_of = published_data.published_at()
     return [
-        Sheet(About(light.title, light.note, SOURCE, as_of, ""), "", "", light, dark, light.is_wide)
+        Sheet(About(light.title, light.note, SOURCE, as_of, "", subject), "", "", light, dark, light.is_wide)
         for light, dark in zip(draw("light"), draw("dark"), strict=True)
     ]

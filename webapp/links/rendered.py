@@ -7,11 +7,13 @@ import gzip
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 
 from access.shared_links import Kind
 from access.web.headers import script_digests
 from warehouse.app_db import dashboards
+from warehouse.queries.point_in_time import as_of
 from webapp.links.content import Content, content_of
 from webapp.pages.dashboards import html_export
 from webapp.shared import downloads, published_data
@@ -41,15 +43,18 @@ class Page:
         return text.replace(b"<body>", b'<body class="embed">', 1) if embed else text
 
 
-def page(kind: Kind, subject: str) -> Page | None:
-    """Return the page of the shared item; None if it does not exist. Raises UserError without a warehouse."""
-    with _DRAWING:
+def page(kind: Kind, subject: str, seen: datetime | None = None) -> Page | None:
+    """Return the page of the shared item; None if it does not exist. Raises UserError without a warehouse.
+
+    `seen`: the point in time of its data; None for the newest.
+    """
+    with _DRAWING, as_of(seen):
         return _page(kind, subject, *_state(kind, subject))
 
 
-def picture(kind: Kind, subject: str) -> bytes | None:
-    """Return a PNG of the first chart; None if there is no chart."""
-    with _DRAWING:
+def picture(kind: Kind, subject: str, seen: datetime | None = None) -> bytes | None:
+    """Return a PNG of the first chart, as `page` shows it; None if there is no chart."""
+    with _DRAWING, as_of(seen):
         return _picture(kind, subject, *_state(kind, subject))
 
 

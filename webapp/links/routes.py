@@ -69,7 +69,7 @@ def _opened(gate: Gate, request: Request) -> SharedLink | None:
 
 def _show(gate: Gate, request: Request) -> Response:
     link = _opened(gate, request)
-    page = None if link is None else rendered.page(link.kind, link.subject)
+    page = None if link is None else rendered.page(link.kind, link.subject, link.as_of)
     if page is None:
         return _refused(gate, _GONE, 404)
     embed = request.query_params.get("embed") == "true"
@@ -80,7 +80,7 @@ def _show(gate: Gate, request: Request) -> Response:
 
 def _show_picture(gate: Gate, request: Request) -> Response:
     link = _opened(gate, request)
-    drawn = None if link is None else rendered.picture(link.kind, link.subject)
+    drawn = None if link is None else rendered.picture(link.kind, link.subject, link.as_of)
     if drawn is None:
         return PlainTextResponse("Not found", 404)
     return Response(drawn, media_type="image/png", headers={"Cache-Control": "private, max-age=300"})

@@ -19,5 +19,7 @@ def _declared() -> list[Page]:
 
 #: Every page by its address.
 PAGES: Mapping[str, Page] = {page.address: page for page in _declared()}
+#: Addresses of today by former ones.
+FORMER: Mapping[str, str] = {former: page.address for page in PAGES.values() for former in page.former}
 #: The page at the root.
 DEFAULT = PAGES["home"]

@@ -19,7 +19,7 @@ from access.web.headers import script_digests
 from access.web.routes import access_routes
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
-from webapp.pages import DEFAULT, PAGES
+from webapp.pages import DEFAULT, FORMER, PAGES
 from webapp.server import session_turns, workarounds
 from webapp.server.compressed import Compressed
 from webapp.warehouse_files.client_file import client_route
@@ -50,10 +50,13 @@ def page_routes() -> list[Route]:
     return [Route(f"/{address}", answer) for address in PAGES]
 
 
-async def _root(request: Request) -> RedirectResponse:
-    """Redirect to the first page's address, relative to the requested one, with the parameters of the link."""
+async def _redirect(request: Request) -> RedirectResponse:
+    """Redirect the root to the first page, and a former address to the page of today, relative to the requested one,
+    with the parameters of the link.
+    """
     query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"{DEFAULT.address}{query}", status_code=307)
+    address = FORMER.get(request.url.path.rpartition("/")[2], DEFAULT.address)
+    return RedirectResponse(f"{address}{query}", status_code=307)
 
 
 def routes() -> list[Route | Mount]:
@@ -65,7 +68,8 @@ def routes() -> list[Route | Mount]:
         Mount(PREFIX, api()),
         *warehouse_routes(gate()),
         client_route(),
-        Route("/", _root),
+        Route("/", _redirect),
+        *(Route(f"/{former}", _redirect) for former in FORMER),
         *pages,
     ]
 

@@ -59,15 +59,18 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
     days = [day for day in _DAYS if day <= most] or [most]
     st.markdown("**For anybody, without a login**")
     changed = ", and whatever is pinned to it later" if kind is Kind.DASHBOARD else ""
-    st.caption(f"Anyone with such a link sees this {kind}, always with the newest data{changed}, and nothing else.")
     key = f"share-{kind}-{subject}"
+    data = st.radio("Data as of", (THIS_MOMENT, NOW), key=f"{key}-as-of", horizontal=True)
+    as_of = datetime.now(UTC) if data == THIS_MOMENT else None
+    shows = "with the newest data" if as_of is None else "as its data are now, whatever is measured later"
+    st.caption(f"Anyone with such a link sees this {kind}, {shows}{changed}, and nothing else.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         lasts = st.selectbox(
             "It works for", days, min(1, len(days) - 1), key=f"{key}-days", format_func=lambda day: count(day, "day")
         )
         is_wanted = st.button("Make a link", key=f"{key}-make", type="primary", icon=":material/add_link:")
     if is_wanted:
-        _make(kind, subject, title, timedelta(days=lasts))
+        _make(kind, subject, title, timedelta(days=lasts), as_of)
     _show_made(subject)
     if others := shared_links.working_links_to(published_data.engine(), kind, subject):
         by_owner = Counter(link.owner for link in others)
@@ -78,11 +81,11 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
     st.page_link(page, label="Links I have made", icon=":material/list:", query_params={ACCOUNT_TAB.key: LINKS_TAB})
 
 
-def _make(kind: Kind, subject: str, title: str, lasts: timedelta) -> None:
+def _make(kind: Kind, subject: str, title: str, lasts: timedelta, as_of: datetime | None) -> None:
     most = timedelta(days=gate().settings.web_share_days)
     try:
         made, secret = shared_links.make_link(
-            published_data.engine(), kind, subject, title, lasts=lasts, most=most, actor=visitor.actor()
+            published_data.engine(), kind, subject, title, lasts=lasts, most=most, actor=visitor.actor(), as_of=as_of
         )
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")

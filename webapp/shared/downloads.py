@@ -25,7 +25,7 @@ from interchange.export import FORMULA
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 from webapp.charts.vega_spec import plain
-from webapp.shared import dialogs, published_data
+from webapp.shared import dialogs, provenance, published_data
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import View
 
@@ -45,7 +45,8 @@ VEGA_LITE = "6.4"
 
 def about(title: str, note: str, view: View) -> About:
     """Return the description of what is shown now; its link leads back to this view."""
-    return About(title, note, SOURCE, published_data.published_at(), urljoin(st.context.url or "", view.link))
+    link, subject = urljoin(st.context.url or "", view.link), provenance.of_link(view.parameters)
+    return About(title, note, SOURCE, published_data.published_at(), link, subject)
 
 
 def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
@@ -100,18 +101,22 @@ def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None
 
 @dataclass(frozen=True)
 class About:
-    """The description in a file. `source`: who publishes it; `as_of`: time of the data, if known; `link`: the view."""
+    """The description in a file. `source`: who publishes it; `as_of`: time of the data, if known; `link`: the view;
+    `subject`: what the numbers are of (`webapp.shared.provenance`).
+    """
 
     title: str
     note: str
     source: str
     as_of: datetime | None
     link: str
+    subject: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The lines below the title."""
-        return tuple(line for line in (self.note, f"{self.source}, data of {moment(self.as_of)}", self.link) if line)
+        source = f"{self.source}, data of {moment(self.as_of)}"
+        return tuple(line for line in (self.note, self.subject, source, self.link) if line)
 
     def file_name(self, ending: str) -> str:
         """Return the title as a file name valid on every file system."""

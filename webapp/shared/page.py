@@ -27,6 +27,7 @@ class Page:
 
     `order`: within its section. `is_of_study`: it shows one study, the newest with a comparison if none is chosen.
     `has_figures`: the package's `figures.py` draws them from the parameters of a link, so they can be pinned.
+    `former`: addresses of pages that became this one, which old links and pins name.
     """
 
     package: str
@@ -36,6 +37,7 @@ class Page:
     order: int
     is_of_study: bool = False
     has_figures: bool = False
+    former: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:

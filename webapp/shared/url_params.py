@@ -81,6 +81,8 @@ FACET = Param("facet", "Panels", "dimension of the panels")
 LATENCY = Param("latency", "Latency", "latency")
 #: A text input.
 PERCENTILE = Param("percentile", "Percentile", "percentile")
+#: The y axis of the picture on Home.
+YIELD = Param("yield", "Against speed", "y axis")
 FRONTIER = Param("frontier", "Two goals", "pair of goals")
 #: Its filters, by the name of a dimension of `warehouse.queries.slices`; each may have several values, of the study.
 SLICED: dict[str, Param] = {

@@ -16,13 +16,13 @@ from cli.output import print_json, print_table, print_text
 from cli.results import results_of
 from lab.advice.advise import FIRST_GAMMA, Advice, arm_with_k
 from lab.advice.advise import advise as recommend
-from lab.advice.answer_text import sentences
+from lab.advice.answer_text import answer_lines
 from lab.advice.prediction import Prediction, predictions
 from lab.comparison import surface
 from lab.errors import UserError
 from lab.metrics.number_format import number
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
-from warehouse.queries.comparing.answers import study_answer
+from warehouse.queries.comparing.answers import metric_answers, study_answer
 from warehouse.queries.comparing.by_group import several_contexts
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.documents import answer_document, contexts_document
@@ -45,20 +45,21 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     here = the_lab()
     with results_of(study, here.warehouse_file) as con:
         comparison = compare_study(con, study)
-        judged = answered(con, comparison)
+        answer, by_metric = study_answer(answered(con, comparison)), metric_answers(con, study)
         advice = recommend(measured_arms(con, comparison), failed_arms(con, comparison))
         predicted = predictions(speculated_runs(con, comparison), draft_cost)
         by_context = several_contexts(con, study)
-    answer = study_answer(judged, here.repeat_seconds(comparison.jobs[-1]))
+    follow_up_s = here.follow_up_seconds(comparison.jobs[-1], answer)
     if as_json:
         cells = [
             asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}
             for suggestion in advice
         ]
         contexts, foretold = contexts_document(by_context), surface.prediction_sentences(by_context)
-        print_json({"answer": answer_document(answer), "by_context": contexts, "foretold": foretold, "advice": cells})
+        document = answer_document(answer, by_metric, follow_up_s)
+        print_json({"answer": document, "by_context": contexts, "foretold": foretold, "advice": cells})
         return
-    print_text("\n".join(sentences(answer).lines), end="\n\n")
+    print_text("\n".join(answer_lines(answer, by_metric, follow_up_s)), end="\n\n")
     for arm, found in by_context.items():
         print_text(f"{arm}, by length of context, in time per token: {surface.sentence(found)}.\n")
     for sentence in surface.prediction_sentences(by_context):

@@ -47,7 +47,7 @@ def report(
             _arms(here, comparison.jobs[-1]),
             here.public_url,
             datetime.fromtimestamp(file.stat().st_mtime, UTC),
-            here.repeat_seconds(comparison.jobs[-1]),
+            here.follow_up_seconds,
         )
         if to is None:
             print_literally(compare_report.markdown(con, comparison, made), end="")

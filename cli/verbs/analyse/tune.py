@@ -61,7 +61,7 @@ def tune(
     if as_json:
         print_json(_as_dict(job, report, words))
     else:
-        _show(job, report, words, follow.results_url(here.public_url, job.job_id).replace("/results", "/tune"))
+        _show(job, report, words, follow.results_url(here.public_url, job.job_id).replace("/results", "/deploy"))
 
 
 def _tuned_job(here: Lab, name: str) -> Job | None:

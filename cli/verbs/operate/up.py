@@ -172,14 +172,14 @@ def demo_study() -> Study:
 
 def _answer(here: Here, job_id: str) -> list[str]:
     """Return the study's answer in sentences."""
-    from lab.advice.answer_text import sentences  # noqa: PLC0415 - loads SciPy, which `up` does not need
-    from warehouse.queries.comparing.answers import study_answer  # noqa: PLC0415 - likewise
+    from lab.advice.answer_text import answer_lines  # noqa: PLC0415 - loads SciPy, which `up` does not need
+    from warehouse.queries.comparing.answers import metric_answers, study_answer  # noqa: PLC0415 - likewise
     from warehouse.queries.comparing.comparisons import compare_study  # noqa: PLC0415 - likewise
     from warehouse.queries.comparing.tunings import answered  # noqa: PLC0415 - likewise
 
     with open_warehouse(here.warehouse_file) as con:
-        comparison = answered(con, compare_study(con, job_id))
-    return sentences(study_answer(comparison, here.repeat_seconds(job_id))).lines
+        answer, by_metric = study_answer(answered(con, compare_study(con, job_id))), metric_answers(con, job_id)
+    return answer_lines(answer, by_metric, here.follow_up_seconds(job_id, answer))
 
 
 def _tend_until_stopped(services: supervisor.Services) -> None:

@@ -28,9 +28,11 @@ def test_it_begins_with_the_answer(studied: Home) -> None:
     document = json.loads(studied.ask("advise", "small", "--json").stdout)
     printed = document["answer"]
     assert document["by_context"] == {}  # its prompts are of one length
-    assert lines[: len(printed["sentences"]) + 1] == [*printed["sentences"], ""]
+    said = [*(line["sentence"] for line in printed["lines"]), *printed["sentences"][1:], ""]
+    assert lines[: len(said)] == said
     assert printed["headline"]["arm"] == "drafted well"
-    assert lines[0].startswith("drafted well beats plain on ")
+    assert lines[0].startswith("Throughput at concurrency ")
+    assert printed["follow_up"] is None
     assert {(choice["action"], *(pair["arm"] for pair in choice["best"])) for choice in printed["choices"]} == {
         ("enable", "drafted well")
     }
@@ -89,7 +91,7 @@ def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> 
     ingest_all(settings)
     answer = home.ask("advise", "small")
     assert answer.stdout.splitlines() == [
-        "There is no answer yet: no arm was measured beside plain.",
+        "No answer yet: only the baseline (plain) has valid runs.",
         "",
         "No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).",
     ], answer.stderr

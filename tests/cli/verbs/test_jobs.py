@@ -99,18 +99,16 @@ def lines_of(settings: Settings, study_name: str) -> list[str]:
 
 def test_why_a_study_ended_stands_under_its_row_within_a_hundred_columns(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
-    sentence = (
-        "7 of 8 cells decided; 'same' was dropped: 'good' is faster in every cell. The nearest of the others, 'draft' "
-        "at reference/code/64, c4-n16, would take about 3 more repeats, 5 min."
-    )
+    sentence = "7 of 8 comparisons decided; 'same' was dropped: 'good' is faster in every cell."
     ended = {"end_reason": "budget spent", "end_sentence": sentence, "remaining_s": 0.0}
-    job_id = running_job(settings, study(name="until it is known"), runs_done=4, runs_total=4, **ended)
+    until = study(name="until it is known", repeats="until decided", budget="8 min")
+    job_id = running_job(settings, until, runs_done=4, runs_total=4, **ended)
     finish(settings, job_id, "failed", "2 of 4 runs failed; the first: EngineError: no such head")
     row, *under = lines_of(settings, "until it is known")
     assert row == "failed  4/4"
-    assert len(under) == 4
-    assert " ".join(line.strip() for line in under[:3]) == f"Budget spent: {sentence}"
-    assert under[3] == "  2 of 4 runs failed; the first: EngineError: no such head"
+    *why, error = under
+    assert " ".join(line.strip() for line in why) == f"Stopped: the budget of 8 min is spent. {sentence}"
+    assert error == "  2 of 4 runs failed; the first: EngineError: no such head"
 
 
 def test_a_running_job_is_always_listed_and_others_page_by_page(tmp_path: Path) -> None:

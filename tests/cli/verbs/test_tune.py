@@ -36,7 +36,7 @@ def test_a_measured_tuning_is_printed_with_what_to_deploy(tuned: tuple[Home, str
     assert "To deploy: draft scheduled" in answer.stdout
     assert "--speculative-config" in answer.stdout
     assert "that drafts nothing, 16 requests at once: 0.97" in answer.stdout
-    assert f"/tune?job={job_id}" in answer.stdout
+    assert f"/deploy?job={job_id}" in answer.stdout
 
 
 def test_its_json_has_the_schedule_and_every_interval(tuned: tuple[Home, str]) -> None:

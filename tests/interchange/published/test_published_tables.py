@@ -77,7 +77,7 @@ def test_figures_that_were_changed_or_lost_are_loaded_anew(settings: Settings) -
 
 def test_published_runs_are_no_jobs_and_no_measurements(settings: Settings) -> None:
     assert ask(settings, "select count(*) from runs") == [(0,)]
-    assert ask(settings, "select count(*) from study_verdicts") == [(0,)]
+    assert ask(settings, "select count(*) from study_validity") == [(0,)]
 
 
 def test_the_published_file_takes_no_writes(settings: Settings) -> None:

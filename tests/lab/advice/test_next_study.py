@@ -1,24 +1,30 @@
-"""The study that would decide what an answer leaves inconclusive."""
+"""What to measure next: the sentence, the button and the study follow from one plan."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lab.advice.answer import Answer, answer
-from lab.advice.next_study import MOST_REPEATS, next_study
+from lab.advice.answer import Answer, JudgedPair, answer
+from lab.advice.next_study import LEAST_REPEATS, MOST_REPEATS, MOST_TIMES_PROMPTS, follow_up, next_study, sentence
+from lab.comparison.effect import Interval
 from tests.lab.advice.judged_pairs import judged
 from tests.lab.studies import study
 
 WORKLOAD, LOADS = "reference/code/16", {1: "c1-n4", 4: "c4-n8"}
 
 
+def of(*pairs: JudgedPair) -> Answer:
+    return answer(pairs, metric="output_tok_per_s", baseline="no draft")
+
+
 def open_answer(more: int | None, workload: str = WORKLOAD) -> Answer:
-    """At concurrency 1 decided, at 4 open."""
-    pairs = [
+    """Three repeats: at concurrency 1 decided, at 4 inconclusive."""
+    return of(
         judged("draft", 1, "faster", workload=workload, load=LOADS[1]),
         judged("draft", 4, "inconclusive", (1.01, 0.9, 1.13), workload=workload, load=LOADS[4], more=more),
-    ]
-    return answer(pairs, metric="output_tok_per_s", baseline="no draft")
+    )
 
 
 def test_only_inconclusive_cells_are_measured_again_with_the_repeats_they_need() -> None:
@@ -26,34 +32,86 @@ def test_only_inconclusive_cells_are_measured_again_with_the_repeats_they_need()
     assert proposed is not None
     assert [arm.name for arm in proposed.arms] == ["no draft", "draft"]
     assert [load.name for load in proposed.loads] == ["c4-n8"]
-    assert proposed.repeats == 7
+    assert (proposed.repeats, proposed.budget_s) == (7, None)
 
 
-@pytest.mark.parametrize(("more", "repeats"), [(None, 3), (1, 3), (700, MOST_REPEATS)])
-def test_repeats_are_three_at_least_and_never_hundreds(more: int | None, repeats: int) -> None:
-    proposed = next_study(study(), open_answer(more))
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [
+        ([4], "1 of 2 comparisons is inconclusive. A follow-up of 7 repeats would probably decide it."),
+        ([5, 20], ("2 of 3 comparisons are inconclusive. A follow-up of 20 repeats with twice the prompts would "
+         "probably decide both.")),
+        ([1, 2, 140], ("3 of 4 comparisons are inconclusive. A follow-up of 5 repeats would probably decide most of "
+         "them.")),
+        ([None], ("1 of 2 comparisons is inconclusive. A follow-up of 3 repeats with 4 times the prompts is the next "
+         "step, as repeats alone would not decide it.")),
+        ([700], ("1 of 2 comparisons is inconclusive. A follow-up of 20 repeats with 8 times the prompts would "
+         "probably still not decide it.")),
+    ],
+)  # fmt: skip
+def test_the_sentence_says_what_to_measure_and_what_that_decides(needed: list[int | None], expected: str) -> None:
+    inconclusive = [judged("E", 2**place, "inconclusive", more=more) for place, more in enumerate(needed)]
+    assert sentence(of(*inconclusive, judged("E", 64, "faster"))) == expected
+
+
+def test_what_only_engine_starts_would_decide_is_measured_on_more_of_them() -> None:
+    found = follow_up(of(judged("E", 1, "inconclusive", starts=5)))
+    assert found is not None
+    assert (found.repeats, found.prompts) == (8, 1)
+
+
+def test_why_comparisons_have_no_interval_is_told() -> None:
+    alone = judged("E", 1, "inconclusive", (1.5, None, None))  # type: ignore[arg-type]
+    assert sentence(of(alone)) == (
+        "The only comparison is inconclusive. A follow-up of 3 repeats would show how much runs vary, which fewer do "
+        "not."
+    )
+    assert "no valid number" in sentence(of(judged("E", 1, "inconclusive", None)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "minutes"), [(10.0, "1 min"), (89.0, "1 min"), (91.0, "2 min"), (7140.0, "119 min"), (7200.0, "2 h")]
+)
+def test_the_time_of_the_follow_up_is_told_in_minutes_or_hours(seconds: float, minutes: str) -> None:
+    assert f"7 repeats (about {minutes}) would" in sentence(open_answer(4), seconds)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(1, 1000)), min_size=1, max_size=8), st.booleans())
+def test_sentence_and_study_name_the_same_repeats_and_prompts(needed: list[int | None], has_interval: bool) -> None:  # noqa: FBT001
+    ratio = Interval(1.1, 0.9, 1.3) if has_interval else Interval(1.1, None, None)
+    pairs = [
+        judged(
+            "draft",
+            4,
+            "inconclusive",
+            (ratio.value, ratio.low, ratio.high),
+            workload=WORKLOAD,
+            load=LOADS[4],
+            more=more,
+        )  # type: ignore[arg-type]
+        for more in needed
+    ]
+    found, plan = of(*pairs), follow_up(of(*pairs))
+    proposed = next_study(study(), found)
+    assert plan is not None
     assert proposed is not None
-    assert proposed.repeats == repeats
+    assert f"A follow-up of {plan.what} " in sentence(found)
+    assert plan.what.startswith(f"{proposed.repeats} repeats")
+    assert [load.num_prompts for load in proposed.loads] == [8 * plan.prompts]
+    assert LEAST_REPEATS <= plan.repeats <= MOST_REPEATS
+    assert 1 <= plan.prompts <= MOST_TIMES_PROMPTS
 
 
-@pytest.mark.parametrize(("more", "prompts"), [(4, 8), (17, 8), (57, 24), (700, 64)])
-def test_what_hundreds_of_repeats_would_decide_is_measured_with_more_prompts(more: int, prompts: int) -> None:
-    proposed = next_study(study(repeats=3), open_answer(more))
-    assert proposed is not None
-    assert [load.num_prompts for load in proposed.loads] == [prompts]
-
-
-def test_where_nothing_is_inconclusive_there_is_no_next_study() -> None:
-    decided = answer([judged("draft", 1, "faster", workload=WORKLOAD)], metric="output_tok_per_s", baseline="no draft")
-    assert next_study(study(), decided) is None
+def test_where_nothing_is_inconclusive_there_is_no_follow_up() -> None:
+    decided = of(judged("draft", 1, "faster", workload=WORKLOAD))
+    assert (follow_up(decided), sentence(decided), next_study(study(), decided)) == (None, "", None)
 
 
 def test_what_the_study_does_not_know_is_not_made_up() -> None:
     assert next_study(study(), open_answer(4, workload="imported")) is None
 
 
-def test_of_a_study_until_decided_only_what_more_it_takes_counts() -> None:
-    """Its repeats are the most that it might have had, and its budget is spent."""
+def test_the_follow_up_of_a_study_until_decided_has_no_budget() -> None:
     proposed = next_study(study(repeats="until decided", budget="45 min"), open_answer(5))
     assert proposed is not None
-    assert (proposed.repeats, proposed.budget_s) == (5, None)
+    assert (proposed.repeats, proposed.budget_s) == (8, None)

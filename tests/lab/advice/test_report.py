@@ -97,14 +97,15 @@ def test_a_report_is_whole() -> None:
         == """\
 ## a, b: output throughput against no draft
 
-**draft beats no draft on code at concurrency 1: 1.40× [1.30, 1.50] its output throughput.**
+**Throughput at concurrency 1: 40 % higher (95 % CI 30 to 50 %), draft on code. 1 of 5 comparisons better, 1 worse, \
+1 no different, 2 inconclusive.**
 
 - On code: enable draft at concurrency 1: 1.40× [1.30, 1.50] (head is inconclusive there).
 - On prose: inconclusive at concurrency 4.
 
-How sure: with 95 % confidence no call in the table is false (Holm).
+Verdicts are strict: with 95 % confidence no call by a metric is false (Holm).
 
-2 of 5 cells are inconclusive; 4 more repeats would decide both.
+2 of 5 comparisons are inconclusive. A follow-up of 7 repeats would probably decide both.
 
 ![Ratio to no draft](p.png)
 

@@ -182,16 +182,16 @@ def sentences(as_is: float, one_more: float, best: Prospect | None, *, more_s: f
 def test_prospects_are_told_whole() -> None:
     better = Prospect(Size(4, 1), 29.4, 2580.0)
     assert sentences(25.6, 28.7, better) == (
-        "about 26 of 30 cells will be decided; 12 min more would decide 29",
+        "expect about 26 of 30 comparisons to be decided; with 12 min more: 29",
         "",  # 26 of 30 are enough, and the other plan takes longer
     )
     assert sentences(10.0, 10.4, better) == (
-        "about 10 of 30 cells will be decided",
+        "expect about 10 of 30 comparisons to be decided",
         "4 repeats would decide about 29 of 30 in 43 min.",
     )
     assert sentences(10.0, 12.0, None, more_s=60.0) == (
-        "about 10 of 30 cells will be decided; 1 min more would decide 12",
-        "No plan of up to 8 engine starts of each arm decides 80% of the cells.",
+        "expect about 10 of 30 comparisons to be decided; with 1 min more: 12",
+        "Even 8 engine starts of each arm would not decide 80% of them.",
     )
     assert sentences(24.0, 24.0, None)[1] == ""
 

@@ -75,8 +75,8 @@ def test_a_plan_is_handed_out_block_by_block() -> None:
 def test_slots_decide_what_one_decides_in_less_time() -> None:
     of, truth = until_decided(arms=("plain", "good", "bad"), budget="10 h"), world(good=1.08, bad=0.92, noise=0.02)
     alone, together = measured_by(1, of, truth), measured_by(3, of, truth)
-    assert alone.end.sentence == "7 of 8 cells decided; 'bad' was dropped: 'good' is faster in every cell."
-    assert together.end.sentence == "7 of 8 cells decided; 'bad' was dropped: 'good' is faster in every cell."
+    assert alone.end.sentence == "7 of 8 comparisons decided; 'bad' was dropped: 'good' is faster in every cell."
+    assert together.end.sentence == "7 of 8 comparisons decided; 'bad' was dropped: 'good' is faster in every cell."
     assert together.wall_s < 0.7 * alone.wall_s
     assert spent_s(together.all_outcomes) < 1.3 * spent_s(alone.all_outcomes)
 
@@ -102,7 +102,7 @@ def test_a_slot_waits_for_the_first_look_and_for_enough_blocks() -> None:
     assert schedule.next(contents, [1], outcomes.__getitem__) is None
     awaited = 0
     while isinstance(share := schedule.next(contents, [0, 1], outcomes.__getitem__), Share):
-        assert "of 8 cells decided" in share.standing
+        assert "of 8 comparisons decided" in share.standing
         contents.append(share.content)
         awaited += 1
     assert share is None
@@ -117,7 +117,7 @@ def test_the_end_waits_for_what_is_under_way() -> None:
     contents = [first.content] * 3  # as if a third one had been handed out before the first look
     outcomes = [outcomes_of(block, truth) for block in schedule.launches(contents)]
     assert schedule.next(contents, [0, 1], outcomes.__getitem__) is None
-    assert schedule.next(contents, [0, 1, 2], outcomes.__getitem__) == End("decided", "8 of 8 cells decided.")
+    assert schedule.next(contents, [0, 1, 2], outcomes.__getitem__) == End("decided", "8 of 8 comparisons decided.")
 
 
 @given(

@@ -26,7 +26,7 @@ def add(connection: duckdb.DuckDBPyConnection, settings: Settings, run_id: str, 
 
 
 def verdicts(connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
-    return connection.execute("SELECT job_id, runs_judged, unjudged_checks FROM study_verdicts ORDER BY 1").fetchall()
+    return connection.execute("SELECT job_id, runs_judged, unjudged_checks FROM study_validity ORDER BY 1").fetchall()
 
 
 def findings(connection: duckdb.DuckDBPyConnection, check: str) -> list[tuple[Any, ...]]:

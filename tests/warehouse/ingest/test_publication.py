@@ -270,10 +270,10 @@ def test_a_change_that_adds_no_run_looks_at_no_table_of_runs(
         assert looked_at == []
         errors = master.connection.execute("SELECT error FROM rejected_bundles ORDER BY 1").fetchall()
         assert errors == [("a",), ("b",), ("c",)]
-        master.connection.execute("INSERT INTO verdicts VALUES ('added', true, [], [])")
+        master.connection.execute("INSERT INTO run_validity VALUES ('added', true, [], [])")
         master.publish()
         master.prepare()
-        assert looked_at == ["groups", "verdicts", "groups"]
+        assert looked_at == ["groups", "run_validity", "groups"]
 
 
 @pytest.mark.usefixtures("in_turns")
@@ -283,13 +283,13 @@ def test_missing_rows_are_written_with_those_of_the_next_run(settings: Settings)
     with closing(Master(settings.master_file, settings.warehouse_file)) as master:
         master.publish()
         for number in (1, 2, 3):
-            master.connection.execute("INSERT INTO verdicts VALUES (?, true, [], [])", [f"added-{number}"])
+            master.connection.execute("INSERT INTO run_validity VALUES (?, true, [], [])", [f"added-{number}"])
             master.publish()
             written = master.former.stat().st_mtime_ns
             master.prepare()
-            assert master.connection.execute("SELECT count(*) FROM verdicts").fetchone() == (1 + number,)
+            assert master.connection.execute("SELECT count(*) FROM run_validity").fetchone() == (1 + number,)
             assert (master.former.stat().st_mtime_ns, settings.master_file.exists()) == (written, False)
-            assert ask(settings, "SELECT count(*) FROM verdicts") == [(1 + number,)]
+            assert ask(settings, "SELECT count(*) FROM run_validity") == [(1 + number,)]
 
 
 @pytest.mark.usefixtures("in_turns")

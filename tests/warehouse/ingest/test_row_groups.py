@@ -41,8 +41,8 @@ def test_groups_are_merged_again_and_again_and_rows_stay_in_order(master: duckdb
         add_run(master, number)
         merge_groups(master)
         master.execute("CHECKPOINT")
-    assert groups(master, "verdicts") == groups(master, "histograms") == 2 + 1 + 1  # 9, 9, 3 and 1 runs
-    assert master.execute("SELECT rowid, run_id FROM verdicts ORDER BY rowid").fetchall() == [
+    assert groups(master, "run_validity") == groups(master, "histograms") == 2 + 1 + 1  # 9, 9, 3 and 1 runs
+    assert master.execute("SELECT rowid, run_id FROM run_validity ORDER BY rowid").fetchall() == [
         (number, f"run {number}") for number in range(22)
     ]
     assert master.execute("SELECT rowid, run_id, bucket FROM histograms ORDER BY rowid").fetchall() == [
@@ -62,7 +62,7 @@ def test_merging_leaves_no_gap_after_new_or_uncommitted_rows(
     master.execute(_VERDICT, [6])
     assert merge_groups(master, only_overdue=True)
     master.execute("CHECKPOINT")
-    assert master.execute("SELECT rowid, run_id FROM verdicts ORDER BY rowid").fetchall() == [
+    assert master.execute("SELECT rowid, run_id FROM run_validity ORDER BY rowid").fetchall() == [
         (number, f"run {number}") for number in range(7)
     ]
 
@@ -75,7 +75,7 @@ def test_groups_with_many_rows_are_not_written_again(
         add_run(master, number)
     assert merge_groups(master)
     master.execute("CHECKPOINT")
-    assert (groups(master, "verdicts"), groups(master, "histograms")) == (1, 3)
+    assert (groups(master, "run_validity"), groups(master, "histograms")) == (1, 3)
 
 
 def test_runs_too_many_to_be_merged_are_left_as_they_are(

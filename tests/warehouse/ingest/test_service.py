@@ -50,7 +50,7 @@ def test_it_publishes_only_what_is_new(settings: Settings, ingester: Ingester) -
     write_run(settings.bundles)
     assert ingest_once(ingester) is False
     assert (ingester.published, runs(settings)) == (True, ["run-1"])
-    assert ask(settings, "select job_id, runs_judged from study_verdicts") == [("job-1", 1)]
+    assert ask(settings, "select job_id, runs_judged from study_validity") == [("job-1", 1)]
     first = publication(settings)
     assert ingest_once(ingester) is False
     assert publication(settings) == first
@@ -64,7 +64,7 @@ def test_a_round_without_time_publishes_and_reports_waiting_bundles(settings: Se
     write_run(settings.bundles)
     assert ingest_once(ingester, budget_s=-1.0) is True
     assert (runs(settings), ingester.published) == ([], True)
-    assert ask(settings, "select * from study_verdicts") == []
+    assert ask(settings, "select * from study_validity") == []
     assert ingest_once(ingester, budget_s=60.0) is False
     assert runs(settings) == ["run-1"]
 
@@ -184,7 +184,7 @@ def test_a_job_that_cannot_be_judged_is_set_aside_alone(settings: Settings, inge
     for number, study_id in enumerate(("0", "broken", "2")):
         write_run(settings.bundles, job_id=f"job-{number}", run_id=f"run-{number}", study_id=study_id)
     ingest_once(ingester)
-    judged = "select job_id from study_verdicts order by job_id"
+    judged = "select job_id from study_validity order by job_id"
     assert runs(settings) == ["run-0", "run-1", "run-2"]
     assert ask(settings, judged) == [("job-0",), ("job-2",)]
     ((job_id, error),) = rejected(settings)

@@ -43,11 +43,12 @@ def test_links_to_a_comparison_and_to_advice_show_others_the_same(server: Server
     other.get_by_text("[a](http://b)").filter(visible=True).first.wait_for()
     assert other.locator("[data-testid=stMain] .katex, a[href='http://b']").count() == 0
 
-    page.goto(f"{server.url}/advice?job={job_id}&draft_cost=0.2")
-    heading(page, "Advice")
+    page.goto(f"{server.url}/deploy?job={job_id}&draft_cost=0.2")
+    heading(page, "Deploy")
     expect(page.get_by_role("spinbutton", name="Draft cost")).to_have_value("0.200")
     page.locator(_CHARTS).first.wait_for()
-    page.get_by_role("link", name=re.compile("^.*Measure it: 3 repeats")).click()
+    page.goto(f"{server.url}/results?job={job_id}")
+    page.get_by_role("link", name=re.compile("^.*Set up the follow-up: 3 repeats")).click()
     heading(page, "Submit a study")
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("linked")
     expect(page.get_by_role("spinbutton", name="Repeats")).to_have_value("3")

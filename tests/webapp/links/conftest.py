@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -34,9 +34,9 @@ class Lab:
     database: sa.Engine
     browser: TestClient
 
-    def link(self, kind: Kind, subject: str, actor: Actor = VIEWER) -> str:
+    def link(self, kind: Kind, subject: str, actor: Actor = VIEWER, as_of: datetime | None = None) -> str:
         """A link's path."""
-        made = shared_links.make_link(self.database, kind, subject, "it", lasts=DAY, most=DAY, actor=actor)
+        made = shared_links.make_link(self.database, kind, subject, "it", lasts=DAY, most=DAY, actor=actor, as_of=as_of)
         return f"/shared/{made[1]}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from access.web.gate import gate
 from lab.roles import Role
 from tests.actors import ADMIN, VIEWER
 from tests.webapp.links.conftest import Lab
+from tests.webapp.measured import START
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.pins import PinnedFigure
 from webapp.links import rendered
@@ -187,6 +189,23 @@ def test_the_same_page_for_printing_is_behind_the_login(lab: Lab) -> None:
     assert 'id="print"' in lab.browser.get(path).text
     for wrong in ("/print/study/unknown", "/print/secret/x", "/print/dashboard/unknown"):
         assert lab.browser.get(wrong).status_code == 404
+
+
+def test_a_frozen_link_shows_the_data_of_its_moment_whatever_came_later(lab: Lab, board: str) -> None:
+    first = START + timedelta(minutes=2)  # two of its launches had ended
+    for kind, subject in ((Kind.STUDY, lab.home.three_arms), (Kind.DASHBOARD, board)):
+        live, frozen = (lab.browser.get(lab.link(kind, subject, as_of=seen)).text for seen in (None, first))
+        assert "data of 2026-11-21 04:14 UTC" in frozen
+        assert "data of 2026-11-21 04:14 UTC" not in live
+    before = lab.link(Kind.STUDY, lab.home.three_arms, as_of=START - timedelta(days=1))
+    assert lab.browser.get(before).status_code == 404
+
+
+def test_what_is_shared_says_what_it_is_of(lab: Lab, board: str) -> None:
+    for kind, subject in ((Kind.STUDY, lab.home.three_arms), (Kind.DASHBOARD, board)):
+        text = lab.browser.get(lab.link(kind, subject)).text
+        assert "reference · AMD EPYC 7B13 (2 cores) · vllm 0.32.0+cpu · " in text
+        assert ", 2026-11-21 · reference model: not a useful model" in text
 
 
 def test_it_is_drawn_once_however_often_it_is_opened(lab: Lab) -> None:

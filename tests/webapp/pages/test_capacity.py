@@ -40,6 +40,6 @@ def test_a_page_shows_what_each_arm_carries(open_page: OpenPage, page: str) -> N
 
 
 @pytest.mark.usefixtures("settings")
-@pytest.mark.parametrize("page", ["results", "explore", "home", "run", "advice"])
+@pytest.mark.parametrize("page", ["results", "explore", "home", "run", "deploy"])
 def test_the_other_pages_open(open_page: OpenPage, page: str) -> None:
     assert not open_page(page).exception

@@ -138,5 +138,5 @@ def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(open_page:
 
 
 def test_with_nothing_measured_the_pages_say_how_to_begin(open_page: OpenPage) -> None:
-    for page in ("compare", "advice"):
+    for page in ("compare", "deploy"):
         assert "No results yet" in words(open_page(page))

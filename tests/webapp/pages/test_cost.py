@@ -20,7 +20,7 @@ from tests.warehouse.queries.arm_costs import COST
 from tests.webapp.conftest import OpenPage, using_home
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
-from tests.webapp.page_text import ran, words
+from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
@@ -174,6 +174,24 @@ def test_a_form_that_says_too_little_names_each_field() -> None:
     assert entered.per_hour == pytest.approx(1.0)
 
 
+def test_a_typed_price_can_be_kept_in_the_book(open_page: OpenPage) -> None:
+    assert "Keep this price" not in [button.label for button in open_page("cost").button]
+    app = click(open_page("cost", price="2.5"), "Keep this price")
+    assert app.number_input(key="price-rented_per_hour").value == 2.5
+
+
+def test_cost_begins_with_and_without_in_the_surest_cell() -> None:
+    base = replace(COST, arm="no draft", is_baseline=True, saving=None, verdict=None)
+    sure = replace(COST, arm="draft", is_baseline=False, saving=0.3, saving_low=0.2, saving_high=0.4, verdict="cheaper")
+    lucky = replace(sure, arm="lucky", saving=0.6, saving_low=-0.2, saving_high=0.8, verdict="inconclusive")
+    without, with_, saving = tables.beside_cards([base, lucky, sure])
+    assert (without.label, with_.label) == ("Without: no draft", "With: draft")
+    assert (saving.value, saving.detail) == (
+        "30.0 %",
+        "▲ cheaper, 95 % CI [20.0, 40.0] by the usual reading; the surest of 2 comparisons",
+    )
+
+
 def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> None:
     both = [COST, replace(COST, arm="b", currency="EUR", per_million_output_tokens=1.0)]
     assert tables.lowest_cost_card(both).value == "–"
@@ -181,7 +199,7 @@ def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> 
     assert tables.energy_card([COST]).value == "not measured"
     measured = replace(COST, kwh_per_million_output_tokens=0.5, electricity_per_million_output_tokens=0.1)
     assert tables.energy_card([COST, measured]).detail.endswith("electricity 0.100 USD")
-    assert tables.slo_card(None, {}, 0.99).value == "no SLO"
+    assert tables.slo_card(None, {}, 0.99, [COST]).value == "no SLO"
 
 
 def test_a_table_has_energy_and_answers_only_where_they_were_measured() -> None:

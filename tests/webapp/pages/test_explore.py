@@ -133,15 +133,17 @@ def test_every_mark_is_drawn_from_its_link_with_its_rows(read_study: ReadStudy) 
         (figure,) = figures.figures(parameters, "light")
         shown = figures.shown(parse(parameters), "light")
         arms = ["no draft", "draft", "a first by name"]
-        drafting = mark == "Scatter"  # against the acceptance length, which the baseline has not
+        drafting = mark in ("Scatter", "Acceptance")  # of acceptance, which the baseline has not
         assert [style.arm for style in figure.styles] == arms[drafting:]
-        assert len(figure.rows) == (16 if drafting else len(shown.runs if shown.groups is None else shown.groups))
+        rows = {"Scatter": 16, "Acceptance": 2 * 2 * 3}  # runs; arms, categories and positions
+        assert len(figure.rows) == rows.get(mark, len(shown.runs if shown.groups is None else shown.groups))
         assert all(chart.to_dict()["layer"] for _, chart in figure.panels)
+        assert len(figure.panels) == (6 if mark == "Percentile bands" else 2), mark  # of two categories
     priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
     cost = figures.shown(parse(priced), "dark")
     assert cost.figure is None
     assert "without cost per million output tokens cannot be drawn" in cost.notes[0]
-    assert "No price is known of" in cost.notes[0]
+    assert "No hourly price for this hardware" in cost.notes[0]
 
 
 def test_points_and_legend_have_the_verdict_and_a_click_opens_the_run(

@@ -105,6 +105,9 @@ def test_pages_are_streamlits_own_where_index_html_is_off(monkeypatch: pytest.Mo
 def test_the_root_leads_to_the_first_page_with_its_parameters() -> None:
     root = TestClient(Starlette(routes=asgi.routes()), follow_redirects=False).get("/?job=demo")
     assert (root.status_code, root.headers["location"]) == (307, "home?job=demo")
+    for former in ("advice", "tune"):  # of pages that became another
+        moved = TestClient(Starlette(routes=asgi.routes()), follow_redirects=False).get(f"/{former}?job=demo")
+        assert (moved.status_code, moved.headers["location"]) == (307, "deploy?job=demo")
     followed = TestClient(Starlette(routes=asgi.routes())).get("/")
     assert (followed.status_code, followed.url.path) == (200, "/home")
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 
 import duckdb
 
 from lab.advice.answer import Answer, JudgedPair, OverAll, answer
+from lab.advice.metric_lines import METRICS
 from lab.advice.report import Provenance
-from warehouse.queries.comparing.comparisons import StudyComparison, controls
+from lab.errors import QueryError
+from warehouse.queries.comparing.comparisons import StudyComparison, compare_study, controls
 from warehouse.queries.comparing.ratio_tables import arm_means
+from warehouse.queries.comparing.tunings import answered
 from warehouse.queries.rows import dicts
 
 _PROVENANCE = """
@@ -23,11 +27,19 @@ _PROVENANCE = """
 """
 
 
-def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> Answer:
-    """Return the answer from the comparison's verdicts; its headline is from the strict reading.
-
-    `repeat_s` is the forecast of one more repeat of the study.
+def metric_answers(con: duckdb.DuckDBPyConnection, study: str, *, strict: bool = False) -> list[Answer]:
+    """Return a study's answer by each metric that has a line; none by a metric that cannot be compared, such as a cost
+    without a price.
     """
+    found = []
+    for metric in METRICS:
+        with suppress(QueryError):
+            found.append(study_answer(answered(con, compare_study(con, study, metric, strict=strict))))
+    return found
+
+
+def study_answer(comparison: StudyComparison) -> Answer:
+    """Return the answer from the comparison's verdicts; its headline is from the strict reading."""
     candidates = [pair for pair in comparison.pairs if not pair.comparison.control]
     pairs = [
         JudgedPair(
@@ -48,7 +60,6 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
         baseline=comparison.baseline,
         strict=comparison.strict,
         of_speculation=all(candidate and not baseline for baseline, candidate in drafted),
-        repeat_s=repeat_s,
         controls=tuple(controls(comparison).values()),
         over_all=_over_all(comparison),
     )

@@ -10,6 +10,8 @@ import pandas as pd
 
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import sentences
+from lab.advice.metric_lines import lines
+from lab.advice.next_study import follow_up
 from lab.comparison import ANALYSIS_VERSION
 from lab.comparison.agreement import Agreement
 from lab.comparison.surface import Surface, sentence
@@ -104,9 +106,15 @@ def contexts_document(surfaces: Mapping[str, Surface]) -> dict[str, object]:
     }
 
 
-def answer_document(answer: Answer) -> dict[str, object]:
+def answer_document(
+    answer: Answer, by_metric: Sequence[Answer] = (), follow_up_s: float | None = None
+) -> dict[str, object]:
+    """Return an answer with the lines of all metrics and what to measure next, whose forecast is `follow_up_s`."""
+    plan = follow_up(answer)
     return {
-        "sentences": sentences(answer).lines,
+        "sentences": sentences(answer, follow_up_s).lines,
+        "lines": [{**asdict(line), "sentence": line.sentence} for line in lines(by_metric)],
+        "follow_up": None if plan is None else {**asdict(plan), "estimated_s": follow_up_s},
         "metric": answer.metric,
         "baseline": answer.baseline,
         "strict": answer.strict,

@@ -54,10 +54,12 @@ def _show(link: SharedLink, *, with_owner: bool) -> None:
         with st.container(gap=None, width="stretch"):
             page, key = _PAGES[link.kind]
             st.page_link(page_file(page), label=f"**{literal(link.title)}**", query_params={key: link.subject})
+            data = "newest data" if link.as_of is None else f"data of {moment(link.as_of)}"
             used = "not opened yet" if link.last_used_at is None else f"last opened {moment(link.last_used_at)}"
             owner = f"{literal(link.owner)} · " if with_owner else ""
             st.caption(
-                f"{owner}{link.kind} · made {moment(link.created_at)} · works until {moment(link.ends_at)} · {used}"
+                f"{owner}{link.kind} · made {moment(link.created_at)} · works until {moment(link.ends_at)} · {data}"
+                f" · {used}"
             )
         changes.button("End it", "link_off", f"end-link-{link.link_id}", "links", lambda: _end(link))
 

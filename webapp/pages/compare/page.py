@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import urljoin
 
 import streamlit as st
 
-from jobs.forecast import repeat_seconds
+from jobs.forecast import follow_up_seconds
 from lab.comparison import surface
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
@@ -48,6 +49,7 @@ def show_page() -> None:
         _show_worse(selection)
         _show_gaps(selection)
         _show_summary(selection)
+        standing.show_change(selection.comparison)
         standing.show(selection.comparison)
         _show_report_button(selection)
         carried, of_all, of_cell = st.container(), st.container(), st.container()
@@ -126,8 +128,8 @@ def _show_report_button(selection: Selection) -> None:
     job_id, comparison, page = selection.job_id, selection.comparison, urljoin(st.context.url or "", ".")
 
     def make() -> bytes:
-        repeat_s = repeat_seconds(published_data.settings(), published_data.engine(), job_id)
-        made = report.Made(published_data.arms(job_id), page, published_data.published_at(), repeat_s)
+        forecast = functools.partial(follow_up_seconds, published_data.settings(), published_data.engine())
+        made = report.Made(published_data.arms(job_id), page, published_data.published_at(), forecast)
         return published_data.with_warehouse(report.archive)(comparison, made)
 
     st.download_button(

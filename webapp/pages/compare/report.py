@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -13,10 +13,11 @@ from urllib.parse import quote
 import duckdb
 
 from lab.advice import report
+from lab.advice.answer import Answer
 from lab.comparison.surface import sentence
 from lab.metrics.catalogue import BY_NAME
 from warehouse.queries.comparing import by_group
-from warehouse.queries.comparing.answers import provenance, study_answer
+from warehouse.queries.comparing.answers import metric_answers, provenance, study_answer
 from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.ratio_tables import arm_tables
 from warehouse.queries.comparing.tunings import answered
@@ -36,14 +37,14 @@ _NAME = "report"
 class Made:
     """When and from what a report is made.
 
-    `arms`: how each drafts, in the study's order; `page`: the page's own address; `repeat_s`: the forecast of one more
-    repeat of the study, None if unknown.
+    `arms`: how each drafts, in the study's order; `page`: the page's own address; `forecast_s` estimates the follow-up
+    of a job's answer, None if that is unknown.
     """
 
     arms: Mapping[str, Drafting]
     page: str
     as_of: datetime | None
-    repeat_s: float | None
+    forecast_s: Callable[[str, Answer], float | None]
 
 
 def view(comparison: StudyComparison) -> View:
@@ -56,14 +57,17 @@ def markdown(
     con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made, picture: str | None = None
 ) -> str:
     """Return the report's text; `picture` is the name of the picture's file beside it."""
+    answer, job = study_answer(answered(con, comparison)), comparison.jobs[-1]
     return report.markdown(
         report.Report(
-            study_answer(answered(con, comparison), made.repeat_s),
+            answer,
             provenance(con, comparison),
             None if picture is None else quote(picture),
             f"{made.page.rstrip('/')}/{view(comparison).link}",
             version("drafthouse"),
             _steps(con, comparison),
+            tuple(metric_answers(con, job, strict=comparison.strict)),
+            made.forecast_s(job, answer),
         )
     )
 
@@ -108,7 +112,17 @@ def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
     if figure is None:
         return None
     link = f"{made.page.rstrip('/')}/{view(comparison).link}"
-    return downloads.png(figure, About(figure.title, figure.note, SOURCE, made.as_of, link), "light")
+    return downloads.png(
+        figure, About(figure.title, figure.note, SOURCE, made.as_of, link, _subject(con, comparison)), "light"
+    )
+
+
+def _subject(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> str:
+    """Return what the numbers are of, as `webapp.shared.provenance` writes it for pages."""
+    found = provenance(con, comparison)
+    day = "" if found.began is None else f", {found.began:%Y-%m-%d}"
+    parts = [found.target, *found.hardware, *found.engines, f"{found.study or ''}{day}"]
+    return " · ".join(part for part in parts if part)
 
 
 def archive(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made) -> bytes:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import streamlit as st
 
+from access.web import visitor
 from lab.errors import UnknownPriceError, UserError
+from lab.roles import Change
 from warehouse.queries.costs import ArmCost, cheapest
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost import figures, price_book, tables
@@ -47,19 +49,33 @@ def show_page() -> None:
             selection = parse(parameters)
             costs, view, mode = arm_costs(selection), View("cost", parameters), colour_mode()
             if costs:
-                st.caption(literal(tables.price_sentence(costs, selection.utilisation)))
+                _show_price(costs, selection)
                 slo, cheapest_arms = cost_data.slo(selection.job_id), cheapest(costs, selection.least_share)
+                show_cards(tables.beside_cards(costs))
                 show_cards(
                     [
                         tables.lowest_cost_card(costs),
-                        tables.saving_card(costs),
-                        tables.slo_card(slo, cheapest_arms, selection.least_share),
+                        tables.slo_card(slo, cheapest_arms, selection.least_share, costs),
                         tables.energy_card(costs),
                     ]
                 )
                 show_figures(figures.draw(selection, mode), mode, view)
                 show_tables(selection, costs, view)
             capacities.show(selection.job_id, view, selection.price, selection.utilisation)
+
+
+def _show_price(costs: Sequence[ArmCost], selection: Selection) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(literal(tables.price_sentence(costs, selection.utilisation)), width="content")
+        if selection.price is not None and visitor.allowed_any(Change.PRICES):
+            st.button(
+                "Keep this price",
+                icon=":material/book:",
+                type="tertiary",
+                help="Opens the form of the price book below with this price",
+                on_click=price_book.begin,
+                args=(selection.price,),
+            )
 
 
 def choose() -> dict[str, Sequence[str]]:
@@ -111,9 +127,11 @@ def arm_costs(selection: Selection) -> list[ArmCost]:
     try:
         return cost_data.costs(selection.job_id, selection.price, selection.utilisation)
     except UnknownPriceError as error:
+        may_add = visitor.allowed_any(Change.PRICES)
+        rest = "or add one to the price book below" if may_add else "or ask somebody who may add one to the price book"
         st.info(
             f"No price is recorded for {literal(error.hardware)} on {error.day or 'an unknown day'}. Enter a price "
-            "above to use it for this view only, or add one to the price book below, from that day or earlier.",
+            f"above to use it for this view only, {rest}, from that day or earlier.",
             icon=":material/payments:",
         )
         st.stop()

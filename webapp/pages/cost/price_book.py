@@ -127,6 +127,14 @@ def _show_form(hardware: str, day: date) -> None:
             _show_fields(hardware, day, problems)
 
 
+@callback
+def begin(per_hour: float) -> None:
+    """Open the form with a price by the hour."""
+    st.session_state["price-form"] = True
+    st.session_state["price-kind"] = RENTED
+    st.session_state["price-rented_per_hour"] = per_hour
+
+
 def _show_fields(hardware: str, day: date, problems: Mapping[str, str]) -> None:
     kind = st.segmented_control(
         "Hardware is", [RENTED, BOUGHT], default=RENTED, required=True, key="price-kind", persist_state=_PERSIST

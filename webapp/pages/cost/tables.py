@@ -157,29 +157,43 @@ def lowest_cost_card(costs: Sequence[ArmCost]) -> Card:
     return Card(label, f"{number(amount)} {lowest.currency}", f"{where(lowest)}{verdict}")
 
 
-def saving_card(costs: Sequence[ArmCost]) -> Card:
-    """Return the card of the saving with the greatest lower bound: the largest of many is also the luckiest."""
-    label = "Best-supported saving"
+def beside_cards(costs: Sequence[ArmCost]) -> list[Card]:
+    """Return what tokens cost without and with an arm, and what that saves: in the cell with the surest saving."""
     savings = [arm_cost for arm_cost in costs if arm_cost.saving is not None and arm_cost.verdict != "control"]
     if not savings:
-        return Card(label, "–", "Needs the baseline and another arm under the same load, with prices in one currency")
+        return [
+            Card("Saving", "–", "Needs the baseline and another arm under the same load, with prices in one currency")
+        ]
     most = max(savings, key=lambda arm_cost: -math.inf if arm_cost.saving_low is None else arm_cost.saving_low)
-    if most.saving is None or most.saving_low is None or most.saving_high is None:
-        return Card(label, "–", "No cell has an interval yet: one repeat does not show how much runs vary")
-    verdict = _SIGNS[most.verdict or "inconclusive"]
+    base = next(arm_cost for arm_cost in costs if arm_cost.is_baseline and arm_cost.cell == most.cell)
+    amounts = [number(arm_cost.per_million_output_tokens) for arm_cost in (base, most)]
+    about = f"per 10⁶ output tokens, {most.cell.workload}, concurrency {most.cell.concurrency}"
     saving, _, interval = saving_words(most).partition(" [")
-    return Card(label, saving, f"{verdict} [{interval}: {where(most)}")
+    within = f"95 % CI [{interval} by the usual reading" if interval else "one repeat gives no interval"
+    several = f"; the surest of {count(len(savings), 'comparison')}" if len(savings) > 1 else ""
+    return [
+        Card(f"Without: {base.arm}", f"{amounts[0]} {base.currency}", about),
+        Card(f"With: {most.arm}", f"{amounts[1]} {most.currency}", about),
+        Card("Saving", saving, f"{_SIGNS[most.verdict or 'inconclusive']}, {within}{several}"),
+    ]
 
 
-def slo_card(slo: Slo | None, cheapest: Mapping[str, ArmCost | None], least_share: float) -> Card:
-    """Return the card of the cheapest arm that meets the SLO, named if all workloads agree. `cheapest`: by workload."""
+def slo_card(
+    slo: Slo | None, cheapest: Mapping[str, ArmCost | None], least_share: float, costs: Sequence[ArmCost]
+) -> Card:
+    """Return the card of the cheapest arm that meets the SLO, named if all workloads agree, or else of the nearest.
+
+    `cheapest`: by workload.
+    """
     label = "Cheapest arm within the SLO"
     if slo is None:
         return Card(label, "no SLO", "This study sets none; [slo] in a study may bound TTFT, TPOT and E2E latency")
     bounds = f"{slo_bounds(slo)}, for {least_share:.0%} of requests"
     arms = {arm_cost.arm for arm_cost in cheapest.values() if arm_cost is not None}
     if not arms:
-        return Card(label, "none", f"No arm meets it at any load: {bounds}")
+        near = max(costs, key=lambda arm_cost: arm_cost.within_slo or 0.0)
+        nearest = "" if not near.within_slo else f"; nearest: {near.within_slo:.1%} with {where(near)}"
+        return Card(label, "none", f"No arm meets it at any load: {bounds}{nearest}")
     without = sum(arm_cost is None for arm_cost in cheapest.values())
     more = f"; no arm meets it on {count(without, 'workload')}" if without else ""
     return Card(label, next(iter(arms)) if len(arms) == 1 else f"{len(arms)} arms", f"{bounds}{more}")

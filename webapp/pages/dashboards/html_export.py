@@ -29,6 +29,8 @@ from webapp.shared.text import count, moment
 
 #: Rows of a table in the file: a browser could show more, but nobody would read them.
 MOST_ROWS = 1_000
+#: A figure whose panels need more than this, such as a heat map with numbers in it, scrolls sideways on a phone.
+_LEAST_WIDTH = 380
 #: Longer values of a table are wrapped.
 _LONG_LETTERS = 60
 _PAGE = Path(__file__).parents[2] / "static" / "dashboard.html"
@@ -100,7 +102,8 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     wide = " wide" if sheet.is_wide else ""
     if sheet.light is None and not sheet.problem:  # a card of text
         return f'<article class="card{wide}"><h2>{escape(about.title)}</h2>{caption}</article>'
-    foot = f"{escape(about.source)}, data of {escape(moment(about.as_of))}"
+    foot = f"{escape(about.subject)}<br>" if about.subject else ""
+    foot += f"{escape(about.source)}, data of {escape(moment(about.as_of))}"
     foot += f" · {_link(about.link)}" if about.link else ""
     return (
         f'<article class="card{wide}"><h2>{escape(about.title)}{note}</h2>{caption}{_body(sheet, specs, rows)}'
@@ -121,7 +124,8 @@ def _body(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     panels = []
     for (title, light), (_, dark) in zip(sheet.light.panels, sheet.dark.panels, strict=True):
         head = f"<h3>{escape(title)}</h3>" if title else ""
-        panels.append(f'<div class="panel">{head}<div id="panel-{len(specs)}" class="chart"></div></div>')
+        width = f' style="min-width: {least}px"' if (least := sheet.light.least_width) > _LEAST_WIDTH else ""
+        panels.append(f'<div class="panel">{head}<div id="panel-{len(specs)}" class="chart"{width}></div></div>')
         specs.append({"light": _spec(light, "light", rows), "dark": _spec(dark, "dark", rows)})
     return f'{legends}<div class="panels">{"".join(panels)}</div>'
 

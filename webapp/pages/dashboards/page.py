@@ -304,6 +304,8 @@ def _show_figure(card: RenderedPin, mode: Mode) -> None:
 
 def _show_foot(card: RenderedPin) -> None:
     as_of = card.pin.shown.as_of
+    if card.about.subject:
+        st.caption(literal(card.about.subject))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         newest = f":material/sync: newest data: {moment(card.about.as_of)}"
         st.caption(newest if as_of is None else f":material/history: data as of {moment(as_of)}", width="content")

@@ -11,11 +11,11 @@ from urllib.parse import urljoin
 from lab.errors import UserError
 from warehouse.app_db.engine import DATABASE_ERRORS
 from warehouse.app_db.pins import TEXT, Pin, PinnedFigure
-from warehouse.queries.point_in_time import as_of
+from warehouse.queries.point_in_time import as_of, seen_as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
-from webapp.pages import PAGES
-from webapp.shared import published_data
+from webapp.pages import FORMER, PAGES
+from webapp.shared import provenance, published_data
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
 
@@ -47,11 +47,17 @@ class RenderedPin:
 
 def has_page(shown: PinnedFigure) -> bool:
     """Return whether the page that draws the figure exists in this version."""
-    return shown.page in PAGES and PAGES[shown.page].has_figures
+    page = _page(shown)
+    return page in PAGES and PAGES[page].has_figures
+
+
+def _page(shown: PinnedFigure) -> str:
+    """Return the page of today."""
+    return FORMER.get(shown.page, shown.page)
 
 
 def view_of(pin: Pin) -> View:
-    return View(pin.shown.page, pin.shown.parameters)
+    return View(_page(pin.shown), pin.shown.parameters)
 
 
 def render(pins: Sequence[Pin], mode: Mode, base_url: str) -> list[RenderedPin]:
@@ -65,7 +71,7 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
     if shown.page == TEXT:
         return RenderedPin(pin, None, "", About(pin.title, "", SOURCE, None, ""))
     key = (shown.page, shown.parameters_json, shown.as_of)
-    with as_of(shown.as_of):
+    with as_of(shown.as_of or seen_as_of()):
         if key not in pages:
             pages[key] = _figures(shown, mode)
         figures = pages[key]
@@ -77,7 +83,8 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
         problem = figures if isinstance(figures, str) else "" if figure else _GONE
         title = pin.title or (shown.page.capitalize() if figure is None else figure.title)
         note = "" if figure is None else figure.note
-        about = About(title, note, SOURCE, published_data.published_at(), urljoin(base_url, view_of(pin).link))
+        link, subject = urljoin(base_url, view_of(pin).link), provenance.of_link(shown.parameters)
+        about = About(title, note, SOURCE, published_data.published_at(), link, subject)
     return RenderedPin(pin, figure, problem, about)
 
 
@@ -86,7 +93,7 @@ def _figures(shown: PinnedFigure, mode: Mode) -> list[Figure] | str:
     if not has_page(shown):
         return f"This version of Drafthouse has no page {shown.page!r}."
     try:
-        return PAGES[shown.page].figures(shown.parameters, mode)
+        return PAGES[_page(shown)].figures(shown.parameters, mode)
     except UserError as error:
         return f"This figure cannot be drawn: {error}"
     except (LookupError, *DATABASE_ERRORS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from lab.metrics.number_format import ratio
 from warehouse.queries import slices
 from warehouse.queries.comparing.comparisons import Pair
+from warehouse.queries.results import slowest_prompts as slowest
 from warehouse.queries.slices import Filters
 from webapp.charts.explore.axes import Order
 from webapp.shared import published_data
@@ -27,6 +28,8 @@ speedups_of_others = published_query()(slices.speedups_of_others)
 runs = published_query(_MAX_SLICES)(slices.runs)
 filters_excluding_everything = with_warehouse(slices.filters_excluding_everything)
 _arms = published_query(_MAX_SLICES)(slices.arms)
+acceptance = published_query(_MAX_SLICES)(slices.acceptance)
+slowest_prompts = published_query(_MAX_SLICES)(slowest)
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,22 @@ def judged(job_id: str, metric: str) -> dict[tuple[str, str, str], Judged]:
     """
     compared = published_data.comparison(job_id, metric)
     pairs = () if compared is None else compared.pairs
-    return {(pair.candidate.arm, pair.cell.workload, pair.cell.pattern): _judged(pair) for pair in pairs}
+    return {_cell(pair): _judged(pair) for pair in pairs}
 
 
-def verdicts_of_arms(job_id: str, metric: str) -> dict[str, str]:
-    """Return each arm's verdict over all cells, like `▲ faster 1.23× [1.20, 1.26]`."""
+def _cell(pair: Pair) -> tuple[str, str, str]:
+    return pair.candidate.arm, pair.cell.workload, pair.cell.pattern
+
+
+def verdicts_of_arms(job_id: str, metric: str, cells: frozenset[tuple[str, str, str]]) -> dict[str, str]:
+    """Return each arm's verdict over its cells among these, like `▲ faster 1.23× [1.20, 1.26]`.
+
+    `cells`: arm, workload and load of each.
+    """
     compared = published_data.comparison(job_id, metric)
+    if compared is not None:
+        within = (pair for pair in compared.pairs if _cell(pair) in cells)
+        compared = replace(compared, pairs=tuple(within))
     means = {} if compared is None else arm_cards.means(compared)
     return {
         arm: f"{SIGNS[mean.verdict.word]} {ratio(mean.ratio.value, mean.ratio.low, mean.ratio.high)}"

@@ -10,6 +10,7 @@ import altair as alt
 import pandas as pd
 
 from lab.metrics.number_format import times
+from webapp.charts import results
 from webapp.charts.explore import runs as explore_runs
 from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, SPEEDUP, Axis, Order, natural, styles, with_series
 from webapp.charts.explore.runs import MOST_MARKS, Scene
@@ -36,6 +37,7 @@ _CHARTS: Mapping[str, Callable[[pd.DataFrame, Scene], alt.LayerChart]] = {
 _COMPARED = "output_tok_per_s"
 _ON_OUTPUT = " in output"
 _MOST_JUDGED = 8
+NO_PRICE = "No hourly price for this hardware"
 _MAX_FIGURES = 128
 #: Properties in which the runs behind one mean may differ without the chart showing it.
 _MIXABLE = (
@@ -73,7 +75,7 @@ def shown(view: Selection, mode: Mode) -> Shown:
     runs = data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])), view.of_requests)
     if runs.empty:
         return Shown(None, runs, None, ())
-    draw = {"ECDF": _ecdf, "Percentile bands": _bands}.get(view.mark, _of_runs)
+    draw = {"ECDF": _ecdf, "Percentile bands": _bands, "Acceptance": _acceptance}.get(view.mark, _of_runs)
     return draw(view, runs, _order(runs), mode)
 
 
@@ -113,7 +115,7 @@ def _without_price(runs: pd.DataFrame) -> str:
     """Say which hardware has no price; empty if no cost is drawn, or each run has a price."""
     without = runs.loc[runs["currency"].isna(), "hardware"].dropna() if "currency" in runs else pd.Series(dtype=str)
     names = " and ".join(sorted(set(map(str, without))))
-    return f" No price is known of {names}: give one on the page Cost." if names else ""
+    return f" {NO_PRICE} ({names}): set one on Cost." if names else ""
 
 
 def _with_verdicts(view: Selection, rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
@@ -211,14 +213,15 @@ def _figure(
 
 
 def _noted(series_styles: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
-    """Add to the arms' styles their verdict over all cells, if the slice is one study."""
+    """Add to the arms' styles their verdict over the cells of the slice, if it is of one study."""
     jobs = rows["job_id"].unique()
     if view.colour.column != "arm" or len(jobs) != 1 or view.of_requests:
         return tuple(series_styles)
-    own = data.verdicts_of_arms(jobs[0], y.column)
+    cells = frozenset(rows[["arm", "workload_label", "load"]].itertuples(index=False, name=None))
+    own = data.verdicts_of_arms(jobs[0], y.column, cells)
     on_output = {
         arm: words + ("" if y == SPEEDUP else _ON_OUTPUT)
-        for arm, words in data.verdicts_of_arms(jobs[0], _COMPARED).items()
+        for arm, words in data.verdicts_of_arms(jobs[0], _COMPARED, cells).items()
     }
     return tuple(replace(style, note=(own or on_output).get(style.arm, "")) for style in series_styles)
 
@@ -267,6 +270,36 @@ def _note(view: Selection, rows: pd.DataFrame, y: Axis) -> str:
         "Line": f"{f'points: {runs}, ' if few else ''}line: means of the runs, whiskers: 95 % intervals",
     }[view.mark]
     return f"{y.unit}; {words}" if y.unit else words
+
+
+def _acceptance(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Shown:
+    """Draw the share of drafts that were accepted up to each position, over the runs of each group."""
+    measured = data.acceptance(runs["run_id"].tolist()).merge(runs.drop_duplicates("run_id"), on="run_id")
+    if measured.empty:
+        return Shown(None, runs, None, ("No run of this slice has counted acceptance by position.",))
+    notes = [f"{count(lost, 'run')} without it cannot be drawn."] if (lost := _lost(runs, measured)) else []
+    rows, left_out = _cut(with_series(measured, view.colour), view)
+    facet = [] if view.facet is None else [view.facet.column]
+    rows = rows.assign(accepted=rows["acceptance"] * rows["drafts"])
+    groups = rows.groupby(["series", *facet, "position"], sort=False, as_index=False)[["accepted", "drafts"]].sum()
+    groups = groups.assign(acceptance=groups["accepted"] / groups["drafts"], arm=groups["series"])
+    series_styles = styles(rows, view.colour, order, mode)
+    drawn = groups.rename(columns={"drafts": "num_drafts"})
+    drawn = drawn if "category" in drawn else drawn.assign(category="all")
+    panels: tuple[Panel, ...] = tuple(
+        (title, results.acceptance_panel(part, series_styles, int(groups["position"].max())))
+        for title, part in _parts(drawn, view.facet)
+    )
+    note = "share of drafts accepted up to this position, weighted by drafts"
+    shown_rows = groups.drop(columns=["accepted", "arm"])
+    figure = Figure("explore", "Acceptance by position in the draft", note, series_styles, panels, shown_rows)
+    return Shown(figure, runs, None, (*notes, *left_out))
+
+
+def _lost(runs: pd.DataFrame, measured: pd.DataFrame) -> int:
+    """Count the speculating runs without acceptance by position."""
+    drafting = runs.loc[runs["method"] != "none", "run_id"]
+    return int((~drafting.isin(measured["run_id"])).sum())
 
 
 def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Shown:

@@ -23,6 +23,8 @@ from webapp.pages.explore.selection import (
 from webapp.shared import url_params, url_widgets
 
 _COLUMNS, _LEAST_WIDTH = 5, 150
+#: Of what draws: the mark, the metric, whose names are long, and the rest.
+_WIDTHS = (1, 1.7, 1.2, 1.2, 1.2)
 _OPEN = "explore-open"
 #: Filters in the expander.
 _MORE = (
@@ -35,11 +37,13 @@ Chosen = dict[str, Sequence[str]]
 
 def choose_drawing() -> Chosen:
     """Choose the mark, then what this mark needs."""
-    with st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
+    first, *places = st.columns(_WIDTHS, gap="small")
+    with first:
         chosen = url_widgets.choose(url_params.MARK, choices(url_params.MARK))
-        mark: Mark = next(option for option in MARKS if option == chosen)
-        drawing: Chosen = {url_params.MARK.key: [mark]}
-        for param in USES[mark]:
+    mark: Mark = next(option for option in MARKS if option == chosen)
+    drawing: Chosen = {url_params.MARK.key: [mark]}
+    for param, place in zip(USES[mark], places, strict=False):
+        with place:
             drawing[param.key] = [url_widgets.choose(param, choices(param))]
             if param == url_params.METRIC and drawing[param.key][0] in ANY_PERCENTILE:
                 help_text = "Of all requests of a run, or of their tokens or chunks; above 0 and below 100"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, OF_REQUES
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
 from webapp.pages.explore import data as explore_data
 from webapp.pages.explore import drawer, figures, filters
-from webapp.pages.explore.figures import ALWAYS, Shown, within
+from webapp.pages.explore.figures import ALWAYS, NO_PRICE, Shown, within
 from webapp.pages.explore.selection import Selection, parse
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.columns import Column, columns, declared, of_metric
@@ -22,9 +23,23 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
-from webapp.shared.url_params import View
+from webapp.shared.url_params import View, page_file
 
 _CHOSEN = "explore-chosen"
+#: Runs whose requests are read for the slowest prompts.
+_MOST_RUNS = 200
+_PROMPTS = columns(
+    "category",
+    pinned="",
+    prompt_begins=Column("Prompt begins", width="large"),
+    requests=Column("Requests", "%,d", width=80),
+    runs=Column("Runs", "%,d", width=60),
+    e2e_ms=Column("E2E (ms)", "%,.0f", "Median over its requests"),
+    ttft_ms=Column("TTFT (ms)", "%,.1f", "Median over its requests"),
+    tpot_ms=Column("TPOT (ms)", "%,.2f", "Median over its requests"),
+    most_ms=Column("Longest E2E (ms)", "%,.0f"),
+    prompt_id=Column("Prompt id", help="The digest of the prompt: the same in every run that sent it"),
+)
 _LABELS = {axis.column: axis.label for axis in (*DIMENSIONS, *OF_REQUESTS)}
 _FIRST = ("arm", "run_id", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
@@ -79,6 +94,8 @@ def show_count(options: pd.DataFrame, shown: Shown, selection: Selection) -> Non
     st.markdown(f"**{matching:,}** of {count(total, 'completed run')}{split}{_origins(shown.runs)}.{narrowed}")
     for sentence in shown.notes:
         st.caption(f":material/info: {literal(sentence)}")
+        if NO_PRICE in sentence:
+            st.page_link(page_file("cost"), label="Set an hourly price", icon=":material/payments:")
 
 
 def _origins(runs: pd.DataFrame) -> str:
@@ -173,12 +190,27 @@ def show_tables(shown: Shown, selection: Selection, view: View) -> None:
     def show_groups(groups: pd.DataFrame) -> None:
         show_table(group_table(groups), group_config(selection), "Percentiles of each group", view, "groups")
 
-    if shown.groups is None:
-        by = f" by {' and '.join(selection.of_requests)}" if selection.of_requests else ""
-        st.markdown(f"**Runs{by} ({len(shown.runs):,})**")
-        show_runs()
-    else:
-        url_widgets.show_tabs(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})
+    by = f" by {' and '.join(selection.of_requests)}" if selection.of_requests else ""
+    tabs: dict[str, Callable[[], None]] = {
+        f"Runs{by}": show_runs,
+        "Slowest prompts": partial(show_prompts, shown, view),
+    }
+    if shown.groups is not None:
+        tabs = {"Groups": partial(show_groups, shown.groups), **tabs}
+    url_widgets.show_tabs(url_params.EXPLORE_TAB, tabs)
+
+
+def show_prompts(shown: Shown, view: View) -> None:
+    """Show the prompts that took longest in the newest runs of the slice, with their first words."""
+    measured = shown.runs.loc[shown.runs["origin"] == "measured", "run_id"].drop_duplicates().tail(_MOST_RUNS)
+    rows = explore_data.slowest_prompts(measured.tolist())
+    if rows.empty:
+        st.caption("No run of this slice has single requests.")
+        return
+    if rows["prompt_begins"].isna().all():
+        st.caption("The texts of these prompts are not stored: the policy of this lab keeps their digests only.")
+    st.caption(f"By the median E2E latency over {count(len(measured), 'run')}, the newest of the slice.")
+    show_table(rows, _PROMPTS, "The slowest prompts", view, "prompts")
 
 
 def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:

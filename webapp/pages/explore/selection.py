@@ -16,7 +16,7 @@ from webapp.charts.explore.axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBE
 from webapp.shared import url_params
 
 T = TypeVar("T")
-Mark = Literal["Line", "Bar", "Scatter", "ECDF", "Pareto", "Percentile bands"]
+Mark = Literal["Line", "Bar", "Scatter", "ECDF", "Pareto", "Percentile bands", "Acceptance"]
 MARKS: tuple[Mark, ...] = get_args(Mark)
 EVERY_STUDY = "every study"
 #: Options that add all runs of an origin to the chosen studies.
@@ -56,6 +56,7 @@ USES: dict[Mark, tuple[url_params.Param, ...]] = {
     "ECDF": (url_params.LATENCY, url_params.COLOUR, url_params.FACET),
     "Pareto": (url_params.FRONTIER, url_params.COLOUR, url_params.FACET),
     "Percentile bands": (url_params.LATENCY, url_params.X, url_params.COLOUR, url_params.FACET),
+    "Acceptance": (url_params.COLOUR, url_params.FACET),
 }
 
 
@@ -143,9 +144,10 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
 
 def _check_of_requests(selection: Selection) -> None:
     """Refuse, with UserError, metrics that are known for whole runs only."""
-    if selection.mark == "Pareto":
+    if selection.mark in ("Pareto", "Acceptance"):
+        needed = "the throughput" if selection.mark == "Pareto" else "acceptance by position"
         raise UserError(
-            "Pareto needs the throughput, which is not known by turn or context: choose another mark, or stop "
+            f"{selection.mark} needs {needed}, which is not known by turn or context: choose another mark, or stop "
             "drawing and filtering by them"
         )
     is_pooled = url_params.LATENCY in USES[selection.mark]

@@ -1,40 +1,35 @@
-"""Home: the running and the last finished studies, the headline of each target, and the workers."""
+"""Home: the newest answer of each target as one picture, what runs, what ended or failed, and the workers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
 from access.web import visitor
 from jobs import queue, worker_registry
-from jobs.blocks import jobs_at_work
 from jobs.host_report import HostReport, last_report
 from jobs.presets import load_preset
-from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
-from lab.comparison.verdict import READING_WORDS
 from lab.errors import StudyError
 from lab.roles import Change
 from warehouse.queries.comparing.headlines import Headline
-from webapp.pages.home import tables
+from webapp.pages.home import figures, tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list
-from webapp.pages.jobs.workers import engine_names
 from webapp.pages.submit.form_options import DEMO
-from webapp.shared import published_data
-from webapp.shared.cards import Card, show_cards
+from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
-from webapp.shared.tables import show_table
+from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.text import count, duration, literal, moment
 from webapp.shared.url_params import JOB, View, page_file
 from webapp.shared.verdicts import answers
 
 _POLL_EVERY = "5s"
-#: Answers side by side, the newest first, and the width in pixels that each needs.
-_MOST_ANSWERS, _MIN_WIDTH = 6, 420
+#: Answers below the picture, the newest first.
+_MOST_ANSWERS = 6
+_FIELD_WIDTH = 195
 
 
 def show_page() -> None:
@@ -44,23 +39,35 @@ def show_page() -> None:
         active = queue.active(published_data.engine())
         last_ended = queue.ended(published_data.engine(), tables.MAX_ENDED)
         workers = worker_registry.list_workers(published_data.engine())
-        at_work = jobs_at_work(published_data.engine())
         studies, headlines = tables.read_studies(), tables.read_headlines()
-    ended = tables.ended(last_ended, studies)
-
-    cards = [now_card(active), finished_card(ended), measured_card(studies)]
-    show_cards([*cards, workers_card(workers, at_work, datetime.now(UTC))])
     with show_user_errors():
         if studies.empty and not active:
             show_first_steps(workers)
+        if headlines:
+            show_answers(headlines)
+        elif not studies.empty:
+            st.caption("No verdicts yet. A verdict needs valid runs of a baseline and another arm at the same load.")
         jobs_sections.show_active(active)
-        if not studies.empty:
-            show_headlines(headlines)
-        show_ended(ended)
+        show_ended(tables.ended(last_ended, studies), studies)
         workers_list.show(published_data.engine())
         if visitor.allowed(Change.AUDIT, None):
             show_verification(last_report(published_data.settings().home))
     follow(published, [job.job_id for job in active])
+
+
+def show_answers(headlines: Sequence[Headline]) -> None:
+    """Show one picture of the newest answers, and what each says."""
+    parameters: dict[str, Sequence[str]] = {}
+    if figures.has_costs():
+        with st.container(width=_FIELD_WIDTH):
+            chosen = url_widgets.choose(url_params.YIELD, list(figures.YIELDS))
+        parameters = {} if chosen == figures.YIELDS[0] else {url_params.YIELD.key: (chosen,)}
+    show_figures(figures.figures(parameters, colour_mode()), colour_mode(), View("home", parameters))
+    with st.container(border=True, gap="xsmall"):
+        for headline in headlines[:_MOST_ANSWERS]:
+            answers.show_line(headline.job_id, tables.title(headline))
+    if not figures.has_costs():
+        st.caption("No hourly price for this hardware, so no cost: [set one on Cost](cost).")
 
 
 def show_first_steps(workers: Sequence[WorkerInfo]) -> None:
@@ -109,32 +116,12 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
             st.rerun()
 
 
-def show_headlines(headlines: Sequence[Headline]) -> None:
-    st.subheader("Latest answer per target", anchor=False)
-    if not headlines:
-        st.caption("No verdicts yet. A verdict needs valid runs of a baseline and another arm at the same load.")
-        return
-    answered = headlines[:_MOST_ANSWERS]
-    with st.grid(min(2, len(answered)), min_column_width=_MIN_WIDTH, gap="small"):
-        for headline in answered:
-            answers.show_compact(headline.job_id, tables.title(headline))
-    st.caption(f"Verdicts: {READING_WORDS[False]}; headlines use the strict reading: {READING_WORDS[True]}.")
-    rows = tables.headlines(headlines)
-    show_table(rows, tables.HEADLINE_COLUMNS, "The headline of each target", View(""), "headlines")
-    st.caption(
-        "Per target: the arm with the strongest evidence of a speed-up (geometric mean over all of its cells), with "
-        "its study's verdict and interval."
-    )
-    if any(headline.arm is None for headline in headlines):
-        st.caption(
-            "One repeat gives no interval, because it does not show how much runs vary. Use three repeats or more."
-        )
-
-
-def show_ended(ended: pd.DataFrame) -> None:
+def show_ended(ended: pd.DataFrame, studies: pd.DataFrame) -> None:
     if ended.empty:
         return
     st.subheader("Finished last", anchor=False)
+    if not studies.empty:
+        st.caption(measured_sentence(studies))
     st.dataframe(
         ended,
         hide_index=True,
@@ -167,70 +154,15 @@ def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
         st.rerun()
 
 
-def now_card(active: Sequence[Job]) -> Card:
-    """Return the card of running studies, or of how many are queued."""
-    running = [job for job in active if job.state == "running"]
-    queued = sum(job.state == "queued" for job in active)
-    waiting = f"{count(queued, 'study waits', 'studies wait')} in the queue" if queued else "nothing waits in the queue"
-    if running:
-        return Card("Now", f"{len(running)} running", f"{'; '.join(map(_progress_words, running))}; {waiting}")
-    return Card("Now", f"{queued} waiting" if queued else "idle", f"No study is running; {waiting}")
-
-
-def _progress_words(job: Job) -> str:
-    progress = job.progress
-    if progress is None:
-        return f"{job.name}: the engine is about to start"
-    left = "" if progress.remaining_s is None else f", about {duration(progress.remaining_s)} left"
-    return f"{job.name}: {progress.runs_done} of {count(progress.runs_total, 'run')}{left}"
-
-
-def finished_card(ended: pd.DataFrame) -> Card:
-    """Return the card of the last finished study. `ended`: as `tables.ended` returns it."""
-    label = "Finished last"
-    if ended.empty:
-        return Card(label, "–", "No study has ended yet")
-    last = ended.iloc[0]
-    when = last["ended"]
-    state = last["state"][0]
-    return Card(label, last["study"], f"{state}, runs: {last['runs']}; {moment(None if pd.isna(when) else when)}")
-
-
-def measured_card(studies: pd.DataFrame) -> Card:
-    """Return the card of measured runs. `studies`: as `queries.jobs_with_results` returns it, or empty."""
-    label = "Measured"
-    if studies.empty:
-        return Card(label, "no runs", "The warehouse is empty")
+def measured_sentence(studies: pd.DataFrame) -> str:
+    """Return how much was measured. `studies`: as `queries.jobs_with_results` returns it."""
     sums = ["runs_completed", "runs_invalid", "runs_failed"]
     here, imported = studies[studies["origin"] != "imported"], studies[studies["origin"] == "imported"]
     counts = tables.run_counts(here[sums].sum().to_dict())
-    of = f"{count(len(here), 'study', 'studies')} of {count(here['target'].nunique(), 'target')}; {counts.lost}"
     more = f"; besides, {count(tables.run_counts(imported[sums].sum().to_dict()).completed, 'imported run')}"
-    return Card(label, count(counts.completed, "run"), of + (more if len(imported) else ""))
-
-
-def workers_card(workers: Sequence[WorkerInfo], at_work: Collection[str], now: datetime) -> Card:
-    """Return the card of the present workers: how many are free, their hardware, GPUs and engines."""
-    label = "Workers"
-    present = [worker for worker in workers if not worker.is_away(now)]
-    if not present:
-        away = f"{len(workers)} away; " if workers else ""
-        return Card(label, "none", f"{away}start one with drafthouse up or drafthouse worker")
-    idle = [worker for worker in present if worker.worker not in at_work]
-    waiting = [f"{worker.slot_name} waits: {worker.waits_for}" for worker in idle if worker.waits_for]
-    # A card has room for one reason; the list of workers has them all.
-    reasons = waiting if len(waiting) < 2 else [f"{len(waiting)} wait: Jobs says for what"]
-    free = len(idle) - len(waiting)
-    slots = any(worker.slot for worker in present)
-    gpus = sum(worker.gpus for worker in present)
-    hardware = ", ".join(sorted({worker.hardware for worker in present}))
-    engines = ", ".join(sorted({engine_names(worker) for worker in present}))
-    busy = [f"{len(present) - len(idle)} busy"] if len(idle) < len(present) else []
-    none_free = ", ".join(busy + ([f"{len(waiting)} waiting"] if waiting else []))
-    return Card(
-        label,
-        (f"{free} of {len(present)} slots free" if slots else f"{free} free") if free else none_free,
-        "; ".join((*reasons, hardware, count(gpus, "GPU"), f"engines: {engines}")),
+    return (
+        f"Measured here: {count(counts.completed, 'run')} in {count(len(here), 'study', 'studies')} of "
+        f"{count(here['target'].nunique(), 'target')}; {counts.lost}{more if len(imported) else ''}."
     )
 
 

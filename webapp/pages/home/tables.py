@@ -10,42 +10,23 @@ import pandas as pd
 
 from jobs.host_report import Finding
 from jobs.table import Job
-from lab.metrics import number_format
-from lab.metrics.number_format import number
 from warehouse.queries.comparing import headlines as queries
 from warehouse.queries.comparing.headlines import Headline
 from webapp.shared import published_data
 from webapp.shared.cards import BADGES, state_word
 from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.text import RunCounts, duration, literal, moment
-from webapp.shared.verdicts.tables import SIGNS
 
 #: Studies in the table of finished ones.
 MAX_ENDED = 6
 #: State of a study that was measured in another home: it was never in this queue.
 NOT_QUEUED = "elsewhere"
-HEADLINE_COLUMNS = columns(
-    pinned="target",
-    target={"width": 90},
-    verdict={"width": 100, "help": "Strict: with 95 % confidence no verdict of the whole study is false (Holm)"},
-    arm={"label": "Surest arm", "width": 120},
-    mean=Column("Speed-up over all cells", help="Geometric mean of output throughput over the baseline's", width=145),
-    cost=Column(
-        "Per 10⁶ output tokens",
-        help="In the cell with the strongest evidence, at the study's price or the price book's",
-        width=120,
-    ),
-    open=Column("Study", width=64, link_text="Results"),
-    cells=Column("Cells", "%d", "Workloads × loads in which the arm was compared"),
-    arms=Column("Arms", "%d", "Candidates among which it has the strongest evidence"),
-    hardware={},
-)
 _COLOURS = {state: colour for state, (colour, _) in BADGES.items()} | {"imported": "gray", NOT_QUEUED: "gray"}
 ENDED_COLUMNS = columns(
     state=Column("State", width=95, states=_COLOURS),
-    study={"width": 160},
-    target={"width": 105},
-    runs=Column("Runs", width=95),
+    study={"width": 150},
+    target={"width": 95},
+    runs=Column("Runs", width=190),
     took=Column("Took", width=75),
     ended=Column("Ended (UTC)", MINUTE, width=125),
     error={"width": 150},
@@ -55,32 +36,12 @@ _ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
 _read_headlines = published_data.published_query(1)(queries.headlines)
 
 
-def headlines(newest: Sequence[Headline]) -> pd.DataFrame:
-    """Return the table of headlines, one row per target."""
-    return pd.DataFrame([_headline(headline) for headline in newest])
-
-
 def title(headline: Headline) -> str:
-    """Return the target, and its newest study as a link to its results, as Markdown."""
+    """Return the target, its hardware, and its newest study as a link to its results, as Markdown."""
     when, link = moment(headline.measured_at), _results_link(headline.job_id)
-    return f"**{literal(headline.target)}** :gray[·] [{literal(headline.study_name)}]({link}) :gray[· {when}]"
-
-
-def _headline(headline: Headline) -> dict[str, object]:
-    """Return the row of a headline: the arm over all cells, and its cost in its surest cell."""
-    arm = headline.arm
-    mean = None if arm is None else arm.mean
-    about: dict[str, object] = {"verdict": "no interval yet", "arm": None, "mean": None, "cells": None, "cost": None}
-    if arm is not None:
-        about = {
-            "verdict": SIGNS[arm.verdict],
-            "arm": arm.arm,
-            "mean": "–" if mean is None else number_format.ratio(mean.value, mean.low, mean.high),
-            "cells": arm.cells,
-            "cost": "price unknown" if arm.cost is None else f"{number(arm.cost)} {arm.currency}",
-        }
-    link = _results_link(headline.job_id)
-    return {"target": headline.target, **about, "arms": headline.arms, "open": link, "hardware": headline.hardware}
+    on = literal(headline.hardware or "several kinds of hardware")
+    study = f"[{literal(headline.study_name)}]({link})"
+    return f"**{literal(headline.target)}** :gray[· {on} ·] {study} :gray[· {when}]"
 
 
 def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:

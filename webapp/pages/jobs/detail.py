@@ -19,6 +19,7 @@ from webapp.shared.columns import SECOND, Column, columns
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import page_file
+from webapp.shared.verdicts import answers
 from webapp.shared.verdicts.answers import FROM_JOB
 
 _LOG_LINES = 200
@@ -31,8 +32,10 @@ def show(engine: sa.Engine, job_id: str) -> None:
     job = queue.job(engine, job_id)
     with st.container(border=True):
         _show_head(job)
-        if job.progress and job.progress.end_sentence:
-            st.markdown(literal(job.progress.end_sentence))
+        if job.why_ended:
+            st.markdown(literal(job.why_ended))
+        if job.state in FINISHED:
+            answers.show_next(job_id)
         if job.error:
             st.markdown(":red[:material/error: **Error**]")
             st.code(job.error, language=None, wrap_lines=True)
@@ -114,4 +117,5 @@ def _show_events(engine: sa.Engine, job_id: str) -> None:
             detail=Column("Detail", width="large"),
         ),
         alt="The events of this job, oldest first",
+        placeholder="",
     )

@@ -56,6 +56,7 @@ def _show(engine: sa.Engine, job_id: str) -> None:
             height="content" if len(rows) <= _MAX_ROWS else 390,
             column_config=_COLUMNS,
             alt="The runs of this job that have ended, the last one first",
+            placeholder="",
         )
     st.caption(counts_sentence(job, len(counted)))
 
@@ -87,7 +88,7 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
             "workload": row["workload"],
             "load": row["pattern"],
             "repeat": int(row["repeat"]) + 1,
-            "error": str(row["error"]).splitlines()[0] if row["error"] and pd.notna(row["error"]) else None,
+            "error": _why(row),
         }
         for row, ratio in zip(ordered.to_dict("records"), ratios, strict=True)
     ]
@@ -130,6 +131,13 @@ def _key(row: dict[Hashable, Any]) -> tuple[Any, tuple[Any, ...], int]:
 
 def _known(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(value)
+
+
+def _why(row: dict[Hashable, Any]) -> str | None:
+    """Return the first line of a failed run's error, or what makes a run invalid; None of any other."""
+    if _state(row) == "invalid":
+        return next(iter(row.get("why_invalid", ())), None)
+    return str(row["error"]).splitlines()[0] if row["error"] and pd.notna(row["error"]) else None
 
 
 def _state(row: dict[Hashable, Any]) -> str:

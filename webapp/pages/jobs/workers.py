@@ -49,6 +49,7 @@ def show(engine: sa.Engine) -> None:
         height="content" if len(workers) <= 10 else 250,
         column_config=_CONFIG,
         alt="The workers, by their slots, most recently seen first",
+        placeholder="",
     )
     clocks = [literal(f"{sentence}.") for sentence in worker_registry.wrong_clocks(workers)]
     sentences = waiting(workers, datetime.now(UTC)) + clocks

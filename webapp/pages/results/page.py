@@ -33,13 +33,13 @@ _MIN_FIELD_WIDTH = 195
 
 
 def show_page() -> None:
-    st.title("Results", anchor=False)
+    with st.grid(4, min_column_width=_MIN_FIELD_WIDTH, gap="small", vertical_alignment="bottom"):
+        title, category_column, metric_column, share_column = (st.container() for _ in range(4))
+    title.title("Results", anchor=False)
     study_picker.show_empty_state()
 
     with show_user_errors():
         job_id = study_picker.chosen_study()
-        with st.grid(4, min_column_width=_MIN_FIELD_WIDTH, gap="small", vertical_alignment="bottom"):
-            category_column, metric_column, claim_column, share_column = (st.container() for _ in range(4))
         runs = published_data.results(job_id)
         with category_column:
             categories = sorted(runs["category"].dropna().astype(str))
@@ -48,15 +48,14 @@ def show_page() -> None:
             )
         with metric_column:
             measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
-        with claim_column:
-            claimed = _choose_claim()
         url_widgets.report_missing(url_params.CATEGORY, url_params.METRIC)
         judgement = standing.choose(job_id)
         cells = figures.of_category(published_data.cells(job_id, measure.name, judgement), category)
-        compared = whole = published_data.comparison(job_id, measure.name, judgement)
-        has_pairs = compared is not None and bool(compared.pairs)
-        if compared is not None and category != figures.ALL_CATEGORIES:
-            compared = arm_cards.of_category(compared, category)
+        whole = published_data.comparison(job_id, measure.name, judgement)
+        whole = None if whole is None or not whole.pairs else whole
+        compared = whole
+        if whole is not None and category != figures.ALL_CATEGORIES:
+            compared = arm_cards.of_category(whole, category)
         state = study_picker.job_state(job_id)
 
     name = runs["study_name"].iloc[0] if len(runs) else None
@@ -66,22 +65,35 @@ def show_page() -> None:
         dialogs.show_share_menu(
             Kind.STUDY, job_id, name if isinstance(name, str) else "A study", urljoin(st.context.url or "", view.link)
         )
+    mode = colour_mode()
+    drawn = figures.draw(job_id, category, measure.name, judgement, mode)
     answers.show(job_id, measure.name, judgement)
-    if whole is not None and has_pairs:
-        standing.show(whole)
-    if claimed is not None and compared is not None:
-        st.info(literal(tables.claim_sentence(claimed, compared)), icon=":material/gavel:")
-    study_picker.show_caveats(runs, state)
-    if compared is not None and has_pairs:
-        show_comparison(compared, cells, measure, runs)
-    show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
+    show_figures(drawn[:1], mode, view)
     if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
         needed = f"{literal(measure.label)} needs the baseline and another arm at the same load"
         study_picker.show_nothing_to_compare(runs, needed)
-    mode = colour_mode()
-    show_figures(figures.draw(job_id, category, measure.name, judgement, mode), mode, view)
+    if whole is not None and compared is not None:
+        _show_details(whole, compared, measure, judgement)
+    study_picker.show_caveats(runs, state)
+    if compared is not None:
+        show_comparison(compared, cells, measure, runs)
+    show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
+    show_figures(drawn[1:], mode, view)
     show_tables(cells, figures.of_category(runs, category), whole, measure=measure, view=view)
     study_picker.follow(state)
+
+
+def _show_details(whole: StudyComparison, compared: StudyComparison, measure: Metric, judgement: str) -> None:
+    """Show each workload's answer, since when the verdicts stand, and the check of a claim; folded unless asked for."""
+    standing.show_change(whole)
+    is_asked = _CLAIM in st.query_params
+    with st.expander("By workload, how sure, and a claim to check", icon=":material/rule:", expanded=is_asked):
+        answers.show_details(whole.jobs[0], measure.name, judgement)
+        standing.show(whole)
+        with st.container(width=_MIN_FIELD_WIDTH):
+            claimed = _choose_claim()
+        if claimed is not None:
+            st.info(literal(tables.claim_sentence(claimed, compared)), icon=":material/gavel:")
 
 
 def _choose_claim() -> float | None:

@@ -106,16 +106,15 @@ def _where(pair: Pair) -> str:
 
 def best_card(comparison: StudyComparison, noun: str) -> Card:
     cells = sum(not pair.comparison.control for pair in comparison.pairs)
-    label = f"Best {noun} of {count(cells, 'cell')}"
+    label = f"Surest {noun} of {count(cells, 'cell')}"
     best = best_pair(comparison)
     if best is None or best.ratio is None:
         return Card(label, "–", _NO_INTERVAL if cells else _NO_PAIR)
     ratio = best.ratio
     within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
-    luck = "; the best of many cells is also the luckiest" if cells > 1 else ""
-    luck += f"; {alone}" if (alone := best.alone_sentence) else ""
+    more = f"; {alone}" if (alone := best.alone_sentence) else ""
     return Card(
-        label, times(ratio.value, ratio.low, ratio.high), f"{SIGNS[best.verdict.word]}{within}: {_where(best)}{luck}"
+        label, times(ratio.value, ratio.low, ratio.high), f"{SIGNS[best.verdict.word]}{within}: {_where(best)}{more}"
     )
 
 

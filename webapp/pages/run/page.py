@@ -215,6 +215,7 @@ def _show_requests(run_id: str, requests: pd.DataFrame) -> None:
         on_select="rerun",
         selection_mode="single-row",
         key="run-requests",
+        placeholder="",
     )
     for row in chosen.selection.rows:
         index = int(requests["index"].iloc[row])

@@ -152,6 +152,9 @@ def _forget(name: str) -> None:
     st.session_state[_NAMED] = None
 
 
+_AUDIT = "Only administrators may read the table `audit`."
+
+
 @st.fragment
 def show_schema() -> None:
     """Draw every table next to the editor; its columns are drawn when it is opened."""
@@ -190,7 +193,8 @@ def show_answer() -> None:
             return
         answer = data.answer(query.sql)
     except QueryError as error:
-        st.error(literal(error), icon=":material/error:")
+        is_audit = "audit" in query.sql.casefold() and not visitor.allowed_any(Change.AUDIT)
+        st.error(_AUDIT if is_audit else literal(error), icon=":material/error:")
         return
     finally:
         stop.empty()

@@ -71,8 +71,8 @@ def _show_plan(study: Study | None) -> None:
     prospects = published_data.verdicts_forecast(study)
     decided = ""
     if prospects is not None:
-        parts.append(f"**{prospects.as_is.decided:.0f} of {prospects.cells}** cells probably decided")
-        decided = f" Decided cells: {prospects.sentence}, {prospects.basis}. {prospects.advice}".rstrip()
+        parts.append(f"**{prospects.as_is.decided:.0f} of {prospects.cells}** comparisons probably decided")
+        decided = f" Verdicts: {prospects.sentence}, {prospects.basis}. {prospects.advice}".rstrip()
     st.markdown(" · ".join(parts), help=_counting(study))
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))
     for sentence in [] if published_data.settings().workers_elsewhere else advice(study):

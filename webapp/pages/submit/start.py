@@ -214,6 +214,9 @@ def _chosen() -> None:
 
 
 def _show_about(start: Start) -> None:
+    if start.decides:
+        with show_user_errors():
+            st.caption(literal(answers.follow_up_sentence(start.name, start.decides)))
     about = next((of.about for of in form_options.presets() if (of.name, start.kind) == (start.name, "preset")), "")
     if about:
         changed = "The preset, before your changes: " if editing.unsaved() is not None else ""

@@ -1,6 +1,4 @@
-"""A study's answer at the head of a page: what to deploy, with what confidence, and a link to the study that would
-decide the rest.
-"""
+"""A study's answer: a line for each metric that decides, what is inconclusive, and a link to its follow-up."""
 
 from __future__ import annotations
 
@@ -11,17 +9,20 @@ import streamlit as st
 
 from jobs import queue
 from lab.advice.answer import Answer
-from lab.advice.answer_text import Sentences, sentences
-from lab.advice.next_study import next_study
+from lab.advice.answer_text import Sentences, label, sentences
+from lab.advice.metric_lines import METRICS, Line, lines
+from lab.advice.next_study import follow_up, next_study
+from lab.advice.next_study import sentence as sentence_of
 from lab.errors import UserError
 from lab.study import Study
+from lab.study.duration import rough_duration
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.comparing.tunings import answered
 from webapp.shared import published_data
-from webapp.shared.text import count, duration, literal
-from webapp.shared.url_params import JOB, page_file
+from webapp.shared.text import count, literal
+from webapp.shared.url_params import page_file
 
 #: Parameters of links to Submit: a job; the metric whose inconclusive verdicts a study like the job's decides;
 #: the workload that the job's drafts are tuned for.
@@ -29,11 +30,6 @@ FROM_JOB, DECIDE, TUNE = "from_job", "decide", "tune"
 THROUGHPUT = "output_tok_per_s"
 #: Answer to a study that only searches for capacities.
 _CAPACITY = "capacity"
-_ICONS = {
-    "enable": ":green[:material/check_circle:]",
-    "leave off": ":orange[:material/do_not_disturb_on:]",
-    "inconclusive": ":blue[:material/experiment:]",
-}
 
 
 @dataclass(frozen=True)
@@ -45,21 +41,67 @@ class _Asked:
 
 
 def show(job_id: str, metric: str = THROUGHPUT, judgement: str = FIRST) -> None:
-    """Show the answer by a metric in a box of its own; nothing while the study has no valid run of its baseline."""
+    """Show a line for each metric that decides, and what to measure next; nothing while the study has no valid run of
+    its baseline.
+    """
+    asked = _asked(job_id, metric, judgement)
+    if asked is None:
+        return
+    text, found = sentences(asked.answer), _lines(job_id, asked, judgement)
+    with st.container(border=True, gap="xsmall"):
+        st.markdown(
+            "  \n".join(_line(line, heavy=line.is_decided) for line in found) or f"**{literal(text.headline)}**"
+        )
+        _show_next(job_id, asked)
+        for control, sentence in zip(asked.answer.controls, text.controls, strict=True):
+            if control.is_alarming:
+                st.warning(literal(sentence), icon=":material/warning:")
+
+
+def show_next(job_id: str) -> None:
+    """Show what an ended study leaves inconclusive and what to measure next; nothing without results."""
+    asked = None if published_data.publication() is None else _asked(job_id, THROUGHPUT)
+    if asked is not None:
+        _show_next(job_id, asked)
+
+
+def _show_next(job_id: str, asked: _Asked) -> None:
+    if said := sentence_of(asked.answer):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**By {literal(label(asked.answer.metric))}:** {literal(said)}")
+            _link_next_study(job_id, asked)
+
+
+def show_details(job_id: str, metric: str, judgement: str = FIRST) -> None:
+    """Show what the answer says of each workload, over all cells and of controls, and the rules of its intervals."""
     asked = _asked(job_id, metric, judgement)
     if asked is not None:
-        with st.container(border=True, gap="xsmall"):
-            _show(job_id, asked)
-            st.caption(literal(sentences(asked.answer).reading))
+        text = sentences(asked.answer)
+        said = (*text.workloads, text.over_all, *text.controls)
+        st.markdown("\n".join(f"- {literal(line)}" for line in said if line))
+        st.caption(literal(text.reading))
 
 
-def show_compact(job_id: str, title: str) -> None:
-    """Show the answer below a title in Markdown, without the reading that several answers share."""
+def show_line(job_id: str, title: str) -> None:
+    """Show the first line of an answer beside a title in Markdown, and the metrics that are inconclusive."""
+    found = lines_of(job_id)
+    if not found:
+        return
+    st.markdown(f"{title}  \n{_line(found[0], heavy=found[0].is_decided)}")
+
+
+def lines_of(job_id: str) -> list[Line]:
+    """Return the line of each metric that decides, those with a verdict first; none without a valid baseline run."""
     asked = _asked(job_id, THROUGHPUT)
-    if asked is not None:
-        with st.container(border=True, height="stretch", gap="xsmall"):
-            st.markdown(title)
-            _show(job_id, asked, heading="#####")
+    return [] if asked is None else _lines(job_id, asked, FIRST)
+
+
+def answer_of(job_id: str) -> Answer | None:
+    """Return the answer by throughput, or by capacity for a study that only searches; None without a valid baseline
+    run.
+    """
+    asked = _asked(job_id, THROUGHPUT)
+    return None if asked is None else asked.answer
 
 
 def text_of(job_id: str, metric: str = THROUGHPUT) -> Sentences | None:
@@ -69,31 +111,35 @@ def text_of(job_id: str, metric: str = THROUGHPUT) -> Sentences | None:
 
 
 def next_study_of(study: Study, job_id: str, metric: str = THROUGHPUT) -> Study | None:
-    """Return a study that would decide what the answer for a job of this study leaves inconclusive; None if nothing is,
-    or if its arms, workloads or loads are not in the study.
+    """Return the follow-up of a job of this study: what would decide what its answer leaves inconclusive; None if
+    nothing is, or if its arms, workloads or loads are not in the study.
     """
     asked = _asked(job_id, metric)
     return None if asked is None else next_study(study, asked.answer)
 
 
-def _show(job_id: str, asked: _Asked, heading: str = "####") -> None:
-    text = sentences(asked.answer)
-    st.markdown(f"{heading} {_icon(asked.answer)} {literal(text.headline)}")
-    if text.workloads:
-        st.markdown("\n".join(f"- {literal(line)}" for line in (*text.workloads, text.over_all) if line))
-    for control, sentence in zip(asked.answer.controls, text.controls, strict=True):
-        if control.is_alarming:
-            st.warning(literal(sentence), icon=":material/warning:")
-        else:
-            st.caption(literal(sentence))
-    if text.inconclusive:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(literal(text.inconclusive), width="content")
-            _link_next_study(job_id, asked)
+def follow_up_sentence(job_id: str, metric: str) -> str:
+    """Return what is inconclusive and what to measure next; empty if nothing is."""
+    asked = _asked(job_id, metric)
+    return "" if asked is None else sentence_of(asked.answer)
+
+
+def _lines(job_id: str, asked: _Asked, judgement: str) -> list[Line]:
+    """Return the lines of all metrics that decide, and that of the requested one."""
+    names = [*METRICS] if asked.metric in METRICS else [asked.metric, *METRICS]
+    found = [_answer(job_id, name, judgement) for name in names]
+    return lines([answer for answer in found if answer is not None])
+
+
+def _line(line: Line, *, heavy: bool) -> str:
+    icon = ":green[:material/check_circle:]" if heavy else ":blue[:material/experiment:]"
+    name, _, claim = line.claim.partition(": ")
+    tally = f" :gray[{literal(line.tally)}]" if line.tally else ""
+    return f"{icon} **{literal(name)}:** {literal(claim)}{tally}"
 
 
 def _link_next_study(job_id: str, asked: _Asked) -> None:
-    """Show a link to the Submit page with the deciding study; none for a study that was not submitted here.
+    """Show a link to the Submit page with the follow-up; none for a study that was not submitted here.
 
     A tuning searches for the best setting and has its own report.
     """
@@ -101,32 +147,20 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
         study = queue.job(published_data.engine(), job_id).study
     except UserError:
         return
-    if study.tune is not None:
-        st.page_link(
-            page_file("tune"), label="What the tuning found", icon=":material/tune:", query_params={JOB.key: job_id}
-        )
-        return
-    if (proposed := next_study(study, asked.answer)) is None:
+    plan, proposed = follow_up(asked.answer), next_study(study, asked.answer)
+    if study.tune is not None or plan is None or proposed is None:
         return
     takes = published_data.forecast(proposed)
     st.page_link(
         page_file("submit"),
-        label=f"Measure it: {count(proposed.repeats, 'repeat')}, {count(takes.runs, 'run')}, "
-        f"{count(takes.requests, 'request')}, about {duration(takes.wall_s)}",
+        label=f"Set up the follow-up: {plan.what}, about {rough_duration(takes.wall_s)}",
         icon=":material/experiment:",
         query_params={FROM_JOB: job_id, DECIDE: asked.metric},
         help=f"Opens the Submit page with {literal(', '.join(arm.name for arm in proposed.arms))} on "
-        f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')}. The number of "
-        "repeats is an estimate, which suffices in about half of all cases.",
+        f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')}: "
+        f"{count(takes.runs, 'run')}, {count(takes.requests, 'request')}. The number of repeats is an estimate, which "
+        "suffices in about half of all cases.",
     )
-
-
-def _icon(answer: Answer) -> str:
-    """Return the icon of the next step: enable something somewhere, or leave all off, or measure."""
-    actions = {choice.action for choice in answer.choices}
-    if "enable" in actions:
-        return _ICONS["enable"]
-    return _ICONS["leave off" if actions == {"leave off"} else "inconclusive"]
 
 
 def _asked(job_id: str, metric: str, judgement: str = FIRST) -> _Asked | None:

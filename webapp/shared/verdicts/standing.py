@@ -59,10 +59,8 @@ def link(job_id: str, judgement: str) -> dict[str, tuple[str, ...]]:
 
 
 def show(comparison: StudyComparison) -> None:
-    """Show since when the verdicts stand, whether they may be others today, and what they allow for other metrics."""
+    """Show since when the verdicts stand, and what they allow for other metrics."""
     since = stored.NOT_STORED if comparison.stored is None else comparison.stored.judging.sentence
-    if because := comparison.changed_because:
-        st.warning(f"Changed because: {literal(because)}. The stored verdicts are shown.", icon=":material/history:")
     many = stored.multiplicity(strict=comparison.strict)
     noise = f" Noise: informed by {literal(_earlier(comparison.history_jobs))}." if comparison.history_jobs else ""
     words, button = st.columns(_WIDTHS, vertical_alignment="center")
@@ -70,6 +68,12 @@ def show(comparison: StudyComparison) -> None:
     if len(comparison.jobs) == 1 and comparison.pairs and visitor.allowed_any(Change.JUDGE):
         with button:
             _show_button(comparison.jobs[0])
+
+
+def show_change(comparison: StudyComparison) -> None:
+    """Show why the verdicts may be others today; nothing if nothing is known to have changed."""
+    if because := comparison.changed_because:
+        st.warning(f"Changed because: {literal(because)}. The stored verdicts are shown.", icon=":material/history:")
 
 
 def _sentence(words: str) -> str:

@@ -64,6 +64,7 @@ def test_a_pin_that_cannot_be_drawn_says_why_beside_the_others(engine: sa.Engine
         (PinnedFigure("sql", query(engine, "select no_such from results"), "table"), because),
         (PinnedFigure("elsewhere", {}, "x"), "This version of Drafthouse has no page 'elsewhere'."),
         (PinnedFigure("results", job, "speedup"), ""),
+        (PinnedFigure("advice", job, "predicted"), ""),  # of a page that became another
         (PinnedFigure("sql", query(engine, "select 1 as a", ChartSpec("bar", "a", "b")), "chart"), ""),
     ]
     board = dashboards.create(engine, "what cannot be drawn", actor=ADMIN)

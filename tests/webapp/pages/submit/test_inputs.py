@@ -53,7 +53,7 @@ def test_a_field_has_the_title_help_and_kind_that_its_model_declares(open_page: 
         (("sampling.top_p", "is 0"), "problem-sampling-top_p", "Top p", "is 0"),
         (("price_usd_per_hour", "is 0"), "problem-price_usd_per_hour", "Price", "is 0"),
         (("slo.ttft_ms", "is 0"), "problem-slo-ttft_ms", "TTFT bound", "is 0"),
-        (("budget", "is 0"), "problem-budget", "Until decided, within", "is 0"),
+        (("budget", "is 0"), "problem-budget", "Stop when decided, at most", "is 0"),
         (("engine_flags.x", "is 0"), "problem-engine_flags", "Engine flags for every arm", "x is 0"),
         (("tune.most_repeats", "is 0"), "problem-tune", "Tuning", "most_repeats is 0"),
         (("arms[1].speculation.model", "is 0"), "problem-arms-1", "Arm 2, draft model", "draft model: is 0"),

@@ -1,4 +1,4 @@
-"""The data of the Tune page: the report of a tuning, and its command line."""
+"""The report of a tuning, and its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Advice page's tables: their rows, titles, units and formats. The figure draws rows of the same kind."""
+"""The tables of a study's advice: their rows, titles, units and formats. The figure draws rows of the same kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tune: the setting for each load, what to deploy, how it was measured, and why others were dropped."""
+"""What a tuning found: the setting for each load, what to deploy, how it was measured, and why others were dropped."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lab.metrics.number_format import bounds, times
 from lab.roles import Change
 from lab.tuning.beginning import tuning_of
 from lab.tuning.report import Measured, Report
-from webapp.pages.tune import data, figures
+from webapp.pages.deploy import tuning_data as data
+from webapp.pages.deploy import tuning_figures as figures
 from webapp.shared import published_data, study_picker, url_params
 from webapp.shared.cards import Card, show_cards
-from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, moment
@@ -36,49 +36,29 @@ _ENDED = {
 }
 
 
-def show_page() -> None:
-    st.title("Tune", anchor=False)
-    study_picker.show_empty_state()
-    with show_user_errors():
-        job_id = study_picker.chosen_study()
-        job = study_picker.job_state(job_id)
-        report = report_or_stop(job_id, job)
-        view = View("tune", {url_params.JOB.key: (job_id,)})
-        study_picker.show_caveats(published_data.results(job_id), job, "the Run page")
-        show_summary(report)
-        show_figures(figures.figures(view.parameters, colour_mode()), colour_mode(), view)
-        show_best(report, view)
-        show_deployment(report)
-        show_final(report, view)
-        show_tried(report, view)
-        show_provenance(report, job_id)
-    study_picker.follow(job)
-
-
-def report_or_stop(job_id: str, job: Job | None) -> Report:
-    """Return the report; without one, say what to do and end the page."""
-    if job is None or job.study.tune is None:
-        st.info(
-            "This study used fixed settings. A tuning finds the best draft and number of drafted tokens for each load, "
-            f"and the schedule to deploy: start one here, or with `drafthouse tune {job_id}`.",
-            icon=":material/tune:",
-        )
-        with st.container(horizontal=True):
-            if job is not None:
-                link_tunings(job)
-            query = {url_params.JOB.key: job_id}
-            st.page_link(page_file("results"), label="Its results", icon=":material/monitoring:", query_params=query)
-        st.stop()
+def show(job_id: str, job: Job) -> None:
+    """Show what a tuning found: the setting for each load, how it was measured, and why others were dropped."""
     report = data.tuned(job_id)
     if report is None:
         st.info("No load has a run without speculation and one with it yet.", icon=":material/progress_activity:")
-        study_picker.follow(job)
-        st.stop()
-    return report
+        return
+    view = View("deploy", {url_params.JOB.key: (job_id,)})
+    study_picker.show_caveats(published_data.results(job_id), job, "the Run page")
+    show_summary(report)
+    show_figures(figures.figures(view.parameters, colour_mode()), colour_mode(), view)
+    show_best(report, view)
+    show_deployment(report)
+    show_final(report, view)
+    show_tried(report, view)
+    show_provenance(report, job_id)
 
 
 def link_tunings(job: Job) -> None:
     """Show a link to Submit for each workload, as a schedule is tuned for one; or say why the study cannot be tuned."""
+    st.caption(
+        "This study used fixed settings. A tuning finds the best draft and k for each load: start one here, or with "
+        f"`drafthouse tune {job.job_id}`."
+    )
     if not visitor.allowed_any(Change.SUBMIT):
         return
     for workload in job.study.workloads[:_MOST_TUNINGS]:
@@ -179,7 +159,3 @@ def show_tried(report: Report, view: View) -> None:
 def show_provenance(report: Report, job_id: str) -> None:
     published = moment(published_data.published_at())
     st.caption(f"From {count(report.runs, 'run')} of job {literal(job_id)}, as published {published}.")
-
-
-if __name__ == "__main__":
-    show_page()

@@ -1,4 +1,4 @@
-"""The figure of the Advice page, drawn from its link's parameters alone."""
+"""The figure of a study's advice, drawn from its link's parameters alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lab.errors import UserError
 from webapp.charts import panels, predicted
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import Mode, styles_drawn
-from webapp.pages.advice import tables
-from webapp.pages.advice.data import study_advice
+from webapp.pages.deploy import advice_tables as tables
+from webapp.pages.deploy.advice_data import study_advice
 from webapp.shared import published_data, url_params
 from webapp.shared.published_data import cached_by_publication
 from webapp.shared.text import count

@@ -1,4 +1,4 @@
-"""The figure of the Tune page, drawn from its link's parameters alone."""
+"""The figure of a tuning, drawn from its link's parameters alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.tuning.report import Measured, Report
 from webapp.charts import tuned
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Drafting, Mode, arm_styles
-from webapp.pages.tune import data
+from webapp.pages.deploy import tuning_data as data
 from webapp.shared import published_data, url_params
 from webapp.shared.published_data import cached_figures
 

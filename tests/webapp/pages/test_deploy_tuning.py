@@ -15,7 +15,8 @@ from tests.webapp.measured import READY_TO_DRAFT
 from tests.webapp.page_text import words
 from warehouse.queries.comparing.tunings import answered
 from warehouse.queries.connect import open_warehouse
-from webapp.pages.tune import data, page
+from webapp.pages.deploy import tuning as page
+from webapp.pages.deploy import tuning_data as data
 from webapp.shared import published_data
 
 HEAD = {"method": "eagle3", "model": "reference-eagle3", "num_speculative_tokens": 3}
@@ -34,7 +35,7 @@ def tuned(read_study: ReadStudy) -> str:
 
 
 def test_it_shows_the_setting_for_each_load_and_the_command_line(open_page: OpenPage, tuned: str) -> None:
-    app = open_page("tune", job=tuned)
+    app = open_page("deploy", job=tuned)
     shown = words(app)
     report = data.tuned(tuned)
     assert report is not None
@@ -64,7 +65,7 @@ def test_the_answer_and_the_report_judge_the_same_arms_alike(tuned: str) -> None
 
 
 def test_it_says_what_being_ready_to_draft_costs(open_page: OpenPage, tuned: str) -> None:
-    shown = words(open_page("tune", job=tuned))
+    shown = words(open_page("deploy", job=tuned))
     assert f"At 16 requests at once the schedule drafts nothing and is {READY_TO_DRAFT:.2f}" in shown
     assert "slower" in shown
 
@@ -80,18 +81,18 @@ def test_every_setting_says_what_became_of_it(tuned: str) -> None:
 
 def test_a_study_of_fixed_arms_says_how_to_tune_it(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(study())
-    assert f"drafthouse tune {job_id}" in words(open_page("tune", job=job_id))
+    assert f"drafthouse tune {job_id}" in words(open_page("deploy", job=job_id))
 
 
 def test_before_the_first_comparison_it_waits(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(tuning(), failing="no draft")
-    assert "No load has a run without speculation" in words(open_page("tune", job=job_id))
+    assert "No load has a run without speculation" in words(open_page("deploy", job=job_id))
 
 
 def test_where_no_draft_pays_nothing_is_deployed(open_page: OpenPage, read_study: ReadStudy) -> None:
     loads = [{"max_concurrency": 16, "num_prompts": 16}]
     job_id = read_study(study(arms=ARMS, loads=loads, tune={"drafted_tokens": [1, 3]}))
-    assert "No speculation: at no load was a draft shown to be faster" in words(open_page("tune", job=job_id))
+    assert "No speculation: at no load was a draft shown to be faster" in words(open_page("deploy", job=job_id))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_ranges_are_said_in_a_sentence(tuned: str, ranges: object, sentence: str
 
 def test_a_study_without_tuning_links_to_one_for_each_workload(open_page: OpenPage, read_study: ReadStudy) -> None:
     job_id = read_study(study(arms=ARMS, loads=LOADS, tune=None))
-    labels = [link.proto.label for link in open_page("tune", job=job_id).get("page_link")]
+    labels = [link.proto.label for link in open_page("deploy", job=job_id).get("page_link")]
     assert "Tune for reference/code/16" in [label.replace("\\", "") for label in labels]
     form = open_page("submit", from_job=job_id, tune="reference/code/16")
     (tune,) = [area.value for area in form.text_area if area.label.startswith("Tuning")]

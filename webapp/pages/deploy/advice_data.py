@@ -1,4 +1,4 @@
-"""The data of the Advice page: each speculating arm of a study beside the baseline, and the advice on it."""
+"""The data of a study's advice: each speculating arm of a study beside the baseline, and the advice on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice: where to enable speculation, with which draft, why, and what to measure next."""
+"""The advice of one study: where to enable speculation, with which draft, why, and what to measure next."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import streamlit as st
 from lab.advice.advise import FIRST_GAMMA, Advice, Reason, arm_with_k
 from lab.comparison import surface
 from lab.metrics.number_format import bounds, times
-from webapp.pages.advice import figures, tables
-from webapp.pages.advice.data import StudyAdvice, by_context, study_advice
-from webapp.shared import study_picker, url_params, url_widgets
+from webapp.pages.deploy import advice_figures, advice_tables
+from webapp.pages.deploy.advice_data import StudyAdvice, by_context, study_advice
+from webapp.shared import url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
-from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
-from webapp.shared.verdicts import answers
 
 _ICONS = {
     "enable": ":green[:material/check_circle:]",
@@ -33,34 +31,31 @@ _MAX_COLUMNS, _MIN_WIDTH = 3, 400
 _FIELD_WIDTH = 205
 
 
-def show_page() -> None:
-    st.title("Advice", anchor=False)
-    study_picker.show_empty_state()
-
-    with show_user_errors():
-        parameters = choose()
-        (job_id,) = parameters[url_params.JOB.key]
-        answers.show(job_id)
-        advice = study_advice(job_id, figures.draft_cost(parameters))
-        view = View("advice", parameters)
-        stop_without_speculation(advice)
-        show_cards(cards(advice))
-        show_contexts(job_id)
-        show_verdicts(advice, job_id)
-        mode = colour_mode()
-        if drawn := figures.figures(parameters, mode):
-            show_figures(drawn, mode, view)
-        else:
-            st.caption("There are no predictions: the runs do not record the acceptance of the first position.")
-        show_tables(advice, view)
-    study_picker.follow(study_picker.job_state(job_id))
+def show(job_id: str) -> None:
+    """Show where to enable speculation by this study, with which draft, and why. Raises UserError for an invalid draft
+    cost.
+    """
+    parameters = choose(job_id)
+    advice = study_advice(job_id, advice_figures.draft_cost(parameters))
+    if not advice.advice:
+        _show_without_speculation()
+        return
+    view = View("deploy", parameters)
+    show_cards(cards(advice))
+    show_contexts(job_id)
+    show_verdicts(advice, job_id)
+    mode = colour_mode()
+    if drawn := advice_figures.figures(parameters, mode):
+        show_figures(drawn, mode, view)
+    else:
+        st.caption("There are no predictions: the runs do not record the acceptance of the first position.")
+    show_tables(advice, view)
 
 
-def choose() -> dict[str, Sequence[str]]:
-    """Choose the study and the draft cost, as parameters of the link. Raises UserError for an invalid cost."""
-    job_id = study_picker.chosen_study()
+def choose(job_id: str) -> dict[str, Sequence[str]]:
+    """Choose the draft cost, as parameters of the link. Raises UserError for an invalid cost."""
     if url_params.DRAFT_COST not in st.session_state:
-        figures.draft_cost({url_params.DRAFT_COST: st.query_params.get_all(url_params.DRAFT_COST)})
+        advice_figures.draft_cost({url_params.DRAFT_COST: st.query_params.get_all(url_params.DRAFT_COST)})
         url_widgets.seed(url_params.DRAFT_COST, float, None)
     with st.container(width=_FIELD_WIDTH):
         entered = st.number_input(
@@ -79,23 +74,20 @@ def choose() -> dict[str, Sequence[str]]:
     return parameters if entered is None else parameters | {url_params.DRAFT_COST: (f"{entered:g}",)}
 
 
-def stop_without_speculation(advice: StudyAdvice) -> None:
-    """If no arm speculates, say what to measure first and end the page."""
-    if not advice.advice:
-        st.info(
-            f"No arm of this study speculates. Measure one with {FIRST_GAMMA} drafted tokens first (rule of thumb).",
-            icon=":material/experiment:",
-        )
-        st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")
-        st.stop()
+def _show_without_speculation() -> None:
+    st.info(
+        f"No arm of this study speculates. Measure one with {FIRST_GAMMA} drafted tokens first (rule of thumb).",
+        icon=":material/experiment:",
+    )
+    st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")
 
 
 def cards(advice: StudyAdvice) -> list[Card]:
     """Return cards: the number of verdicts of each kind, and the best speed-up among those to enable."""
-    rows = tables.verdicts(advice.advice, advice.measured)
+    rows = advice_tables.verdicts(advice.advice, advice.measured)
     counts = rows["action"].value_counts()
     total = f"of {count(len(rows), 'workload and load', 'workloads and loads')}"
-    summary = [Card(action.capitalize(), f"{counts.get(action, 0)}", total) for action in tables.SIGNS]
+    summary = [Card(action.capitalize(), f"{counts.get(action, 0)}", total) for action in advice_tables.SIGNS]
     best = rows[rows["action"] == "enable"].nlargest(1, "speedup")
     for row in best.to_dict("records"):
         interval = f" {bounds(row['speedup'], row['low'], row['high'])}".rstrip()
@@ -159,25 +151,21 @@ def reason_line(reason: Reason, job_id: str) -> str:
 
 def show_tables(advice: StudyAdvice, view: View) -> None:
     def show_verdict_table() -> None:
-        rows = tables.with_signs(tables.verdicts(advice.advice, advice.measured))
-        show_table(rows, tables.VERDICT_COLUMNS, "The verdict on each workload and load", view, "advice")
+        rows = advice_tables.with_signs(advice_tables.verdicts(advice.advice, advice.measured))
+        show_table(rows, advice_tables.VERDICT_COLUMNS, "The verdict on each workload and load", view, "advice")
 
     def show_runs() -> None:
-        rows = tables.runs(advice.runs)
-        show_table(rows, tables.RUN_COLUMNS, "Each run with its prediction", view, "predictions")
+        rows = advice_tables.runs(advice.runs)
+        show_table(rows, advice_tables.RUN_COLUMNS, "Each run with its prediction", view, "predictions")
 
     def show_checklist() -> None:
-        rows = tables.checklist(advice.advice)
+        rows = advice_tables.checklist(advice.advice)
         if rows.empty:
             st.caption("No rule of thumb applies to these runs.")
         else:
-            show_table(rows, tables.CHECKLIST_COLUMNS, "Rules of thumb", view, "checklist")
+            show_table(rows, advice_tables.CHECKLIST_COLUMNS, "Rules of thumb", view, "checklist")
 
     url_widgets.show_tabs(
         url_params.ADVICE_TAB,
         {"Verdicts": show_verdict_table, "Predicted and measured": show_runs, "Practice checklist": show_checklist},
     )
-
-
-if __name__ == "__main__":
-    show_page()

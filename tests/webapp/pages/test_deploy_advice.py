@@ -13,8 +13,10 @@ from lab.errors import UserError
 from lab.metrics.number_format import times
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import words
-from webapp.pages.advice import figures, page, tables
-from webapp.pages.advice.data import StudyAdvice, study_advice
+from webapp.pages.deploy import advice as page
+from webapp.pages.deploy import advice_figures as figures
+from webapp.pages.deploy import advice_tables as tables
+from webapp.pages.deploy.advice_data import StudyAdvice, study_advice
 
 
 @pytest.fixture
@@ -95,17 +97,18 @@ def test_a_draft_cost_that_is_no_number_or_negative_is_refused(text: str) -> Non
 
 def test_the_page_shows_verdicts_predictions_and_their_figure(open_page: OpenPage, measured_home: MeasuredHome) -> None:
     job_id = measured_home.three_arms
-    app = open_page("advice", job=job_id, advice_tab="Predicted and measured")
+    app = open_page("deploy", job=job_id, advice_tab="Predicted and measured")
     assert "**enable: draft (k = 3)**" in " ".join(expander.label for expander in app.expander).replace("\\", "")
     runs = next(frame.value for frame in app.dataframe if "implied_draft_cost" in frame.value)
     assert runs["run_id"].str.startswith(f"run?job={job_id}").all()
     assert len(app.get("vega_lite_chart")) == 2
-    refused = words(open_page("advice", job=job_id, draft_cost="cheap"))
+    refused = words(open_page("deploy", job=job_id, draft_cost="cheap"))
     assert "'cheap' is not a valid draft cost: enter a number >= 0" in refused
 
 
 def test_what_is_inconclusive_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:
-    assert "2 of 2 cells are inconclusive: too few repeats" in words(open_page("advice", job=measured_home.one_repeat))
+    shown = words(open_page("results", job=measured_home.one_repeat))
+    assert "All 2 comparisons are inconclusive. A follow-up of 3 repeats would show how much runs vary" in shown
     app = open_page("submit", from_job=measured_home.one_repeat, decide="output_tok_per_s")
     assert next(field.value for field in app.text_input if field.label == "Name") == "one repeat"
     assert next(field.value for field in app.number_input if field.label == "Repeats") == 3
@@ -114,5 +117,5 @@ def test_what_is_inconclusive_is_filled_into_the_submit_page(open_page: OpenPage
 def test_where_no_arm_speculates_the_page_says_what_to_begin_with(
     open_page: OpenPage, measured_home: MeasuredHome
 ) -> None:
-    shown = words(open_page("advice", job=measured_home.baseline_only))
+    shown = words(open_page("deploy", job=measured_home.baseline_only))
     assert "No arm of this study speculates. Measure one with 3 drafted tokens" in shown

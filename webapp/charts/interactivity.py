@@ -1,0 +1,35 @@
+"""The picture of an answer: what the engine yields, or what tokens cost, against the speed that one user sees."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.axes import PANEL_HEIGHT, SHORT
+from webapp.charts.marks import colour, points, tips, with_written
+from webapp.charts.theme import ArmStyle
+
+
+def panel(frame: pd.DataFrame, title: str, styles: tuple[ArmStyle, ...]) -> alt.LayerChart:
+    """Draw one target's workload: a line per arm through its loads, each named by its concurrency.
+
+    `frame`: arm, concurrency, user_tok_per_s, and value, of which `title` is the name with its unit.
+    """
+    rows = frame.assign(load=frame["concurrency"].astype(str))
+    base = with_written(alt.Chart(rows), "user_tok_per_s", "value").encode(
+        x=alt.X(
+            "user_tok_per_s:Q",
+            title="Speed for one user (tok/s)",
+            scale=alt.Scale(zero=False, padding=18),
+            axis=alt.Axis(labelExpr=SHORT, tickCount=6),
+        ),
+        y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, padding=18), axis=alt.Axis(labelExpr=SHORT)),
+        color=colour(styles),
+    )
+    tooltip = tips(
+        *("arm", ("load:N", "Concurrency")),
+        *(("user_tok_per_s_written:N", "Speed for one user, tok/s"), ("value_written:N", title)),
+    )
+    line = base.mark_line(strokeWidth=2).encode(order=alt.Order("concurrency:Q"))
+    named = base.mark_text(dy=-11, fontSize=10).encode(text=alt.Text("load:N"))
+    return alt.LayerChart(layer=[line, points(base, styles, tooltip=tooltip), named], height=PANEL_HEIGHT)

@@ -1,0 +1,50 @@
+"""What the numbers of a view are of: target, hardware, engine, study and date, for whatever leaves the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+
+from lab.errors import UserError
+from webapp.shared import published_data, url_params
+from webapp.shared.study_picker import REFERENCE_TARGET
+
+#: Values of one kind that are named; the others are only counted.
+_MOST_NAMED = 2
+#: For readers who do not know the model that this project ships.
+REFERENCE = "reference model: not a useful model, only the shape of its curves carries over"
+
+
+def of_link(parameters: Mapping[str, Sequence[str]]) -> str:
+    """Return `gpt-oss-120b · RTX PRO 6000 · vllm 0.32.0 · demo, 2026-11-21`; empty for a link that names no study."""
+    labels = [*parameters.get(url_params.JOB.key, ()), *parameters.get(url_params.SLICED["study"].key, ())]
+    if run := url_params.first(parameters, url_params.RUN):
+        found = published_data.run(run)
+        labels += [] if found.empty else [str(found.iloc[0]["job_id"])]
+    return of_jobs(map(url_params.job_id_of, labels))
+
+
+def of_jobs(jobs: Iterable[str]) -> str:
+    """Return `of_link` for studies by their jobs' ids; unknown ones are left out."""
+    try:
+        frames = [published_data.results(job) for job in dict.fromkeys(jobs)]
+    except UserError:
+        return ""
+    frames = [frame for frame in frames if not frame.empty]
+    if not frames:
+        return ""
+    runs = pd.concat(frames)
+    engines = (runs["engine"].fillna("") + " " + runs["engine_version"].fillna("")).str.strip()
+    days = pd.to_datetime(runs["started_at"]).dropna()
+    measured = "" if days.empty else f", {days.min():%Y-%m-%d}"
+    parts = [_named(runs["target"]), _named(runs["hardware"]), _named(engines)]
+    parts += [f"{_named(runs['study_name'])}{measured}"]
+    parts += [REFERENCE] if set(runs["target"].dropna()) == {REFERENCE_TARGET} else []
+    return " · ".join(part for part in parts if part)
+
+
+def _named(column: pd.Series) -> str:
+    values = sorted({str(value) for value in column.dropna() if str(value)})
+    more = f" and {len(values) - _MOST_NAMED} more" if len(values) > _MOST_NAMED else ""
+    return ", ".join(values[:_MOST_NAMED]) + more
