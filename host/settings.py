@@ -16,6 +16,7 @@ from typing import Any, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from lab.errors import SettingsError
@@ -33,7 +34,12 @@ class Settings(BaseSettings):
     """Paths, addresses, time limits. Units are in the names."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, toml_file=SETTINGS_FILE, extra="forbid", frozen=True, case_sensitive=False
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_prefix_target="all",
+        toml_file=SETTINGS_FILE,
+        extra="forbid",
+        frozen=True,
+        case_sensitive=False,
     )
 
     home: Path = Field(default=Path("var"), description="folder of all state")
@@ -61,6 +67,13 @@ class Settings(BaseSettings):
     policy_file: Path | None = Field(default=None, description="what studies may set; default: policy.toml under home")
     bundles_dir: Path | None = Field(
         default=None, description="folder of the measured runs; default: bundles under home"
+    )
+    bundles_url: str | None = Field(
+        default=None,
+        alias="bundles",
+        pattern=r"^(s3|gs|az|file)://[^/?#@]*(/[^?#]*)?$",
+        description="object store of the measured runs, as s3://bucket/prefix (or gs://, az://, file://); the folder "
+        "of bundles then has a copy of each; default: none",
     )
     datasets_dir: Path | None = Field(
         default=None, description="folder of registered datasets; default: datasets under home"
@@ -283,6 +296,11 @@ class Settings(BaseSettings):
         return self.home / "logs"
 
 
+def setting_names() -> dict[str, FieldInfo]:
+    """Return the settings by the names that users give them."""
+    return {field.alias or name: field for name, field in Settings.model_fields.items()}
+
+
 def load_settings() -> Settings:
     """Read and validate all settings. Raises SettingsError with one sentence per problem."""
     _refuse_unknown_variables()
@@ -367,7 +385,7 @@ def _secrets(file: Path) -> dict[str, Any]:
 
 def _refuse_unknown_variables() -> None:
     """Raise SettingsError for unknown variables: a misspelt one would silently leave its setting at the default."""
-    valid = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
+    valid = {ENVIRONMENT_PREFIX + name.upper() for name in setting_names()}
     ours = {name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and not name.startswith(SECRET_PREFIX)}
     if unknown := sorted(ours - valid):
         raise SettingsError(f"{', '.join(unknown)}: no such setting. The settings are {', '.join(sorted(valid))}")
@@ -377,7 +395,5 @@ def _sentence(detail: Any) -> str:
     name = str(detail["loc"][0])
     where = f"{ENVIRONMENT_PREFIX}{name.upper()} (or {name} in {SETTINGS_FILE})"
     if detail["type"] == "extra_forbidden":
-        return (
-            f"{name} in {SETTINGS_FILE} is not a setting. The settings are {', '.join(sorted(Settings.model_fields))}"
-        )
+        return f"{name} in {SETTINGS_FILE} is not a setting. The settings are {', '.join(sorted(setting_names()))}"
     return f"{where}: {detail['msg'].replace('Input should', 'should', 1)}, got {detail['input']!r}"

@@ -29,6 +29,7 @@ from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, record_waiting, register_worker, store_engines
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
+from warehouse.bundles.uploads import prepare, uploading
 from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops, vital_thread
@@ -51,6 +52,7 @@ class Worker:
         self._settings = settings
         self._database = app_engine(settings.app_database_url)
         engine_user(settings)  # raises SettingsError before any job is taken
+        prepare(settings)
         self._name, self._hardware = worker_name(), hardware_name()
         self._heartbeat: Heartbeat | None = None
         self._job_id: str | None = None
@@ -67,6 +69,7 @@ class Worker:
         self._given_back = set[str]()  # the job that was given back for another one
         self._last_shared: SharedBlocks | None = None  # the job it helped with last
         self._stopping = threading.Event()
+        self._uploads = contextlib.ExitStack()
         self._polls = vital_thread("polls of the queue", self._poll)
         self._jobs = vital_thread("jobs", self._work_until_stopped)
 
@@ -82,12 +85,14 @@ class Worker:
             is_dead=is_dead,
             slot=None if self._settings.slots == 1 or (slot := taken_slot()) is None else str(slot),
         )
+        self._uploads.enter_context(uploading(self._settings, self._database))
         self._polls.start()
         self._jobs.start()
 
     def join(self) -> None:
-        """After `stop`: wait until the current job has been given back."""
+        """After `stop`: wait until the current job has been given back, and for uploads, but not for long."""
         self._jobs.join()
+        self._uploads.close()
 
     def stop(self) -> None:
         """Give the current job back, stop its engine, and take no other job. May be called from a signal handler."""
@@ -188,8 +193,7 @@ class Worker:
         """Measure a block if one is free. The bundles read for the last such job are cached."""
         shared = self._last_shared
         if shared is None or (shared.job.job_id, shared.job.attempt) != (job.job_id, job.attempt):
-            bundles, lease_s = self._settings.bundles, self._settings.lease_s
-            shared = SharedBlocks(bundles, self._database, job, self._name, lease_s=lease_s, is_dead=is_dead)
+            shared = SharedBlocks(self._settings, self._database, job, self._name, is_dead=is_dead)
             self._last_shared = shared
         block = shared.claim(shared.view())
         if block is None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from sqlalchemy import make_url
 
-from host.settings import Settings, load_settings
+from host.settings import Settings, load_settings, setting_names
 from lab.errors import SettingsError
 
 
@@ -16,7 +16,7 @@ from lab.errors import SettingsError
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A working directory without a drafthouse.toml, an environment without our variables."""
     monkeypatch.chdir(tmp_path)
-    for name in Settings.model_fields:
+    for name in setting_names():
         monkeypatch.delenv(f"DRAFTHOUSE_{name.upper()}", raising=False)
 
 
