@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
@@ -71,7 +71,6 @@ class Settings(BaseSettings):
     bundles_url: str | None = Field(
         default=None,
         alias="bundles",
-        pattern=r"^(s3|gs|az|file)://[^/?#@]*(/[^?#]*)?$",
         description="object store of the measured runs, as s3://bucket/prefix (or gs://, az://, file://); the folder "
         "of bundles then has a copy of each; default: none",
     )
@@ -198,6 +197,15 @@ class Settings(BaseSettings):
     )
     sql_timeout_s: float = Field(default=30.0, gt=0, description="time limit of a user's own SQL query")
     sql_memory_mib: int = Field(default=1024, ge=64, description="memory limit of a user's own SQL query")
+
+    @field_validator("bundles_url")
+    @classmethod
+    def _refuse_other_addresses(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"((s3|gs|az)://[^/?#@:]+(/[^?#]*)?|file:///[^?#]+)", url):
+            raise ValueError(
+                "should be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder"
+            )
+        return url
 
     @classmethod
     def settings_customise_sources(
@@ -396,4 +404,5 @@ def _sentence(detail: Any) -> str:
     where = f"{ENVIRONMENT_PREFIX}{name.upper()} (or {name} in {SETTINGS_FILE})"
     if detail["type"] == "extra_forbidden":
         return f"{name} in {SETTINGS_FILE} is not a setting. The settings are {', '.join(sorted(setting_names()))}"
-    return f"{where}: {detail['msg'].replace('Input should', 'should', 1)}, got {detail['input']!r}"
+    words = detail["msg"].replace("Input should", "should", 1).removeprefix("Value error, ")
+    return f"{where}: {words}, got {detail['input']!r}"

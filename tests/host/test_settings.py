@@ -28,6 +28,15 @@ def test_all_state_lies_under_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert str(tmp_path / "other") in settings.app_database_url
 
 
+def test_the_object_store_of_bundles_leaves_their_folder_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().bundles_url is None
+    Path("drafthouse.toml").write_text('bundles = "gs://bucket"')
+    assert load_settings().bundles_url == "gs://bucket"
+    monkeypatch.setenv("DRAFTHOUSE_BUNDLES", "s3://bucket/a/prefix")
+    settings = load_settings()
+    assert (settings.bundles_url, settings.bundles) == ("s3://bucket/a/prefix", Path("var/bundles"))
+
+
 def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("drafthouse.toml").write_text('web_port = 1234\nhome = "there"\n')
     monkeypatch.setenv("DRAFTHOUSE_WEB_PORT", "4321")
@@ -41,6 +50,8 @@ def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> 
         ("DRAFTHOUSE_WEB_PORT", "99999", "less than or equal to 65535"),
         ("DRAFTHOUSE_LEASE_S", "0", "greater than or equal to 2"),
         ("DRAFTHOUSE_HOEM", "x", "DRAFTHOUSE_HOEM: no such setting"),
+        ("DRAFTHOUSE_BUNDLES", "s4://bucket", "(or bundles in drafthouse.toml): should be s3://bucket/prefix, gs://"),
+        ("DRAFTHOUSE_BUNDLES", "file://folder", "or file:///folder, got 'file://folder'"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_name(

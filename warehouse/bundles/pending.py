@@ -7,6 +7,7 @@ equal there. A lab without an object store has no such folder, and nothing is ma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
@@ -35,7 +36,10 @@ def is_pending(bundles: Path, path: str) -> bool:
 
 def pending_paths(bundles: Path) -> list[str]:
     """Return what waits, the oldest mark first."""
-    marks = [(mark.stat().st_mtime_ns, mark.name) for mark in pending_folder(bundles).glob("[!.]*")]
+    marks = []
+    for mark in pending_folder(bundles).glob("[!.]*"):
+        with contextlib.suppress(FileNotFoundError):  # it was uploaded meanwhile
+            marks.append((mark.stat().st_mtime_ns, mark.name))
     return [name.replace(_SLASH, "/") for _, name in sorted(marks)]
 
 

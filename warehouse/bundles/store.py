@@ -42,6 +42,12 @@ _AT_ONCE = 8
 _CLIENT = {"connect_timeout": "5s", "timeout": "600s"}
 _RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
 _VERDICT_PART = "verdict.json"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
+_PART_NAME = re.compile(rf"({_NAME}/)?{_NAME}")
+_PATH = re.compile(rf"{_NAME}[/~]{_NAME}")
+#: The object by which each process tests that the store refuses a second writer.
+_CHECKED = "check/create-only"
+_OVERWRITES = "{} lets a second writer replace an object (it ignores If-None-Match: *): use another store"
 
 
 class StoreAway(UserError):  # noqa: N818 - an event, not a failure: nothing is lost by trying again
@@ -72,6 +78,7 @@ class ObjectStore:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        self._uploaded = set[str]()  # parts whose manifest is not there yet: they are not sent again
         with self._named():
             self._store = _connect(self.url)
 
@@ -84,18 +91,20 @@ class ObjectStore:
         files = _files(bundles, path)
         parts = {name: await asyncio.to_thread(_part, file) for name, file in sorted(files.items())}
         manifest = _manifest(path, parts)
-        for name, file in files.items():
-            large = parts[name].size_bytes > _LARGE_BYTES
+        keys = {f"{manifest.parts}/{name}": name for name in files}
+        for key in keys.keys() - self._uploaded:
+            large = parts[keys[key]].size_bytes > _LARGE_BYTES
             with self._named():
-                await obstore.put_async(self._store, f"{manifest.parts}/{name}", file, use_multipart=large)
-        content = manifest.content()
+                await obstore.put_async(self._store, key, files[keys[key]], use_multipart=large)
+            self._uploaded.add(key)
+        there = content = manifest.content()
         with self._named():
             try:
                 await obstore.put_async(self._store, _key(path), content, mode="create", use_multipart=False)
             except obstore.exceptions.AlreadyExistsError:
                 there = bytes(await (await obstore.get_async(self._store, _key(path))).bytes_async())
-                return _sha256(there), there == content
-        return _sha256(content), True
+        self._uploaded -= keys.keys()
+        return _sha256(there), there == content
 
     def fetch(self, bundles: Path, path: str) -> bool:
         """Bring a bundle or a verdict into the folder, after checking every digest; return False if it is not in the
@@ -104,10 +113,7 @@ class ObjectStore:
         content = self._get(_key(path))
         if content is None:
             return False
-        try:
-            manifest = Manifest.model_validate_json(content)
-        except ValidationError as error:
-            raise BundleError(f"{self.url}/{_key(path)} cannot be read: {error}") from None
+        manifest = self._read(path, content)
         if "/" not in path:
             checked = self._get(f"{manifest.parts}/{_VERDICT_PART}") or b""
             self._refuse_other(manifest, _VERDICT_PART, _sha256(checked))
@@ -122,6 +128,17 @@ class ObjectStore:
 
         write_atomically({bundles / path: fill}, is_stored=True)
         return True
+
+    def _read(self, path: str, content: bytes) -> Manifest:
+        """Read a manifest, which another host wrote: no name in it may lead out of the bundle. Raises BundleError."""
+        try:
+            manifest = Manifest.model_validate_json(content)
+        except ValidationError as error:
+            raise BundleError(f"{self.url}/{_key(path)} cannot be read: {error}") from None
+        plain = is_path(path) and manifest.path == path and all(map(_PART_NAME.fullmatch, manifest.files))
+        if not plain or ("/" not in path and manifest.files.keys() != {_VERDICT_PART}):
+            raise BundleError(f"{self.url}/{_key(path)} is not the manifest of {path}")
+        return manifest
 
     def fetch_all(self, bundles: Path, paths: list[str]) -> None:
         """Bring what is missing into the folder, several at a time. Raises as `fetch`."""
@@ -161,36 +178,47 @@ class ObjectStore:
         import obstore  # noqa: PLC0415 - see the module's docstring
 
         if (content := self._get(key)) is not None:
+            self._create(to, content)
             with self._named():
-                with contextlib.suppress(obstore.exceptions.AlreadyExistsError):
-                    obstore.put(self._store, to, content, mode="create", use_multipart=False)
                 obstore.delete(self._store, key)
+
+    def refuse_overwriting(self) -> None:
+        """Raise StoreAway unless the store refuses a second writer of an object, which stays in it."""
+        self._create(_CHECKED, b"first")
+        if self._create(_CHECKED, b"second"):
+            raise StoreAway(_OVERWRITES.format(self.url))
 
     def problem(self) -> str | None:
         """Test the store by an object of its own, and say what is wrong with it."""
         import obstore  # noqa: PLC0415 - see the module's docstring
 
-        key, first = f"check/{uuid.uuid4().hex}", b"first"
-        doing = "writing"
+        key, doing = f"check/{uuid.uuid4().hex}", "writing"
         try:
-            with self._named():
-                obstore.put(self._store, key, first, mode="create", use_multipart=False)
+            self._create(key, b"first")
             doing = "reading"
-            if self._get(key) != first:
+            if self._get(key) != b"first":
                 return f"{self.url} returns something else than was written: use another store"
-            doing = "refusing a second writer"
-            with self._named(), contextlib.suppress(obstore.exceptions.AlreadyExistsError):
-                obstore.put(self._store, key, b"second", mode="create", use_multipart=False)
-            if self._get(key) != first:
-                return f"{self.url} lets a second writer replace an object (If-None-Match: *): use another store"
+            doing = "writing a second time"
+            overwrites = self._create(key, b"second")
             doing = "deleting"
             with self._named():
                 obstore.delete(self._store, key)
             if self._get(key) is not None:
-                return f"{self.url} does not delete: its users need the right to, or results cannot be removed"
+                return f"{self.url} does not delete: use another store"
         except StoreAway as away:
             return f"{doing} failed: {away}"
-        return None
+        return _OVERWRITES.format(self.url) if overwrites else None
+
+    def _create(self, key: str, content: bytes) -> bool:
+        """Write an object; return False if it is there already."""
+        import obstore  # noqa: PLC0415 - see the module's docstring
+
+        with self._named():
+            try:
+                obstore.put(self._store, key, content, mode="create", use_multipart=False)
+            except obstore.exceptions.AlreadyExistsError:
+                return False
+        return True
 
     def _get(self, key: str) -> bytes | None:
         import obstore  # noqa: PLC0415 - see the module's docstring
@@ -254,6 +282,11 @@ def local_job(settings: Settings, job_id: str) -> Path:
         store = ObjectStore(settings.bundles_url)
         store.fetch_all(settings.bundles, [path for path in store.paths(job_id) if "/" in path])
     return settings.bundles / job_id
+
+
+def is_path(path: str) -> bool:
+    """Return whether this can be the path of a bundle or the id of a verdict: it leads nowhere else."""
+    return _PATH.fullmatch(path) is not None
 
 
 def local_path(bundles: Path, path: str) -> Path:

@@ -59,6 +59,7 @@ class Uploads:
 
     def __init__(self, settings: Settings, database: sa.Engine, store: ObjectStore) -> None:
         self._settings, self._database, self._store = settings, database, store
+        self._is_tested = False
         self._failures = Counter[str]()  # by path: what failed is tried after the others
         self._removed_copies_s = time.monotonic()
         self._stop = threading.Event()
@@ -99,6 +100,9 @@ class Uploads:
         if not local.exists():
             self._settle_missing(path)
             return
+        if not self._is_tested:
+            self._store.refuse_overwriting()
+            self._is_tested = True
         upload = self._store.upload(bundles, path)
         manifest_sha256, is_ours = asyncio.run(_until_window(self._settings.home, upload))
         if not is_ours:
@@ -133,7 +137,7 @@ class Uploads:
             remove_mark(self._settings.bundles, path)
 
     def _run(self) -> None:
-        failures, logged, never = 0, "", threading.Event()
+        failures, never = 0, threading.Event()
         while True:
             is_last = self._stop.is_set()
             try:
@@ -142,10 +146,9 @@ class Uploads:
                 failures = 0
             except (StoreAway, OSError, *DATABASE_ERRORS) as error:
                 failures += 1
-                sentence = database_words(error) if isinstance(error, DATABASE_ERRORS) else str(error)
-                if (kind := sentence.rpartition(": ")[2]) != logged:  # once: an outage may last for hours
+                if failures == 1:  # once: an outage may last for hours
+                    sentence = database_words(error) if isinstance(error, DATABASE_ERRORS) else str(error)
                     logger.warning("%s. Runs wait here, and nothing is lost: trying again", sentence)
-                    logged = kind
             except Exception:
                 failures += 1
                 logger.exception("an upload failed: trying again")

@@ -14,7 +14,7 @@ from warehouse.app_db import stored_objects
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
 from warehouse.bundles.pending import is_pending
 from warehouse.bundles.removed import remove_copy
-from warehouse.bundles.store import ObjectStore, StoreAway, local_path
+from warehouse.bundles.store import ObjectStore, StoreAway, is_path, local_path
 
 _log = logging.getLogger("drafthouse.ingester")
 #: Fetching begins nothing new after this time, so that the ingester goes on with what has come.
@@ -62,12 +62,14 @@ class StoredBundles:
             self._log(f"the app database cannot be read ({database_words(error)}): new runs are not seen")
             return
         for row in rows:
-            if row.manifest_sha256 is None:
+            self._serial = row.serial or self._serial
+            if not is_path(row.path):
+                _log.error("%r in the table of the object store is not the path of a bundle", row.path)
+            elif row.manifest_sha256 is None:
                 self._wanted.pop(row.path, None)
                 remove_copy(self._root, row.path)
             elif not is_known(row.path) and ("/" in row.path or not local_path(self._root, row.path).exists()):
                 self._wanted[row.path] = None
-            self._serial = row.serial or self._serial
 
     def _fetch(self) -> None:
         now_s = time.monotonic()
@@ -103,6 +105,6 @@ class StoredBundles:
         return [path for path in there if "/" in path]
 
     def _log(self, sentence: str) -> None:
-        if (kind := sentence.rpartition(": ")[2]) != self._logged:  # once: an outage may last for hours
+        if sentence != self._logged:  # once: an outage may last for hours
             _log.warning("%s", sentence)
-            self._logged = kind
+            self._logged = sentence

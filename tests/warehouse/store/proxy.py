@@ -1,7 +1,7 @@
 """A proxy before the object store, with faults. Program: `python -m tests.warehouse.store.proxy PORT FOLDER`.
 
 It prints its own port. The file FOLDER/mode says what happens to each request from then on: `ok`, `500`, `503`, `cut`
-(half of the request arrives), `lost` (it is done, and its answer is not seen), `slow` (100 kB/s), `unconditional`
+(half of the request arrives), `lost` (it is done, and its answer is not seen), `slow` (2 MB/s), `unconditional`
 (If-None-Match is ignored), or `mixed` (one of the faults, or none). FOLDER/requests gets a line of moment, method, path
 and size for each piece that is passed on.
 """
@@ -16,9 +16,9 @@ import sys
 import time
 from pathlib import Path
 
-_PIECE_BYTES = 5_000
-_SLOW_BYTES_PER_S = 100_000
-_MIXED = ("ok", "500", "503", "cut", "lost")
+_PIECE_BYTES = 50_000
+_SLOW_BYTES_PER_S = 2_000_000
+_MIXED = ("ok", "ok", "ok", "500", "503", "cut", "lost")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 
@@ -52,10 +52,9 @@ class Proxy:
             to.write(
                 re.sub(rb"\r\n\r\n$", b"\r\nConnection: close\r\n\r\n", head) if mode not in ("500", "503") else b""
             )
+            size = size // 2 if mode == "cut" else size
             for begin in range(0, size, _PIECE_BYTES):
                 piece = await reader.readexactly(min(_PIECE_BYTES, size - begin))
-                if mode == "cut" and begin >= size // 2:
-                    return False
                 if mode not in ("500", "503"):
                     to.write(piece)
                     self._note(name, len(piece))

@@ -14,7 +14,10 @@ from lab.errors import BundleError
 from tests.processes import REPOSITORY
 from tests.warehouse.runs import request, write_run
 from tests.warehouse.store.servers import Store
-from warehouse.bundles.store import ObjectStore, StoreAway, local_bundle
+from warehouse.app_db.engine import open_engine
+from warehouse.bundles.pending import pending_paths
+from warehouse.bundles.store import Manifest, ObjectStore, Part, StoreAway, local_bundle
+from warehouse.bundles.uploads import prepare, upload_all
 
 PATH = "job-1/run-1"
 
@@ -78,6 +81,25 @@ def test_a_changed_part_is_refused(opened: ObjectStore, tmp_path: Path) -> None:
     assert not (tmp_path / "there" / PATH).exists()
 
 
+def test_nothing_is_uploaded_to_a_store_that_overwrites(here: Settings, store: Store) -> None:
+    prepare(here)
+    write_run(here.bundles)
+    store.behave("unconditional")
+    with open_engine(here.app_database_url) as database, pytest.raises(StoreAway, match="lets a second writer replace"):
+        upload_all(here, database)
+    assert (pending_paths(here.bundles), ObjectStore(store.url).paths()) == ([PATH], [])
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/escaped", "source/../../escaped", ".."])
+def test_a_manifest_that_leads_out_of_its_bundle_is_refused(tmp_path: Path, name: str) -> None:
+    opened = ObjectStore(f"file://{tmp_path / 'store'}")
+    forged = Manifest(path=PATH, parts="parts", files={name: Part(sha256="0" * 64, size_bytes=1)})
+    opened._create("runs/job-1/run-1.json", forged.content())
+    with pytest.raises(BundleError, match="is not the manifest of job-1/run-1"):
+        opened.fetch(tmp_path / "there", PATH)
+    assert not (tmp_path / "there").exists()
+
+
 def test_a_store_that_keeps_what_is_promised_has_no_problem(opened: ObjectStore) -> None:
     assert opened.problem() is None
     assert opened.paths() == []
@@ -117,6 +139,8 @@ _PLAIN = """
 import sys
 from pathlib import Path
 from host.settings import Settings
+from warehouse.app_db.engine import open_engine
+from warehouse.bundles.pending import pending_paths
 from warehouse.bundles.store import local_bundle, local_job
 from warehouse.ingest.service import ingest_all
 settings = Settings(home=Path(sys.argv[1]))
