@@ -33,13 +33,13 @@ from lab.study.model_base import Frozen
 from warehouse.bundles.judgements import judgement_file, judgements_folder, write_judgement_file
 from warehouse.bundles.run_bundle import bundle_folder, write_atomically
 
-#: Larger parts are uploaded in pieces.
-_LARGE_BYTES = 32 * 2**20
+#: Larger parts are uploaded in pieces of 5 MiB, two at a time.
+_LARGE_BYTES, _PIECES_AT_ONCE = 8 * 2**20, 2
 _CHUNK_BYTES = 2**20
 #: Bundles that are fetched at the same time.
 _AT_ONCE = 8
-#: A request takes at most so long, a connection a few seconds; short failures are retried by the library.
-_CLIENT = {"connect_timeout": "5s", "timeout": "600s"}
+#: How long a connection and a request may take; the library retries short failures.
+_CLIENT = {"connect_timeout": "5s", "timeout": "60s"}
 _RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
 _VERDICT_PART = "verdict.json"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
@@ -78,6 +78,7 @@ class ObjectStore:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        self._is_tested = False  # whether it refuses a second writer
         self._uploaded = set[str]()  # parts whose manifest is not there yet: they are not sent again
         with self._named():
             self._store = _connect(self.url)
@@ -88,14 +89,16 @@ class ObjectStore:
         """
         import obstore  # noqa: PLC0415 - see the module's docstring
 
+        if not self._is_tested:
+            await self._refuse_overwriting()
         files = _files(bundles, path)
         parts = {name: await asyncio.to_thread(_part, file) for name, file in sorted(files.items())}
         manifest = _manifest(path, parts)
         keys = {f"{manifest.parts}/{name}": name for name in files}
         for key in keys.keys() - self._uploaded:
-            large = parts[keys[key]].size_bytes > _LARGE_BYTES
+            file, large = files[keys[key]], parts[keys[key]].size_bytes > _LARGE_BYTES
             with self._named():
-                await obstore.put_async(self._store, key, files[keys[key]], use_multipart=large)
+                await obstore.put_async(self._store, key, file, use_multipart=large, max_concurrency=_PIECES_AT_ONCE)
             self._uploaded.add(key)
         there = content = manifest.content()
         with self._named():
@@ -182,11 +185,18 @@ class ObjectStore:
             with self._named():
                 obstore.delete(self._store, key)
 
-    def refuse_overwriting(self) -> None:
+    async def _refuse_overwriting(self) -> None:
         """Raise StoreAway unless the store refuses a second writer of an object, which stays in it."""
-        self._create(_CHECKED, b"first")
-        if self._create(_CHECKED, b"second"):
-            raise StoreAway(_OVERWRITES.format(self.url))
+        import obstore  # noqa: PLC0415 - see the module's docstring
+
+        for content in (b"first", b"second"):
+            with self._named():
+                try:
+                    await obstore.put_async(self._store, _CHECKED, content, mode="create", use_multipart=False)
+                except obstore.exceptions.AlreadyExistsError:
+                    self._is_tested = True
+                    return
+        raise StoreAway(_OVERWRITES.format(self.url))
 
     def problem(self) -> str | None:
         """Test the store by an object of its own, and say what is wrong with it."""

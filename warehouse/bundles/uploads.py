@@ -59,7 +59,6 @@ class Uploads:
 
     def __init__(self, settings: Settings, database: sa.Engine, store: ObjectStore) -> None:
         self._settings, self._database, self._store = settings, database, store
-        self._is_tested = False
         self._failures = Counter[str]()  # by path: what failed is tried after the others
         self._removed_copies_s = time.monotonic()
         self._stop = threading.Event()
@@ -100,9 +99,6 @@ class Uploads:
         if not local.exists():
             self._settle_missing(path)
             return
-        if not self._is_tested:
-            self._store.refuse_overwriting()
-            self._is_tested = True
         upload = self._store.upload(bundles, path)
         manifest_sha256, is_ours = asyncio.run(_until_window(self._settings.home, upload))
         if not is_ours:
