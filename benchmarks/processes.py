@@ -26,7 +26,9 @@ from workers.worker import Worker
 def own_home(settings: Settings) -> Iterator[Settings]:
     """Create a temporary home for this benchmark, with the models of the real one."""
     with tempfile.TemporaryDirectory(prefix="drafthouse-bench-") as folder:
-        own = settings.model_copy(update={"home": Path(folder), "bundles_dir": None, "database_url": None})
+        own = settings.model_copy(
+            update={"home": Path(folder), "bundles_dir": None, "bundles_url": None, "database_url": None}
+        )
         own.models_dir.symlink_to(settings.models_dir.absolute())
         yield own
 

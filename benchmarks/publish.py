@@ -21,7 +21,8 @@ from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, ma
 from benchmarks.table import Row, show
 from host.settings import Settings
 from lab.errors import EngineError
-from warehouse.bundles.run_bundle import fsync, write_bundle
+from warehouse.bundles.pending import fsync
+from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.row_groups import RUNS_A_GROUP
 from warehouse.queries.connect import open_warehouse
 

@@ -91,8 +91,14 @@ class Here:
         """The published warehouse."""
         return self._settings.warehouse_file
 
-    def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:  # noqa: ARG002 - they are all there
+    def bundles(self, con: duckdb.DuckDBPyConnection, study: str) -> Path:
         """Return a folder with the bundles of this study's runs."""
+        from warehouse.bundles.store import local_bundle
+        from warehouse.queries.comparing.paired_runs import jobs_of
+
+        runs = con.execute("SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?))", [jobs_of(con, study)])
+        for job_id, run_id in runs.fetchall():
+            local_bundle(self._settings, job_id, run_id)
         return self._settings.bundles
 
     def page(self, before: str | None) -> queue.Page:
@@ -165,7 +171,7 @@ class Here:
         from jobs.engine_logs import log_tail
 
         job_id = queue.job_id_of(self.database, name)
-        return job_id, log_tail(self._settings.logs_dir, self._settings.bundles, job_id, lines)
+        return job_id, log_tail(self._settings, job_id, lines)
 
     def plan(self, study: Study) -> dict[str, Any]:
         """Return what the study takes, as `plan_document` shows it."""

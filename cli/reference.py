@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from cli.app import OF_THE_MACHINE, SERVER, VERBS, load
-from host.settings import ENVIRONMENT_PREFIX, Settings
+from host.settings import ENVIRONMENT_PREFIX, setting_names
 from lab.validity import table
 
 #: A verb's full name, such as `datasets add`, and its command.
@@ -94,7 +94,7 @@ def _name(parameter: TyperArgument | TyperOption) -> str:
 
 def _settings() -> str:
     rows = []
-    for name, field in sorted(Settings.model_fields.items()):
+    for name, field in sorted(setting_names().items()):
         default = "" if field.default is None else f" (`{field.default}`)"
         rows.append(f"- `{ENVIRONMENT_PREFIX}{name.upper()}`{default}: {field.description}")
     return "\n".join(rows) + "\n"

@@ -136,14 +136,14 @@ def asked_rounds(home: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def between_windows(home: Path, stop: threading.Event) -> Iterator[bool]:
+def between_windows(home: Path, stop: threading.Event, subject: str = "new runs") -> Iterator[bool]:
     """Wait until no window is on, and announce an ingestion; False if `stop` was set first."""
     crowded_since_s: float | None = None
     while True:
         windows = under_way(home, "window")
         crowded_since_s = (crowded_since_s or time.monotonic()) if len(windows) > 1 else None
         if not windows or (crowded_since_s is not None and time.monotonic() - crowded_since_s > _CROWDED_FOR_S):
-            with announced(home, "ingest", "new runs"):
+            with announced(home, "ingest", subject):
                 if len(under_way(home, "window")) <= len(windows):
                     yield True
                     return

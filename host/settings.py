@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from lab.errors import SecretError, SettingsError
@@ -33,7 +34,12 @@ class Settings(BaseSettings):
     """Paths, addresses, time limits. Units are in the names."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, toml_file=SETTINGS_FILE, extra="forbid", frozen=True, case_sensitive=False
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_prefix_target="all",
+        toml_file=SETTINGS_FILE,
+        extra="forbid",
+        frozen=True,
+        case_sensitive=False,
     )
 
     home: Path = Field(default=Path("var"), description="folder of all state")
@@ -61,6 +67,12 @@ class Settings(BaseSettings):
     policy_file: Path | None = Field(default=None, description="what studies may set; default: policy.toml under home")
     bundles_dir: Path | None = Field(
         default=None, description="folder of the measured runs; default: bundles under home"
+    )
+    bundles_url: str | None = Field(
+        default=None,
+        alias="bundles",
+        description="object store of the measured runs, as s3://bucket/prefix (or gs://, az://, file://); the folder "
+        "of bundles then has a copy of each; default: none",
     )
     datasets_dir: Path | None = Field(
         default=None, description="folder of registered datasets; default: datasets under home"
@@ -186,6 +198,15 @@ class Settings(BaseSettings):
     sql_timeout_s: float = Field(default=30.0, gt=0, description="time limit of a user's own SQL query")
     sql_memory_mib: int = Field(default=1024, ge=64, description="memory limit of a user's own SQL query")
 
+    @field_validator("bundles_url")
+    @classmethod
+    def _refuse_other_addresses(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"((s3|gs|az)://[^/?#@:]+(/[^?#]*)?|file:///[^?#]+)", url):
+            raise ValueError(
+                "should be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder"
+            )
+        return url
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -283,6 +304,11 @@ class Settings(BaseSettings):
         return self.home / "logs"
 
 
+def setting_names() -> dict[str, FieldInfo]:
+    """Return the settings by the names that users give them."""
+    return {field.alias or name: field for name, field in Settings.model_fields.items()}
+
+
 def load_settings() -> Settings:
     """Read and validate all settings. Raises SettingsError with one sentence per problem."""
     _refuse_unknown_variables()
@@ -365,7 +391,7 @@ def _secrets(file: Path) -> dict[str, Any]:
 
 def _refuse_unknown_variables() -> None:
     """Raise SettingsError for unknown variables: a misspelt one would silently leave its setting at the default."""
-    valid = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
+    valid = {ENVIRONMENT_PREFIX + name.upper() for name in setting_names()}
     ours = {name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and not name.startswith(SECRET_PREFIX)}
     if unknown := sorted(ours - valid):
         raise SettingsError(f"{', '.join(unknown)}: no such setting. The settings are {', '.join(sorted(valid))}")
@@ -375,7 +401,6 @@ def _sentence(detail: Any) -> str:
     name = str(detail["loc"][0])
     where = f"{ENVIRONMENT_PREFIX}{name.upper()} (or {name} in {SETTINGS_FILE})"
     if detail["type"] == "extra_forbidden":
-        return (
-            f"{name} in {SETTINGS_FILE} is not a setting. The settings are {', '.join(sorted(Settings.model_fields))}"
-        )
-    return f"{where}: {detail['msg'].replace('Input should', 'should', 1)}, got {detail['input']!r}"
+        return f"{name} in {SETTINGS_FILE} is not a setting. The settings are {', '.join(sorted(setting_names()))}"
+    words = detail["msg"].replace("Input should", "should", 1).removeprefix("Value error, ")
+    return f"{where}: {words}, got {detail['input']!r}"

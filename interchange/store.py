@@ -19,7 +19,7 @@ from interchange.restore import is_export, restore_as_measured, restore_bundles
 from lab import roles
 from lab.errors import AccessError, BundleError, ForeignFileError
 from lab.roles import Actor, Change, Role
-from warehouse.app_db import audit
+from warehouse.app_db import audit, stored_objects
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import open_engine, reading
 from warehouse.bundles.imported_bundle import (
@@ -30,8 +30,10 @@ from warehouse.bundles.imported_bundle import (
     write_imported,
 )
 from warehouse.bundles.imported_run import ImportedRun
-from warehouse.bundles.removed import remove_job, restore_job
+from warehouse.bundles.pending import mark_pending
+from warehouse.bundles.removed import removable_runs, remove_job, restore_job
 from warehouse.bundles.run_bundle import bundle_folder
+from warehouse.bundles.store import open_store
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 
 
@@ -203,6 +205,12 @@ def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
 def remove_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
     """Remove all runs of a job of imported results. Raises UserError for any other job, or AccessError."""
     roles.require(actor, Change.IMPORT)
+    paths = removable_runs(settings.bundles, job_id)
+    if (store := open_store(settings)) is not None:
+        for path in paths:
+            store.remove(path)
+        with open_engine(settings.app_database_url) as engine:
+            stored_objects.record_change(engine, dict.fromkeys(paths))
     remove_job(settings.bundles, job_id)
     _record(settings, actor, job_id, removed=True)
 
@@ -210,7 +218,13 @@ def remove_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
 def restore_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
     """Restore the runs that `remove_imported` removed last. Raises UserError if there are none, or AccessError."""
     roles.require(actor, Change.IMPORT)
-    restore_job(settings.bundles, job_id)
+    paths = restore_job(settings.bundles, job_id)
+    if (store := open_store(settings)) is not None:
+        manifests = {path: store.put_back(path) for path in paths}
+        for path in (path for path, manifest_sha256 in manifests.items() if manifest_sha256 is None):
+            mark_pending(settings.bundles, path)  # it was removed before it was uploaded
+        with open_engine(settings.app_database_url) as engine:
+            stored_objects.record_change(engine, {path: sha256 for path, sha256 in manifests.items() if sha256})
     _record(settings, actor, job_id, restored=True)
 
 

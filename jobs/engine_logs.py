@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from host.settings import Settings
 from warehouse.bundles.run_bundle import LOG_FILE
+from warehouse.bundles.store import local_job
 
 #: Enough for any number of lines that a person reads, without reading a huge log as a whole.
 _TAIL_BYTES = 1 << 20
@@ -24,13 +26,14 @@ def engine_logs(logs_dir: Path, job_id: str) -> list[Path]:
     return sorted((path for path in every if path.exists()), key=lambda path: -path.stat().st_mtime)
 
 
-def log_tail(logs_dir: Path, bundles: Path, job_id: str, lines: int = 200) -> str:
+def log_tail(settings: Settings, job_id: str, lines: int = 200) -> str:
     """Return the last lines of the running engine's log, else of the newest bundle's; empty if there is neither."""
     if Path(job_id).name != job_id:  # from a URL, say
         return ""
-    if running := engine_logs(logs_dir, job_id):
+    if running := engine_logs(settings.logs_dir, job_id):
         return _tail(running[0], lines)
-    copies = list((bundles / job_id).glob(f"*/{LOG_FILE}"))
+    copies = list((settings.bundles / job_id).glob(f"[!.]*/{LOG_FILE}"))
+    copies = copies or list(local_job(settings, job_id).glob(f"[!.]*/{LOG_FILE}"))
     return _tail(max(copies, key=lambda path: path.stat().st_mtime), lines) if copies else ""
 
 

@@ -6,6 +6,7 @@ import itertools
 import platform
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Collection
 from contextlib import closing
 from importlib.metadata import version
@@ -33,6 +34,9 @@ from lab.roles import Role
 from services import valkey
 from services.supervisor import is_up, page_answers
 from warehouse.app_db.engine import app_engine
+from warehouse.app_db.stored_objects import awaited
+from warehouse.bundles.pending import pending_paths
+from warehouse.bundles.store import ObjectStore
 from warehouse.queries.connect import open_warehouse
 from workers.engine_runtime.engine_user import engine_user
 from workers.slots import slots_here
@@ -69,6 +73,7 @@ def _findings(settings: Settings, database: sa.Engine | None, app_database: Find
         *([] if database is None else _jobs(database)),
         _warehouse(settings.warehouse_file),
         *_bundles(settings.warehouse_file),
+        *_store(settings, database),
         _models(settings.models_dir),
         *_engines(settings),
         _engine_user(settings),
@@ -182,6 +187,25 @@ def _bundles(file: Path) -> list[Finding]:
     found = f"set aside: {_first_of([(path, error.splitlines()[0]) for path, error in rows])}"
     remedy = "repair them, or move them out of the folder of bundles; the Jobs page has the tracebacks"
     return [Finding("bundles", ok=False, found=found, remedy=remedy)]
+
+
+def _store(settings: Settings, database: sa.Engine | None) -> list[Finding]:
+    """Test the object store, if there is one, and report what waits to be uploaded."""
+    if settings.bundles_url is None:
+        return []
+    try:
+        problem = ObjectStore(settings.bundles_url).problem()
+    except UserError as error:
+        problem = str(error)
+    here = len(pending_paths(settings.bundles))
+    elsewhere = Counter(row.host for row in awaited(database) if row.host != platform.node()) if database else {}
+    waits = [f"{here} wait here for their upload"] if here else []
+    waits += [f"{count} on {host}" for host, count in sorted(elsewhere.items())]
+    if problem is not None:
+        state, _, remedy = problem.partition(": use ")
+        remedy = f"use {remedy}" if remedy else "correct DRAFTHOUSE_BUNDLES, its credentials or the store"
+        return [Finding("object store", ok=False, found="; ".join([state, *waits]), remedy=remedy)]
+    return [Finding("object store", ok=True, found="; ".join([settings.bundles_url, *waits]))]
 
 
 def _models(folder: Path) -> Finding:

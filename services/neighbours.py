@@ -15,6 +15,7 @@ from lab.metrics.measure import measure
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
+from warehouse.bundles.store import local_job
 
 #: The compared figures and their labels.
 METRICS = {"output_tok_per_s": "output throughput", "tpot_p50_ms": "TPOT, median"}
@@ -86,6 +87,8 @@ def conditions(study: Study, slots: int) -> tuple[Study, Study]:
 def compared(settings: Settings, rounds: Sequence[Round], slots: int) -> Neighbours:
     """Compare the results of these rounds' jobs. Raises UserError if no run had all its neighbours."""
     jobs = {job_id for each in rounds for job_id in (each.alone, each.beside)}
+    for job_id in jobs:
+        local_job(settings, job_id)
     folders = [folder for folder in find_bundles(settings.bundles) if folder.parent.name in jobs]
     bundles = [bundle for folder in folders if (bundle := read_bundle(folder)).run.status == "completed"]
     if not bundles:

@@ -55,6 +55,7 @@ _GROUPS = {
     "/transformers_server/": "transformers",
     "tests/workers/": "workers",
     "tests/cli/": "verbs",
+    "tests/warehouse/store/": "object store",
 }
 _MEASURING = ("engines", "measuring")
 #: How far all other tests, and the processes that they start, step back behind those that measure.

@@ -25,6 +25,7 @@ def ensure_migrated(settings: Settings) -> None:
     Existing databases are not upgraded: opening one of another revision raises a RevisionError that names
     `drafthouse migrate`. Does nothing where a database server holds the app database.
     """
+    _prepare_uploads(settings)
     if (app_file := settings.app_database_file) is None:
         return
     if not (app_file.exists() and settings.warehouse_file.exists()):  # the warehouse is published last
@@ -54,11 +55,19 @@ def make_home(settings: Settings) -> None:
         protect_home(settings.home, settings.home_group)
         with tempfile.TemporaryFile(dir=settings.home):
             pass
+        _prepare_uploads(settings)
     except OSError as error:
         raise UserError(
             f"{settings.home.absolute()} cannot be written ({error.strerror}): make it writable, "
             "or set DRAFTHOUSE_HOME to a folder that is"
         ) from None
+
+
+def _prepare_uploads(settings: Settings) -> None:
+    if settings.bundles_url is not None:
+        from warehouse.bundles.uploads import prepare  # noqa: PLC0415 - see above
+
+        prepare(settings)
 
 
 @contextlib.contextmanager

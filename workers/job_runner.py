@@ -18,11 +18,12 @@ from jobs.blocks import IsDead, finish_block, release_blocks
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
-from jobs.table import Job, State
+from jobs.table import Job, Progress, State
 from lab.errors import CancelledError, HostError, UserError
 from lab.schedule import End, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.app_db.engine import DATABASE_ERRORS, database_words
+from warehouse.bundles.uploads import announce_pending, fetch_job
 from workers.heartbeat import HandsBack, Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRunner
@@ -88,7 +89,7 @@ def help_job(
         with _recording(settings, job, heartbeat, status) as (launches, recorder):
             for step in block.steps:
                 _measure_step(step, launches, recorder)
-        heartbeat.query(functools.partial(finish_block, database, job, number, worker))
+        heartbeat.query(functools.partial(_finish_block, settings, database, job, number, worker))
     except (CancelledError, LeaseLost) as reason:
         logger.warning("block %d of job %s: %s", number + 1, job.job_id, reason)
     except WorkerStops:
@@ -125,10 +126,11 @@ def run_job(
         heartbeat.watch(status.snapshot)
         measure = _measure_steps
         if job.study.spread:
-            shared = SharedBlocks(settings.bundles, database, job, worker, lease_s=settings.lease_s, is_dead=is_dead)
-            finish_own = functools.partial(finish_block, database, job, worker=worker)
+            shared = SharedBlocks(settings, database, job, worker, is_dead=is_dead)
+            finish_own = functools.partial(_finish_block, settings, database, job, worker=worker)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
             drains = _never  # `needed_for` says so: a worker holds a block to its end
+        heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
         state, error = _measure_study(settings, job, heartbeat, status, measure, drains=drains)
     except CancelledError:
         state, error = "cancelled", None
@@ -157,9 +159,28 @@ def run_job(
         logger.exception("job %s failed", job.job_id)
         state, error = "failed", f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
     progress = None if status is None else status.snapshot()
-    end = functools.partial(finish, database, job.job_id, worker, state, error=error, progress=progress)
+    end = functools.partial(_finish, settings, database, job, worker, state, error=error, progress=progress)
     _retry_until(end, settings.lease_s)
     return None
+
+
+def _finish(
+    settings: Settings,
+    database: sa.Engine,
+    job: Job,
+    worker: str,
+    state: State,
+    *,
+    error: str | None,
+    progress: Progress | None,
+) -> None:
+    announce_pending(settings, database, job.job_id)
+    finish(database, job.job_id, worker, state, error=error, progress=progress)
+
+
+def _finish_block(settings: Settings, database: sa.Engine, job: Job, number: int, worker: str) -> None:
+    announce_pending(settings, database, job.job_id)
+    finish_block(database, job, number, worker)
 
 
 def give_back(database: sa.Engine, job: Job, worker: str, why: str) -> None:

@@ -94,7 +94,8 @@ class BundleWriter:
                 return
             self._patiently(lambda: write_bundle(self._root, run, requests, telemetry, existing_log))
             written()
-            self._asked = quiet.ask_for_round(self._home)
+            if self._settings.bundles_url is None:  # else the upload asks, and no window waits for it
+                self._asked = quiet.ask_for_round(self._home)
 
         self._last = self._pool.submit(write)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import sqlalchemy as sa
 
+from host.settings import Settings
 from jobs.blocks import IsDead, claim_block, handed_out, release_blocks
 from jobs.table import Job
 from lab.schedule import Content, End, Outcome, Share, Step, shared_schedule
 from lab.study.plan import Launch
+from warehouse.bundles.uploads import fetch_job
 from workers.outcomes import Outcomes
 from workers.run_recorder import bundle_of
 
@@ -37,13 +38,12 @@ class Claimed:
 class SharedBlocks:
     """Shows the blocks of one attempt of a job, and claims them."""
 
-    def __init__(
-        self, bundles: Path, database: sa.Engine, job: Job, worker: str, *, lease_s: float, is_dead: IsDead
-    ) -> None:
-        self._bundles, self._database, self.job = bundles, database, job
-        self._worker, self._lease_s, self._is_dead = worker, lease_s, is_dead
+    def __init__(self, settings: Settings, database: sa.Engine, job: Job, worker: str, *, is_dead: IsDead) -> None:
+        self._settings, self._database, self.job = settings, database, job
+        self._worker, self._is_dead = worker, is_dead
         self._schedule = shared_schedule(job.study)
         self._outcomes: dict[int, Sequence[Outcome]] = {}  # of blocks that are done
+        self._fetched = set[int]()  # blocks that were done when bundles of other hosts were fetched last
         self._claim_unknown = False  # the last claim may have got a block
 
     def view(self) -> View:
@@ -51,6 +51,9 @@ class SharedBlocks:
         blocks = handed_out(self._database, self.job)
         contents = [block.content for block in blocks]
         done = {number for number, block in enumerate(blocks) if block.is_done}
+        if done - self._fetched:
+            fetch_job(self._settings, self._database, self.job.job_id)
+            self._fetched = done
         outcomes_of = functools.partial(self._outcomes_of, contents)
         return View(contents, done, self._schedule.next(contents, done, outcomes_of))
 
@@ -58,7 +61,7 @@ class SharedBlocks:
         """Claim a block that no worker holds, or else the next one; None if there is none now."""
         next_block = view.next_block
         contents = [*view.contents, *([next_block.content] if isinstance(next_block, Share) else [])]
-        lease_s = self._lease_s
+        lease_s = self._settings.lease_s
         if self._claim_unknown:
             release_blocks(self._database, self.job, self._worker)
         self._claim_unknown = True
@@ -94,7 +97,7 @@ class SharedBlocks:
     def _outcomes_of(self, contents: Sequence[Content], block: int) -> Sequence[Outcome]:
         """Return the outcomes of a finished block, read once."""
         if block not in self._outcomes:
-            outcomes = Outcomes(functools.partial(bundle_of, self._bundles, self.job))
+            outcomes = Outcomes(functools.partial(bundle_of, self._settings.bundles, self.job))
             for launch in self._schedule.launches(contents)[block]:
                 outcomes.add(launch.runs, launch.index)
             self._outcomes[block] = outcomes

@@ -43,6 +43,7 @@ from jobs.worker_registry import (
 )
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, refuse_newer_database
+from warehouse.bundles.uploads import prepare, uploading
 from workers.engine_runtime.engine_user import engine_user
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops, vital_thread
@@ -91,6 +92,7 @@ class Worker:
         self._settings, self._ends, self._on_queue = settings, ends or Ends(), on_queue
         self._database = app_engine(settings.app_database_url, connections=_CONNECTIONS)
         engine_user(settings)  # raises SettingsError before any job is taken
+        prepare(settings)
         self._name, self._hardware = worker_name(), hardware_name()
         #: What is set aside if jobs have to be put back: this slot, whose GPUs other slots do not share, or the host.
         self._place = hosts.place(platform.node(), settings.slot if settings.slots > 1 else None)
@@ -111,6 +113,7 @@ class Worker:
         self._last_shared: SharedBlocks | None = None  # the job it helped with last
         self._stopping, self._draining = threading.Event(), threading.Event()
         self._woken, self._look = threading.Event(), threading.Event()  # to end the waiting of the two threads
+        self._uploads = contextlib.ExitStack()
         self._polls = vital_thread("polls of the queue", self._poll)
         self._jobs = vital_thread("jobs", self._work_until_stopped)
 
@@ -126,12 +129,14 @@ class Worker:
             is_dead=is_dead,
             slot=None if self._settings.slots == 1 or (slot := taken_slot()) is None else str(slot),
         )
+        self._uploads.enter_context(uploading(self._settings, self._database))
         self._polls.start()
         self._jobs.start()
 
     def join(self) -> None:
-        """Wait until the worker has ended: after `stop` or `drain`, or by itself."""
+        """Wait until the worker has ended, after `stop` or `drain` or by itself, and for uploads, but not for long."""
         self._jobs.join()
+        self._uploads.close()
 
     def drain(self) -> None:
         """Finish the current block, give the job back, take no other one, and end. For signal handlers, too."""
@@ -276,8 +281,7 @@ class Worker:
         """Measure a block if one is free. The bundles read for the last such job are cached."""
         shared = self._last_shared
         if shared is None or (shared.job.job_id, shared.job.attempt) != (job.job_id, job.attempt):
-            bundles, lease_s = self._settings.bundles, self._settings.lease_s
-            shared = SharedBlocks(bundles, self._database, job, self._name, lease_s=lease_s, is_dead=is_dead)
+            shared = SharedBlocks(self._settings, self._database, job, self._name, is_dead=is_dead)
             self._last_shared = shared
         block = shared.claim(shared.view())
         if block is None:

@@ -22,6 +22,7 @@ from tests.actors import ADMIN
 from tests.warehouse.runs import write_run
 from tests.workers.homes import Home
 from warehouse.app_db.schema import jobs
+from warehouse.bundles.uploads import prepare
 from warehouse.ingest.service import ingest_all
 from workers.slots import slots_here
 
@@ -64,6 +65,24 @@ def test_jobs_and_bundles_that_cannot_be_read_are_named(home: Home) -> None:
     assert (rejected.what, rejected.ok) == ("bundles", False)
     assert rejected.found.startswith("set aside: job-1/run-0: ")
     assert rejected.found.endswith("; and 2 more")
+
+
+def test_an_object_store_is_tested_and_what_waits_for_it_is_counted(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert doctor._store(home.settings, home.database) == []
+    stored = home.settings.model_copy(update={"bundles_url": f"file://{tmp_path / 'store'}"})
+    prepare(stored)
+    write_run(stored.bundles)
+    (fine,) = doctor._store(stored, home.database)
+    assert (fine.ok, fine.found) == (True, f"{stored.bundles_url}; 1 wait here for their upload")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    (away,) = doctor._store(stored.model_copy(update={"bundles_url": "s3://bucket"}), home.database)
+    assert not away.ok
+    assert away.found.startswith("writing failed: the object store s3://bucket: PUT http://127.0.0.1:1/bucket/check/")
+    assert away.remedy == "correct DRAFTHOUSE_BUNDLES, its credentials or the store"
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one slot")

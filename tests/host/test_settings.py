@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from sqlalchemy import make_url
 
-from host.settings import Settings, load_settings
+from host.settings import Settings, load_settings, setting_names
 from lab.errors import SettingsError
 
 
@@ -16,7 +16,7 @@ from lab.errors import SettingsError
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A working directory without a drafthouse.toml, an environment without our variables."""
     monkeypatch.chdir(tmp_path)
-    for name in Settings.model_fields:
+    for name in setting_names():
         monkeypatch.delenv(f"DRAFTHOUSE_{name.upper()}", raising=False)
 
 
@@ -26,6 +26,15 @@ def test_all_state_lies_under_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path
     places = (settings.master_file, settings.warehouse_file, settings.bundles, settings.models_dir, settings.logs_dir)
     assert all(place.is_relative_to(tmp_path / "other") for place in (*places, settings.broker_file))
     assert str(tmp_path / "other") in settings.app_database_url
+
+
+def test_the_object_store_of_bundles_leaves_their_folder_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().bundles_url is None
+    Path("drafthouse.toml").write_text('bundles = "gs://bucket"')
+    assert load_settings().bundles_url == "gs://bucket"
+    monkeypatch.setenv("DRAFTHOUSE_BUNDLES", "s3://bucket/a/prefix")
+    settings = load_settings()
+    assert (settings.bundles_url, settings.bundles) == ("s3://bucket/a/prefix", Path("var/bundles"))
 
 
 def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +50,8 @@ def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> 
         ("DRAFTHOUSE_WEB_PORT", "99999", "less than or equal to 65535"),
         ("DRAFTHOUSE_LEASE_S", "0", "greater than or equal to 2"),
         ("DRAFTHOUSE_HOEM", "x", "DRAFTHOUSE_HOEM: no such setting"),
+        ("DRAFTHOUSE_BUNDLES", "s4://bucket", "(or bundles in drafthouse.toml): should be s3://bucket/prefix, gs://"),
+        ("DRAFTHOUSE_BUNDLES", "file://folder", "or file:///folder, got 'file://folder'"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_name(

@@ -26,7 +26,7 @@ from tests.actors import ADMIN
 from tests.jobs.greedy_worker import claimed_by
 from tests.postgresql import Server, running_server
 from tests.workers.homes import Home, new_home, until, worker_environment
-from warehouse.app_db import audit, dashboards, pins, price_book
+from warehouse.app_db import audit, dashboards, pins, price_book, stored_objects
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine
 from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
@@ -98,6 +98,23 @@ def test_prices_are_added_once_and_withdrawn(home: Home) -> None:
     assert price_book.book(home.database) == [price]
     price_book.withdraw(home.database, number, actor=ADMIN)
     assert price_book.book(home.database) == []
+
+
+def test_who_has_seen_a_serial_of_the_object_store_has_missed_none_below_it(home: Home) -> None:
+    def store(writer: int) -> None:
+        for number in range(10):
+            stored_objects.record(home.database, f"job-{writer}/run-{number}", "digest")
+
+    seen, last = list[str](), 0
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(store, writer) for writer in range(4)]
+        while not all(writer.done() for writer in writers) or stored_objects.newer_than(home.database, last):
+            for row in stored_objects.newer_than(home.database, last):
+                assert row.serial is not None
+                seen.append(row.path)
+                last = row.serial
+    assert sorted(seen) == sorted(f"job-{writer}/run-{number}" for writer in range(4) for number in range(10))
+    assert [writer.result() for writer in writers] == [None] * 4
 
 
 def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> None:

@@ -273,7 +273,7 @@ def test_an_unknown_job_is_answered_with_a_sentence(home: Home, ask: object) -> 
 def test_a_job_id_that_climbs_out_of_the_home_has_no_log(home: Home) -> None:
     (home.settings.logs_dir / "engines").mkdir(parents=True, exist_ok=True)
     (home.settings.home / "secret.log").write_text("secret")
-    assert log_tail(home.settings.logs_dir, home.settings.bundles, "../../secret") == ""
+    assert log_tail(home.settings, "../../secret") == ""
 
 
 def test_a_study_that_cannot_run_is_refused_with_every_problem(home: Home) -> None:

@@ -53,8 +53,8 @@ def test_without_history_the_assumptions_answer(planned: Study) -> None:
     assert (forecast.launches, forecast.runs) == (len(launches), sum(len(launch.runs) for launch in launches))
     assert (forecast.launches_from_history, forecast.runs_from_history) == (0, 0)
     assert forecast.basis == (
-        "no such run of this target was measured on this hardware yet: a rough estimate, scaled from the reference pair on "
-        "two cores"
+        "no such run of this target was measured on this hardware yet: a rough estimate, scaled from the reference pair "
+        "on two cores"
     )
 
 
@@ -109,8 +109,8 @@ def test_an_estimate_says_how_much_of_it_was_measured() -> None:
     some = estimate(plan(study()), History([PAST]), hardware="H200")
     assert (some.launches_from_history, some.runs_from_history, some.runs) == (2, 1, 4)
     assert some.basis == (
-        "1 of 4 runs from earlier ones of this target on H200, the others are a rough estimate, scaled from the reference "
-        "pair on two cores"
+        "1 of 4 runs from earlier ones of this target on H200, the others are a rough estimate, scaled from the "
+        "reference pair on two cores"
     )
     one_load = study(loads=[{"max_concurrency": 1, "num_prompts": 4}], arms=[{"name": "plain"}])
     whole = estimate(plan(one_load), History([PAST]))

@@ -12,7 +12,7 @@ import yaml
 
 from access.web.hosts import refuse_open_page, trusted_proxies
 from cli.app import VERBS
-from host.settings import ENVIRONMENT_PREFIX, Settings
+from host.settings import ENVIRONMENT_PREFIX, Settings, setting_names
 from tests.cli.homes import REPOSITORY
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
@@ -32,7 +32,7 @@ def test_its_command_is_a_verb_of_ours(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_its_variables_are_settings_of_ours(name: str) -> None:
-    variables = {ENVIRONMENT_PREFIX + field.upper() for field in Settings.model_fields}
+    variables = {ENVIRONMENT_PREFIX + field.upper() for field in setting_names()}
     assert set(SERVICES[name]["environment"]) <= variables
 
 

@@ -24,9 +24,7 @@ def test_a_shared_job_whose_bundles_are_gone_ends_no_worker_that_helps(
     shared_id = home.submit(**SMALL, repeats="until decided", budget="2 min", spread=True)
     shared = claim(home.database, OTHER, lease_s=600.0)
     assert shared is not None
-    blocks = SharedBlocks(
-        home.settings.bundles, home.database, shared, OTHER, lease_s=30.0, is_dead=lambda _worker: False
-    )
+    blocks = SharedBlocks(home.settings, home.database, shared, OTHER, is_dead=lambda _worker: False)
     block = blocks.claim(blocks.view())
     assert block is not None
     finish_block(home.database, shared, block.number, OTHER)

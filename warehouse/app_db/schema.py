@@ -144,6 +144,17 @@ hosts = sa.Table(
     sa.Column("set_aside_at", UtcDateTime),  # since when it takes no job; null: it takes some
 )
 
+stored_objects = sa.Table(
+    "stored_objects",
+    APP,
+    sa.Column("path", sa.Text, primary_key=True),  # a bundle's JOB/RUN, or a stored verdict's id
+    sa.Column("job_id", sa.Text, nullable=False, index=True),
+    sa.Column("serial", sa.Integer, unique=True),  # rises with each row; null: its host has not uploaded it yet
+    sa.Column("manifest_sha256", sa.Text),  # null: not uploaded yet, or removed since
+    sa.Column("host", sa.Text, nullable=False),  # that wrote the row
+    sa.Column("at", UtcDateTime, nullable=False),
+)
+
 prices = sa.Table(
     "prices",
     APP,

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lab.errors import BundleError
-from warehouse.bundles.run_bundle import fsync
+from warehouse.bundles.pending import fsync, mark_pending
 
 Cause = Literal["ended", "asked"]
 #: The separator between a job and why it was judged.
@@ -135,14 +135,21 @@ def _is_judgement(name: str) -> bool:
 
 def write_judgement(bundles: Path, judgement: Judgement) -> None:
     """Write a judgement, all of it or nothing, and leave one with the same id as it is. Raises OSError."""
+    if not judgement_file(bundles, judgement.judgement_id).exists():
+        mark_pending(bundles, judgement.judgement_id)
+        write_judgement_file(bundles, judgement.judgement_id, (judgement.model_dump_json() + "\n").encode())
+
+
+def write_judgement_file(bundles: Path, judgement_id: str, content: bytes) -> None:
+    """Write the content of a judgement's file in the same way; nothing has to be uploaded."""
     folder = judgements_folder(bundles)
     folder.mkdir(exist_ok=True)
-    writing = folder / f"{_TEMPORARY}{judgement.judgement_id}"  # so what a kill left is written over
+    writing = folder / f"{_TEMPORARY}{judgement_id}"  # so what a kill left is written over
     try:
-        writing.write_text(judgement.model_dump_json() + "\n", encoding="utf-8")
+        writing.write_bytes(content)
         fsync(writing)
         with contextlib.suppress(FileExistsError):
-            os.link(writing, judgement_file(bundles, judgement.judgement_id))  # a renaming would replace it
+            os.link(writing, judgement_file(bundles, judgement_id))  # a renaming would replace it
     finally:
         writing.unlink(missing_ok=True)
     fsync(folder)

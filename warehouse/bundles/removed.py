@@ -30,28 +30,44 @@ def removed_jobs(bundles: Path) -> set[str]:
     return {path.name.partition(_SEPARATOR)[0] for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def remove_job(bundles: Path, job_id: str) -> None:
-    """Move the runs of a job of imported results aside. Raises UserError for any other job."""
+def removable_runs(bundles: Path, job_id: str) -> list[str]:
+    """Return the paths of the runs of a job of imported results. Raises UserError for any other job."""
     folder = _job_folder(bundles, job_id)
     if not folder.is_dir() or not all(is_imported(run) or (run / PROVENANCE_FILE).exists() for run in _runs(folder)):
         raise UserError(f"{job_id} has no imported results: only those can be removed")
-    aside = removed_folder(bundles)
+    return [f"{job_id}/{run.name}" for run in _runs(folder)]
+
+
+def remove_job(bundles: Path, job_id: str) -> None:
+    """Move the runs of a job of imported results aside. Raises UserError for any other job."""
+    removable_runs(bundles, job_id)
+    folder, aside = _job_folder(bundles, job_id), removed_folder(bundles)
     aside.mkdir(exist_ok=True)
     folder.rename(aside / f"{job_id}{_SEPARATOR}{time.time_ns()}")
 
 
-def restore_job(bundles: Path, job_id: str) -> None:
-    """Move the last removed runs back, except those that were imported again meanwhile."""
+def restore_job(bundles: Path, job_id: str) -> list[str]:
+    """Move the last removed runs back, except those that were imported again meanwhile. Return their paths."""
     target = _job_folder(bundles, job_id)
     moved = sorted(removed_folder(bundles).glob(f"{job_id}{_SEPARATOR}*"))
     if not moved:
         raise UserError(f"no results of {job_id} were removed")
     target.mkdir(exist_ok=True)
-    for run in _runs(moved[-1]):
-        if not (target / run.name).exists():
-            run.rename(target / run.name)
+    back = [run for run in _runs(moved[-1]) if not (target / run.name).exists()]
+    for run in back:
+        run.rename(target / run.name)
     if not any(moved[-1].iterdir()):
         moved[-1].rmdir()
+    return [f"{job_id}/{run.name}" for run in back]
+
+
+def remove_copy(bundles: Path, path: str) -> None:
+    """Move the copy of a run aside that was removed on another host; do nothing without one."""
+    if (bundles / path).exists():
+        job_id, _, run_id = path.partition("/")
+        aside = removed_folder(bundles) / f"{job_id}{_SEPARATOR}{time.time_ns()}"
+        aside.mkdir(parents=True)
+        (bundles / path).rename(aside / run_id)
 
 
 def _job_folder(bundles: Path, job_id: str) -> Path:

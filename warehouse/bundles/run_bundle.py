@@ -9,7 +9,6 @@ reader sees all of it or nothing. It is never changed afterwards.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import time
 import uuid
@@ -32,6 +31,7 @@ from lab.metrics.records import (
 )
 from lab.metrics.request_table import RequestTable
 from warehouse.bundles.engine_log import read_engine_log
+from warehouse.bundles.pending import fsync, mark_pending
 from warehouse.bundles.provenance import read_provenance
 from warehouse.bundles.record_file import read_columns, read_records, write_columns
 from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json
@@ -99,10 +99,10 @@ def write_bundle(
     return final
 
 
-def write_atomically(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
+def write_atomically(bundles: Mapping[Path, Callable[[Path], None]], *, is_stored: bool = False) -> None:
     """Write several bundles, each filled by its function: all of them, or none of the new ones and OSError.
 
-    Existing folders are left unchanged, because a bundle never changes.
+    Existing folders are left unchanged, because a bundle never changes. `is_stored`: they come from the object store.
     """
     staged: dict[Path, Path] = {}
     try:
@@ -116,6 +116,8 @@ def write_atomically(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
             for path in (*writing.rglob("*"), writing):
                 fsync(path)
         for final, writing in staged.items():
+            if not is_stored:
+                mark_pending(final.parents[1], f"{final.parent.name}/{final.name}")
             _publish(writing, final)
     finally:
         for writing in staged.values():
@@ -203,12 +205,3 @@ def find_bundles(root: Path) -> Iterator[Path]:
 def is_being_written(name: str) -> bool:
     """Return whether a folder of this name is an incomplete or abandoned bundle."""
     return name.startswith(_TEMPORARY)
-
-
-def fsync(path: Path) -> None:
-    """Flush a file or folder to disk, so that it survives a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

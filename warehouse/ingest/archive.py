@@ -19,7 +19,7 @@ import duckdb
 
 from host.settings import Settings
 from lab.errors import DrafthouseError
-from warehouse.bundles.run_bundle import fsync
+from warehouse.bundles.pending import fsync
 from warehouse.ingest.master import BLOCK_BYTES, WRITING, attaching, connect_master, only_ingester, refresh
 from warehouse.ingest.publication import Master
 from warehouse.ingest.rebuild import remove_database, replace_master

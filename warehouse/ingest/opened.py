@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from warehouse.bundles.run_bundle import fsync
+from warehouse.bundles.pending import fsync
 
 OPENED_FILE = "ingesting.json"
 #: After this many deaths, the last of them alone, a bundle or a job is left out.

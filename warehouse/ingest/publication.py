@@ -40,7 +40,7 @@ import psutil
 
 from host.private_files import share_with_group
 from lab.errors import RevisionError, UserError
-from warehouse.bundles.run_bundle import fsync
+from warehouse.bundles.pending import fsync
 from warehouse.ingest.catch_up import DivergedError, catch_up
 from warehouse.ingest.master import (
     attach_master,

@@ -1,4 +1,8 @@
-"""Rebuilds the warehouse from bundles, and from the verdicts that are stored beside them."""
+"""Rebuilds the warehouse from bundles, and from the verdicts that are stored beside them.
+
+With an object store everything in it is fetched first. What still waits for its upload is left out: the ingester takes
+it when it is there.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ from pathlib import Path
 
 from host.settings import Settings
 from warehouse.app_db.engine import app_engine
-from warehouse.bundles.run_bundle import find_bundles, fsync
+from warehouse.bundles.pending import fsync, is_pending
+from warehouse.bundles.run_bundle import find_bundles
+from warehouse.bundles.store import open_store
 from warehouse.ingest.app_tables import read_app_tables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, record_rejection, rejection
 from warehouse.ingest.job_verdicts import judge_jobs
@@ -35,13 +41,15 @@ def rebuild(settings: Settings) -> None:
     fresh = settings.home / ".master.duckdb.rebuilding"
     try:
         with only_ingester(settings.home):
+            if (store := open_store(settings)) is not None:
+                store.fetch_all(settings.bundles, store.paths())
             remove_database(fresh)
             create_master(fresh)
             with connect_master(fresh) as connection:
                 runs, opened = 0, Opened(settings.home, settings.bundles)
                 for path, reason in opened.left_out().items():
                     record_rejection(connection, path, reason)
-                for batch in _batches(settings.bundles, opened):
+                for batch in _batches(settings.bundles, opened, but_pending=store is not None):
                     with opened.reading(str(folder.relative_to(settings.bundles)) for folder in batch):
                         rejected = add_bundles(connection, settings.bundles, batch)
                     for folder, error in rejected.items():
@@ -64,13 +72,16 @@ def rebuild(settings: Settings) -> None:
         remove_database(fresh)
 
 
-def _batches(bundles: Path, opened: Opened) -> Iterator[list[Path]]:
+def _batches(bundles: Path, opened: Opened, *, but_pending: bool) -> Iterator[list[Path]]:
     """Divide all bundles into batches; bundles with which a process died come last, alone."""
     suspects: list[Path] = []
 
     def others() -> Iterator[Path]:
         for folder in find_bundles(bundles):
-            if opened.is_suspect(str(folder.relative_to(bundles))):
+            path = str(folder.relative_to(bundles))
+            if but_pending and is_pending(bundles, path):
+                continue
+            if opened.is_suspect(path):
                 suspects.append(folder)
             else:
                 yield folder

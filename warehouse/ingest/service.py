@@ -27,6 +27,8 @@ from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
 from warehouse.bundles.removed import removed_folder, removed_jobs
 from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
+from warehouse.bundles.store import open_store
+from warehouse.bundles.uploads import upload_all, uploading
 from warehouse.ingest import judgements
 from warehouse.ingest.app_tables import AppReader, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, forget_runs, record_rejection, rejection
@@ -39,6 +41,7 @@ from warehouse.ingest.master import (
 from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.opened import Opened
 from warehouse.ingest.publication import Master
+from warehouse.ingest.stored_bundles import StoredBundles
 from warehouse.queries.rows import Row
 
 #: Bundles are ingested for at most this long before the master is published.
@@ -79,7 +82,7 @@ class Ingester:
     master: Master
     app: sa.Engine
     app_tables: AppReader
-    new_bundles: NewBundles
+    new_bundles: NewBundles | StoredBundles
     ingested: set[str]  # paths of the bundles in the master, relative to the folder of bundles
     unjudged: set[str]  # jobs with runs that were not judged with the others yet
     published: bool  # whether the published file equals the master
@@ -93,6 +96,10 @@ class Ingester:
     judged_ns: int = -1  # likewise when a job was judged last
     may_have_ended: bool = True  # whether a job may have ended that is not judged yet
     unjudgeable: set[str] = field(default_factory=set)  # jobs that ended and failed to be judged
+
+    def knows(self, path: str) -> bool:
+        """Return whether a bundle was ingested or set aside."""
+        return path in self.ingested or path in self.set_aside
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -110,6 +117,8 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S, *, all_jobs: boo
     deadline = time.monotonic() + budget_s
     more = False
     _look_after_set_aside(ingester)
+    if isinstance(ingester.new_bundles, StoredBundles):
+        ingester.new_bundles.read_rows(ingester.knows)
     _forget_removed_runs(ingester)
     for batch in _batches(ingester, _new_bundles(ingester, all_jobs=all_jobs)):
         if time.monotonic() > deadline:
@@ -144,13 +153,8 @@ def _named(operation: str) -> Iterator[None]:
 
 def _new_bundles(ingester: Ingester, *, all_jobs: bool) -> dict[str, Path]:
     """Return the bundles to ingest or to try again, by path."""
-    root, aside = ingester.settings.bundles, ingester.set_aside
-
-    def is_known(path: str) -> bool:
-        return path in ingester.ingested or path in aside
-
-    running = ingester.app_tables.running_jobs()
-    for folder in ingester.new_bundles.find(is_known, running, all_jobs=all_jobs):
+    root, running = ingester.settings.bundles, ingester.app_tables.running_jobs()
+    for folder in ingester.new_bundles.find(ingester.knows, running, all_jobs=all_jobs):
         ingester.waiting[str(folder.relative_to(root))] = folder
     again = {path: root / path for path in _due(ingester) if "/" in path}
     return dict(sorted((ingester.waiting | again).items()))
@@ -267,6 +271,8 @@ def _read_judgements(ingester: Ingester) -> None:
 
 def _has_all_bundles(ingester: Ingester, job_id: str) -> bool:
     """Return whether every bundle of a job that has ended is ingested, or was rejected for good."""
+    if isinstance(ingester.new_bundles, StoredBundles) and ingester.new_bundles.awaits(job_id):
+        return False
     with contextlib.suppress(FileNotFoundError):
         for folder in (ingester.settings.bundles / job_id).iterdir():
             path = f"{job_id}/{folder.name}"
@@ -363,7 +369,8 @@ def open_ingester(
         forget_removed(master.connection, settings.bundles)
         ingested = {path for (path,) in master.connection.execute(_PATHS).fetchall()}
         unjudged = set(changed_jobs(master.connection))
-        published, new_bundles = master.is_published(), NewBundles(settings.bundles)
+        published, store = master.is_published(), open_store(settings)
+        new_bundles = NewBundles(settings.bundles) if store is None else StoredBundles(settings.bundles, store, app)
         opened, now_s = Opened(settings.home, settings.bundles), time.monotonic()
         for path in opened.left_out().keys() - ingested:
             set_aside[path] = SetAside(opened.left_out()[path], now_s, now_s, is_final=True)
@@ -374,9 +381,11 @@ def ingest_all(settings: Settings) -> None:
     """Ingest and publish every bundle that exists now, then return. Raises UserError if an ingester runs."""
     app = app_engine(settings.app_database_url)
     try:
+        upload_all(settings, app)
         with only_ingester(settings.home), open_ingester(settings, app) as ingester:
             while ingest_once(ingester):
                 pass
+        upload_all(settings, app)  # verdicts on jobs that have ended
     finally:
         app.dispose()
 
@@ -386,7 +395,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
     app = app_engine(settings.app_database_url)
     set_aside: dict[str, SetAside] = {}
     logged = ""
-    with only_ingester(settings.home):
+    with only_ingester(settings.home), uploading(settings, app):
         while not stop.is_set():
             try:
                 with open_ingester(settings, app, set_aside) as ingester:

@@ -22,7 +22,7 @@ from jobs.engine_logs import log_tail
 from jobs.engines.profiles import speculation_words
 from jobs.table import FINISHED, MAX_PRIORITY, Job, State
 from lab.errors import UnknownNameError
-from warehouse.bundles.run_bundle import bundle_folder
+from warehouse.bundles.store import local_bundle
 from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
 from warehouse.sandbox.runner import SqlResult
@@ -183,14 +183,14 @@ def list_runs(call: AuthorisedCall, job: JobId) -> list[dict[str, Any]]:
 def show_log(call: AuthorisedCall, job: JobId, lines: Annotated[int, Query(ge=1, le=10_000)] = 200) -> str:
     """Show the end of the engine's log."""
     job_id = queue.job_id_of(call.database, job)
-    return log_tail(call.settings.logs_dir, call.settings.bundles, job_id, lines)
+    return log_tail(call.settings, job_id, lines)
 
 
 @router.get("/jobs/{job}/runs/{run_id}/bundle", response_class=FileResponse)
 def download_bundle(call: AuthorisedCall, job: JobId, run_id: RunId) -> FileResponse:
     """Download everything behind one run's numbers: a tar file of its bundle."""
     job_id = _job_id_of_runs(call, job)
-    folder = bundle_folder(call.settings.bundles, job_id, run_id)
+    folder = local_bundle(call.settings, job_id, run_id)
     if not folder.is_dir():
         raise UnknownNameError(f"there is no run {run_id} of job {job_id}")
     with tempfile.NamedTemporaryFile(suffix=".tar", delete=False) as file:

@@ -95,8 +95,7 @@ def can_retry(job: Job) -> bool:
 
 def _show_log(job_id: str) -> None:
     with show_user_errors():
-        home = published_data.settings()
-        tail = log_tail(home.logs_dir, home.bundles, job_id, lines=_LOG_LINES)
+        tail = log_tail(published_data.settings(), job_id, lines=_LOG_LINES)
     if tail.strip():
         with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):
             st.code(tail, language=None, wrap_lines=True)

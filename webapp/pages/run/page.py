@@ -17,7 +17,8 @@ from access.shared_links import Kind
 from lab.metrics.catalogue import BY_NAME, METRICS
 from lab.metrics.number_format import number
 from warehouse.bundles.engine_log import read_tail
-from warehouse.bundles.run_bundle import LOG_FILE, bundle_folder
+from warehouse.bundles.run_bundle import LOG_FILE
+from warehouse.bundles.store import local_bundle
 from webapp.pages.run import figures
 from webapp.shared import dialogs, downloads, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
@@ -267,7 +268,7 @@ def _show_how(run: pd.Series) -> None:
 
 
 def _folder(run: pd.Series) -> Path:
-    return bundle_folder(published_data.settings().bundles, str(run["job_id"]), str(run["run_id"]))
+    return local_bundle(published_data.settings(), str(run["job_id"]), str(run["run_id"]))
 
 
 def _show_log(run: pd.Series) -> None:

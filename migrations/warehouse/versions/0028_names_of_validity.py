@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "warehouse_0026"
-down_revision = "warehouse_0025"
+revision = "warehouse_0028"
+down_revision = "warehouse_0027"
 branch_labels = None
 depends_on = None
 

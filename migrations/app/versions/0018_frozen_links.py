@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "app_0017"
-down_revision = "app_0016"
+revision = "app_0018"
+down_revision = "app_0017"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,138 @@
+"""A lab whose hosts share only a database and an object store: it sees each run, and is rebuilt from the store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+import sqlalchemy as sa
+
+from host.settings import Settings
+from interchange.store import import_paths, remove_imported, restore_imported
+from jobs.engine_logs import log_tail
+from tests.actors import ADMIN
+from tests.processes import REPOSITORY
+from tests.warehouse.app_jobs import add_job
+from tests.warehouse.asking import ask, contents
+from tests.warehouse.runs import failed_request, request, write_run
+from tests.warehouse.store.servers import Store
+from tests.warehouse.studies import ROUNDS, RunSpec, write
+from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.bundles.store import StoreAway
+from warehouse.bundles.uploads import announce_pending, fetch_job, prepare, upload_all
+from warehouse.ingest.rebuild import rebuild
+from warehouse.ingest.service import ingest_all
+
+REQUESTS = (request(), failed_request(index=1))
+SAMPLE = REPOSITORY / "tests" / "interchange" / "samples" / "vllm-bench" / "base-code-c1.json"
+
+
+def measure(settings: Settings, runs: int, job_id: str = "job-1") -> None:
+    prepare(settings)
+    for number in range(runs):
+        write_run(settings.bundles, REQUESTS, run_id=f"{job_id}-run-{number}", job_id=job_id)
+
+
+def test_runs_of_another_host_are_ingested_without_a_listing(
+    here: Settings, elsewhere: Settings, store: Store, database: sa.Engine
+) -> None:
+    measure(elsewhere, 3)
+    ingest_all(here)
+    assert ask(here, "select * from runs") == []
+    upload_all(elsewhere, database)
+    ingest_all(here)
+    assert ask(here, "select run_id from runs order by 1") == [(f"job-1-run-{number}",) for number in range(3)]
+    assert not [path for _, method, path, _ in store.requests() if method == "GET" and "list-type" in path]
+
+
+def test_a_warehouse_rebuilt_from_the_store_equals_that_of_a_folder(
+    settings: Settings, here: Settings, elsewhere: Settings, database: sa.Engine
+) -> None:
+    for number in range(3):
+        measure(settings, 2, job_id=f"job-{number}")
+    ingest_all(settings)
+    by_folder = contents(settings)
+    prepare(here)
+    upload_all(here, database)
+    rebuild(elsewhere)
+    assert contents(elsewhere) == by_folder
+    assert len(by_folder["runs"]) == 6
+
+
+def test_what_still_waits_for_its_upload_is_not_rebuilt(here: Settings, database: sa.Engine) -> None:
+    measure(here, 1)
+    upload_all(here, database)
+    measure(here, 1, job_id="waits")
+    rebuild(here)
+    assert ask(here, "select job_id from runs") == [("job-1",)]
+
+
+def study(settings: Settings, *repeats: int) -> None:
+    """Two arms, one after the other, of job-1."""
+    prepare(settings)
+    for repeat in repeats:
+        for spec in (RunSpec("plain", repeat), RunSpec("drafted", repeat, pace=0.5, rounds=ROUNDS)):
+            write(settings, spec, job_id="job-1")
+
+
+def end_job(database: sa.Engine) -> None:
+    with database.begin() as connection:
+        add_job(connection, "job-1")
+        connection.execute(jobs_table.update().values(state="done", finished_at=datetime.now(UTC)))
+
+
+def test_a_job_is_judged_only_with_the_runs_that_another_host_still_has(
+    here: Settings, elsewhere: Settings, database: sa.Engine
+) -> None:
+    study(here, 0, 1)
+    study(elsewhere, 2)
+    upload_all(here, database)
+    announce_pending(elsewhere, database, "job-1")
+    end_job(database)
+    ingest_all(here)
+    assert ask(here, "select count(*) from runs") == [(4,)]
+    assert ask(here, "select job_id from judgements") == []
+    with pytest.raises(StoreAway, match="has not uploaded 2 runs of job-1 yet"):
+        fetch_job(here, database, "job-1")
+    upload_all(elsewhere, database)
+    ingest_all(here)
+    assert ask(here, "select job_id, len(run_ids) from judgements") == [("job-1", 6)]
+
+
+def test_a_verdict_goes_the_same_way(here: Settings, elsewhere: Settings, database: sa.Engine) -> None:
+    study(here, 0, 1)
+    upload_all(here, database)
+    end_job(database)
+    ingest_all(here)
+    ingest_all(elsewhere)
+    judged = "select judgement_id, judged_at from judgements"
+    assert ask(here, judged) == ask(elsewhere, judged) != []
+    rebuild(elsewhere)
+    assert ask(here, judged) == ask(elsewhere, judged)
+
+
+def test_results_that_are_removed_are_gone_everywhere_and_come_back(here: Settings, elsewhere: Settings) -> None:
+    prepare(here)
+    (job_id,) = import_paths(here, [SAMPLE], actor=ADMIN).jobs
+    counts = "select count(*) from runs"
+    for settings in (here, elsewhere):
+        ingest_all(settings)
+        assert ask(settings, counts) == [(1,)]
+    remove_imported(here, job_id, actor=ADMIN)
+    for settings in (here, elsewhere):
+        ingest_all(settings)
+        assert ask(settings, counts) == [(0,)]
+    rebuild(elsewhere)
+    assert ask(elsewhere, counts) == [(0,)]
+    restore_imported(here, job_id, actor=ADMIN)
+    for settings in (here, elsewhere):
+        ingest_all(settings)
+        assert ask(settings, counts) == [(1,)]
+
+
+def test_the_log_of_a_run_is_read_through_the_store(here: Settings, elsewhere: Settings, database: sa.Engine) -> None:
+    measure(here, 1)
+    (here.bundles / "job-1" / "job-1-run-0" / "engine.log").write_text("INFO the engine is up\n")
+    upload_all(here, database)
+    assert log_tail(elsewhere, "job-1") == "INFO the engine is up"
+    assert log_tail(elsewhere, "another") == ""
