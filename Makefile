@@ -3,16 +3,15 @@ SHELL := /bin/bash
 PYTHON ?= $(shell bin/find-python)
 VENV := .venv
 RUN := $(VENV)/bin
-HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm install screenshots journeys docs clean
+.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm wheel install screenshots journeys docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: install engine-vllm models ## from a fresh clone: a real study on this machine, its results on http://127.0.0.1:8501 (EXIT=1 stops when done)
+demo: install ## from a fresh clone: a real study on this machine, its results on http://127.0.0.1:8501 (EXIT=1 stops when done)
 	@$(RUN)/drafthouse demo $(if $(EXIT),--exit)
 
 up: install ## start the broker, a worker, the ingester and the page; Ctrl-C stops them
@@ -62,11 +61,11 @@ install-test: $(VENV)/installed-test
 engine-vllm: install ## create vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU; VERSION=0.31.0 puts another version beside it)
 	@$(RUN)/python -m workers.engine_runtime.install vllm $(VERSION)
 
-models: $(HOME_DIR)/models/prepared ## prepare the reference models under the home, padded to a realistic cost
+models: engine-vllm ## prepare the reference models under the home, padded to a realistic cost
+	@$(RUN)/python -m workers.engine_runtime.reference_models
 
-$(HOME_DIR)/models/prepared: $(wildcard models/*/*.safetensors models/*/*.json models/prompts/*.jsonl) models/prepare.py | engine-vllm
-	@env -u PYTHONDONTWRITEBYTECODE $(ENGINES_DIR)/vllm/bin/python models/prepare.py --to $(HOME_DIR)/models
-	@touch $@
+wheel: install ## build dist/drafthouse-*.whl, which holds all of Drafthouse
+	@$(RUN)/uv build --quiet --wheel --out-dir dist .
 
 clean: ## remove the environments; the home with its measurements stays
 	rm -rf $(VENV) $(ENGINES_DIR) mutants
@@ -77,7 +76,7 @@ $(VENV)/bin/uv:
 	@$(PYTHON) -m venv $(VENV)
 	@$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 
-$(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
+$(VENV)/installed: requirements.lock pyproject.toml setup.py | $(VENV)/bin/uv
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r requirements.lock
 	@$(RUN)/uv pip install --quiet --python $(VENV) --no-deps -e .
 	@touch $@

@@ -90,21 +90,7 @@ def running_workers(settings: Settings) -> Iterator[Services]:
 
 
 def worker_command() -> tuple[str, ...]:
-    """Return a worker's command: Celery with one process and one job at a time, without messages between workers."""
-    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    return (
-        sys.executable,
-        "-m",
-        "celery",
-        "-A",
-        "workers.celery_app",
-        "worker",
-        "--pool",
-        "solo",
-        "-l",
-        "INFO",
-        *quiet,
-    )
+    return (sys.executable, "-m", "workers.celery_app")
 
 
 def ingester_command() -> tuple[str, ...]:

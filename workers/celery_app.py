@@ -1,4 +1,4 @@
-"""The Celery app: `celery -A workers.celery_app worker --pool solo` is a worker.
+"""The Celery app: `python -m workers.celery_app` is a worker.
 
 One process runs one job at a time. Messages are acknowledged early and results are not stored: the job table is
 authoritative.
@@ -86,3 +86,9 @@ def _stop(**_: Any) -> None:
 def _finish(**_: Any) -> None:
     for worker in _workers:
         worker.join()
+
+
+if __name__ == "__main__":
+    # not `celery -A`, which looks for our rooms in the working directory first; no messages between workers
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    app.worker_main(["worker", "--pool", "solo", "-l", "INFO", *quiet])
