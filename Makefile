@@ -30,7 +30,7 @@ audit: install-test ## look up known vulnerabilities of what the lock files name
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest --dist loadscope --no-loadscope-reorder
 
-test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
+test: install-test browser nginx models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
 	$(PYTEST) -n 4 $(ARGS)
 
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/interchange tests/warehouse/schema tests/webapp/charts
@@ -41,7 +41,7 @@ mutants: install-test ## break lab, the queue, bundles and ingest in small ways,
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r tests/mutants.lock
 	@$(if $(SAMPLE),$(RUN)/python -m tests.mutant_sample $(SAMPLE) $(ARGS),$(RUN)/python -m mutmut run $(ARGS) && $(RUN)/python -m mutmut results)
 
-bench: install engine-vllm models ## compare Drafthouse with vLLM's own benchmark, as ratios
+bench: install models ## compare Drafthouse with vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
 
 screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
@@ -61,8 +61,8 @@ install-test: $(VENV)/installed-test
 engine-vllm: install ## create vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU; VERSION=0.31.0 puts another version beside it)
 	@$(RUN)/python -m workers.engine_runtime.install vllm $(VERSION)
 
-models: engine-vllm ## prepare the reference models under the home, padded to a realistic cost
-	@$(RUN)/python -m workers.engine_runtime.reference_models
+models: install ## install vLLM and prepare the reference models under the home, padded to a realistic cost
+	@$(RUN)/drafthouse install
 
 wheel: install ## build dist/drafthouse-*.whl, which holds all of Drafthouse
 	@$(RUN)/uv build --quiet --wheel --out-dir dist .

@@ -135,11 +135,11 @@ def pins(lock: str, platform: Platform) -> list[str]:
     """Return the lock's entries for this platform, without their markers and with their hashes."""
     found = []
     for entry in _ENTRY.findall(lock):
-        head, *hashes = entry.replace("\\\n", "\n").splitlines()
+        head, *hashes = entry.replace("\\\n", " ").split("--hash=")
         requirement = Requirement(head.strip())
         if platform.takes(requirement):
             requirement.marker = None
-            found.append(" ".join((str(requirement), *(word.strip() for word in hashes))))
+            found.append(" ".join((str(requirement), *(f"--hash={each.strip()}" for each in hashes))))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Prepares the reference models under the home: `python -m workers.engine_runtime.reference_models`.
+"""Prepares the reference models under the home, for `drafthouse install`.
 
 models/prepare.py does it in the environment of vLLM, which has torch. A stamp is written last; it names the files that
 the models were made from.
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import sys
 
 from host.private_files import write_for_engines
-from host.settings import SHIPPED, Settings, load_settings
+from host.settings import SHIPPED, Settings
 from jobs.engines.profiles import installed_profile
 from lab.errors import UserError
 
@@ -48,16 +47,3 @@ def _recipe() -> str:
     for path in sorted(path for pattern in _MADE_FROM for path in _SOURCE.glob(pattern)):
         total.update(f"{path.relative_to(_SOURCE)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest() + "\n"
-
-
-def main() -> int:
-    try:
-        print(prepare_models(load_settings()))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
