@@ -144,8 +144,9 @@ def test_the_wheel_holds_every_file_of_its_folders(installed: Installed) -> None
 
 
 def test_in_an_empty_folder_a_sentence_says_how_to_get_engine_and_models(installed: Installed) -> None:
-    answer = installed.run("drafthouse", "plan", "demo")
-    assert "is not prepared yet" in answer.stdout + answer.stderr
+    assert "6 engine starts, 36 runs" in installed.run("drafthouse", "plan", "demo").stdout
+    refused = installed.run("drafthouse", "submit", "demo")
+    assert (refused.returncode, "run `drafthouse install`" in refused.stderr) == (2, True)
     report = installed.run("drafthouse", "doctor").stdout
     assert str(installed.site_packages / "drafthouse_lab") in report.replace("\n", "")
     assert report.count("drafthouse install") >= 2
