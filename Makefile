@@ -3,16 +3,15 @@ SHELL := /bin/bash
 PYTHON ?= $(shell bin/find-python)
 VENV := .venv
 RUN := $(VENV)/bin
-HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm install screenshots journeys docs clean
+.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm wheel install screenshots journeys docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: install engine-vllm models ## from a fresh clone: a real study on this machine, its results on http://127.0.0.1:8501 (EXIT=1 stops when done)
+demo: install ## from a fresh clone: a real study on this machine, its results on http://127.0.0.1:8501 (EXIT=1 stops when done)
 	@$(RUN)/drafthouse demo $(if $(EXIT),--exit)
 
 up: install ## start the broker, a worker, the ingester and the page; Ctrl-C stops them
@@ -31,7 +30,7 @@ audit: install-test ## look up known vulnerabilities of what the lock files name
 # A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest --dist loadscope --no-loadscope-reorder
 
-test: install-test browser nginx engine-vllm models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
+test: install-test browser nginx models ## install what the tests need, then run all of them side by side (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
 	$(PYTEST) -n 4 $(ARGS)
 
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/interchange tests/warehouse/schema tests/webapp/charts
@@ -42,7 +41,7 @@ mutants: install-test ## break lab, the queue, bundles and ingest in small ways,
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r tests/mutants.lock
 	@$(if $(SAMPLE),$(RUN)/python -m tests.mutant_sample $(SAMPLE) $(ARGS),$(RUN)/python -m mutmut run $(ARGS) && $(RUN)/python -m mutmut results)
 
-bench: install engine-vllm models ## compare Drafthouse with vLLM's own benchmark, as ratios
+bench: install models ## compare Drafthouse with vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
 
 screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
@@ -62,11 +61,11 @@ install-test: $(VENV)/installed-test
 engine-vllm: install ## create vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU; VERSION=0.31.0 puts another version beside it)
 	@$(RUN)/python -m workers.engine_runtime.install vllm $(VERSION)
 
-models: $(HOME_DIR)/models/prepared ## prepare the reference models under the home, padded to a realistic cost
+models: install ## install vLLM and prepare the reference models under the home, padded to a realistic cost
+	@$(RUN)/drafthouse install
 
-$(HOME_DIR)/models/prepared: $(wildcard models/*/*.safetensors models/*/*.json models/prompts/*.jsonl) models/prepare.py | engine-vllm
-	@env -u PYTHONDONTWRITEBYTECODE $(ENGINES_DIR)/vllm/bin/python models/prepare.py --to $(HOME_DIR)/models
-	@touch $@
+wheel: install ## build dist/drafthouse-*.whl, which holds all of Drafthouse
+	@$(RUN)/uv build --quiet --wheel --out-dir dist .
 
 clean: ## remove the environments; the home with its measurements stays
 	rm -rf $(VENV) $(ENGINES_DIR) mutants
@@ -77,7 +76,7 @@ $(VENV)/bin/uv:
 	@$(PYTHON) -m venv $(VENV)
 	@$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 
-$(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
+$(VENV)/installed: requirements.lock pyproject.toml setup.py | $(VENV)/bin/uv
 	@$(RUN)/uv pip install --quiet --python $(VENV) --require-hashes -r requirements.lock
 	@$(RUN)/uv pip install --quiet --python $(VENV) --no-deps -e .
 	@touch $@

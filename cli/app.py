@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from contextlib import AbstractContextManager, nullcontext
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,8 @@ PANELS: dict[str, dict[str, str]] = {
     },
     "Operate": {
         "up": "operate.up:up",
+        "install": "operate.install:install",
+        "kit": "operate.kit:kit",
         "doctor": "operate.doctor:doctor",
         "verify": "operate.verify:verify",
         "neighbours": "operate.neighbours:neighbours",
@@ -132,10 +135,21 @@ def _first_paragraph(target: str) -> str:
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer calls it
+    if wanted:
+        print(f"drafthouse {metadata.version('drafthouse')}")
+        raise typer.Exit
+
+
 def _options() -> list[Any]:
     """Return the options of the whole command, which come before the verb."""
 
-    def options(server: Server = None) -> None: ...
+    def options(
+        server: Server = None,
+        version: Annotated[  # noqa: FBT002 - an option
+            bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+        ] = False,
+    ) -> None: ...
 
     typed = typer.Typer(add_completion=False)
     typed.callback()(options)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab.errors import SettingsError
@@ -15,6 +17,16 @@ _ALONE, _WITH_GROUP = 0o700, 0o710
 def write_for_nobody_else() -> None:
     """Make all new files and folders of this process readable for its user alone."""
     os.umask(0o077)
+
+
+@contextlib.contextmanager
+def write_for_engines() -> Iterator[None]:
+    """Make what this process writes inside the block readable for everybody: engines may run as another user."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def protect_home(home: Path, group: str | None) -> None:

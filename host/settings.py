@@ -21,6 +21,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from lab.errors import SecretError, SettingsError
 
+#: What comes with Drafthouse: the clone, or the folder of an installed wheel. Nothing is written there.
+SHIPPED = Path(__file__).resolve().parents[1]
+#: The default: of the working directory, or the one that comes with Drafthouse.
+ENGINES_FILE = Path("engines.toml")
 ENVIRONMENT_PREFIX = "DRAFTHOUSE_"
 SETTINGS_FILE = "drafthouse.toml"
 #: Variables with this prefix are not settings: each holds one secret for the worker and is read when it is used.
@@ -44,7 +48,10 @@ class Settings(BaseSettings):
 
     home: Path = Field(default=Path("var"), description="folder of all state")
     engines_dir: Path = Field(default=Path(".engines"), description="folder of the engines' own environments")
-    engines_file: Path = Field(default=Path("engines.toml"), description="file that lists the engines of this host")
+    engines_file: Path = Field(
+        default=ENGINES_FILE,
+        description="file that lists the engines of this host; without it, the one that comes with Drafthouse",
+    )
     database_url: str | None = Field(default=None, description="URL of the app database; default: SQLite under home")
     database_password_file: Path | None = Field(
         default=None, description="file with the password of the database's URL, which then has none"

@@ -63,6 +63,7 @@ class EngineError(DrafthouseError):
 
 #: The exact command that errors about a missing or older database name.
 MIGRATE_COMMAND = "drafthouse migrate"
+INSTALL_COMMAND = "drafthouse install"
 
 
 class RevisionError(UserError):

@@ -19,7 +19,7 @@ from access import accounts
 from access.web.hosts import is_loopback, refuse_open_page
 from access.web.oidc import refuse_incomplete
 from host.private_files import open_to_others
-from host.settings import Settings
+from host.settings import SHIPPED, Settings
 from jobs import hosts, queue
 from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
@@ -29,7 +29,7 @@ from jobs.engines.relied_on import flags_of
 from jobs.host_report import Finding
 from jobs.policy import load_policy
 from jobs.worker_registry import list_workers, why_jobs_wait, wrong_clocks
-from lab.errors import UserError
+from lab.errors import INSTALL_COMMAND, UserError
 from lab.roles import Role
 from services import valkey
 from services.supervisor import is_up, page_answers
@@ -87,7 +87,7 @@ def _findings(settings: Settings, database: sa.Engine | None, app_database: Find
 
 def _python() -> Finding:
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    return Finding("python", ok=True, found=f"Python {platform.python_version()}; {packages}")
+    return Finding("python", ok=True, found=f"Python {platform.python_version()}; {packages}; from {SHIPPED}")
 
 
 def _gpu() -> Finding:
@@ -211,7 +211,7 @@ def _store(settings: Settings, database: sa.Engine | None) -> list[Finding]:
 def _models(folder: Path) -> Finding:
     missing = [name for name in _REFERENCE_FOLDERS if not (folder / name).exists()]
     if missing:
-        return Finding("reference models", ok=False, found=f"{', '.join(missing)} missing", remedy="make models")
+        return Finding("reference models", ok=False, found=f"{', '.join(missing)} missing", remedy=INSTALL_COMMAND)
     return Finding("reference models", ok=True, found=str(folder))
 
 

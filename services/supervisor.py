@@ -98,23 +98,8 @@ def running_workers(settings: Settings) -> Iterator[Services]:
 
 
 def worker_command() -> tuple[str, ...]:
-    """Return a worker's command: Celery with one process and one job at a time, without messages between workers. Its
-    events say every ten seconds that it is there.
-    """
-    quiet = ("--without-gossip", "--without-mingle", "--heartbeat-interval", "10")
-    return (
-        sys.executable,
-        "-m",
-        "celery",
-        "-A",
-        "workers.celery_app",
-        "worker",
-        "--pool",
-        "solo",
-        "-l",
-        "INFO",
-        *quiet,
-    )
+    """Return a worker's command: Celery with one process and one job at a time."""
+    return (sys.executable, "-m", "workers.celery_app")
 
 
 def ingester_command() -> tuple[str, ...]:

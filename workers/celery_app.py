@@ -1,4 +1,4 @@
-"""The Celery app: `celery -A workers.celery_app worker --pool solo` is a worker.
+"""The Celery app: `python -m workers.celery_app` is a worker.
 
 One process runs one job at a time, in threads of its own: Celery's loop only hears that there may be work
 (`jobs.broker`), answers its remote control, and reports to its events. Messages are acknowledged early and results are
@@ -155,3 +155,10 @@ def _stop(sig: str, **_: Any) -> None:
 def _finish(**_: Any) -> None:
     for worker in _workers:
         worker.join()
+
+
+if __name__ == "__main__":
+    # not `celery -A`, which looks for our rooms in the working directory first; no messages between workers, and events
+    # that say every ten seconds that this one is there
+    quiet = ("--without-gossip", "--without-mingle", "--heartbeat-interval", "10")
+    app.worker_main(["worker", "--pool", "solo", "-l", "INFO", *quiet])

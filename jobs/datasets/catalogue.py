@@ -10,6 +10,7 @@ from jobs.datasets import benchmarks, common_forms, formats, synthetic, traces
 from jobs.datasets.formats import RowReader
 from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
+from lab.errors import INSTALL_COMMAND
 from lab.study import Workload
 from lab.study.workload import RANDOM_LENGTHS, WITH_GRAMMAR
 
@@ -57,7 +58,7 @@ REFERENCE = Dataset(
     "the kinds of text that the reference pair was trained on: code, prose, repeat",
     source="models/prompts of this repository, from Python's standard library and its documentation",
     licence="Python Software Foundation License 2",
-    how_to_get="`make models`",
+    how_to_get=f"`{INSTALL_COMMAND}`",
     columns="JSONL: prompt, category",
     read_row=formats.custom_row,
 )

@@ -28,7 +28,7 @@ from jobs.datasets import formats
 from jobs.datasets.catalogue import CUSTOM, DATASETS, SHIPPED, Dataset
 from jobs.datasets.files import DatasetFile, Stock, read_file
 from jobs.engines.models import expanded
-from lab.errors import HostError, UserError
+from lab.errors import INSTALL_COMMAND, HostError, UserError
 from lab.study.model_base import Frozen
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -270,7 +270,7 @@ def _read_reference(models_dir: Path) -> DatasetFile:
     folder = models_dir / "prompts"
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
-        raise UserError(f"{folder} holds no prompts: run `make models`")
+        raise UserError(f"{folder} holds no prompts: run `{INSTALL_COMMAND}`")
     files = [read_file(path, formats.custom_row, f"dataset {path}") for path in paths]
     digest = hashlib.sha256(
         "".join(f"{path.name} {file.sha256}\n" for path, file in zip(paths, files, strict=True)).encode()

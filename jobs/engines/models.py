@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from lab.errors import UserError
+from lab.errors import INSTALL_COMMAND, UserError
 
 #: The small models that come with Drafthouse, and their folders under `models` in the home.
 REFERENCE_MODELS = {"reference": "target", "reference-draft": "draft", "reference-eagle3": "eagle3"}
@@ -63,7 +63,9 @@ def check_model(models_dir: Path, name: str) -> None:
     if (folder / "config.json").is_file():
         return
     if name in REFERENCE_MODELS:
-        raise UserError(f"the model {name!r} is not prepared yet ({folder} has no config.json): run `make models`")
+        raise UserError(
+            f"the model {name!r} is not prepared yet ({folder} has no config.json): run `{INSTALL_COMMAND}`"
+        )
     raise UserError(f"{folder} does not hold a model: it has no config.json")
 
 

@@ -21,12 +21,12 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from host.settings import Settings
+from host.settings import ENGINES_FILE, SHIPPED, Settings
 from jobs.engines import vllm
 from jobs.engines.hardware import nvidia_gpus, processors
 from jobs.engines.kinds import ENDPOINT, KINDS
 from jobs.engines.models import local_folder
-from lab.errors import HostError, SettingsError
+from lab.errors import INSTALL_COMMAND, HostError, SettingsError
 from lab.study import Arm, Frozen, Study
 
 
@@ -67,14 +67,18 @@ _BUILT_IN = {ENDPOINT: Profile(kind=ENDPOINT)}
 def read_profiles(path: Path) -> dict[str, Profile]:
     """Return every engine in an engines.toml by name. Raises SettingsError for a file that cannot be used."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(engines_text(path))
     except FileNotFoundError:
-        raise SettingsError(
-            f"{path.absolute()} does not exist: run from Drafthouse's folder, or set DRAFTHOUSE_ENGINES_FILE"
-        ) from None
+        raise SettingsError(f"{path.absolute()} does not exist: write it, or correct DRAFTHOUSE_ENGINES_FILE") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path.absolute()} cannot be read: {error}") from None
     return _BUILT_IN | {name: _profile(path, name, table) for name, table in tables.items()}
+
+
+def engines_text(path: Path) -> str:
+    """Return the text of an engines.toml. A folder without its own has that of Drafthouse."""
+    shipped = path == ENGINES_FILE and not path.exists()
+    return (SHIPPED / path if shipped else path).read_text(encoding="utf-8")
 
 
 def _profile(path: Path, name: str, table: object) -> Profile:
@@ -99,7 +103,7 @@ def installed_of(settings: Settings, profiles: Mapping[str, Profile], engine: st
         )
     if profiles[engine].command and profiles[engine].program(settings.engines_dir) is None:
         program = profiles[engine].command[0]
-        make = "run `make engine-vllm`" if program.startswith("{engines}/vllm/") else "install it"
+        make = f"run `{INSTALL_COMMAND}`" if program.startswith("{engines}/vllm/") else "install it"
         raise HostError(
             f"the engine {engine!r} is not installed ({program.format(engines=settings.engines_dir)} does not exist): "
             f"{make}, or correct its command in {settings.engines_file}"

@@ -16,7 +16,7 @@ from jobs.engines import hardware
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.profiles import fill_in, installed_profile
 from jobs.host_report import Finding
-from lab.errors import UserError
+from lab.errors import INSTALL_COMMAND, UserError
 from workers.division import Slot, Topology, topology_of
 from workers.probes.nvml import Gpu, gpus, known
 from workers.slots import slots_here
@@ -76,7 +76,7 @@ def build_of(program: Path) -> Build:
 def judged(what: str, build: Build, *, has_gpus: bool, driver: int | None, kinds: Mapping[str, Capability]) -> Finding:
     """Judge a build. `driver`: its newest CUDA version (12040 is 12.4); `kinds`: capability by GPU name."""
     if build.cuda is None:
-        remedy = "`make engine-vllm` installs the CUDA build where it finds the driver" if has_gpus else ""
+        remedy = f"`{INSTALL_COMMAND}` installs the CUDA build where it finds the driver" if has_gpus else ""
         return Finding(what, ok=not has_gpus, found="no CUDA: a build for processors", remedy=remedy)
     found = f"built for CUDA {build.cuda}"
     if not has_gpus:

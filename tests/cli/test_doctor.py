@@ -38,7 +38,7 @@ def test_an_empty_machine_is_told_what_to_do_about_each_thing(tmp_path: Path) ->
     missing = {subject: finding.remedy for subject, finding in by_subject.items() if not finding.ok}
     assert missing.keys() >= {"home", "app database", "warehouse", "engine vllm", "broker", "services"}
     assert missing["home"] == "drafthouse migrate"
-    assert "make engine-vllm" in missing["engine vllm"]
+    assert "drafthouse install" in missing["engine vllm"]
     assert all(missing.values())
 
 

@@ -45,7 +45,21 @@ ANSWERS = {
     ("rebuild",): "rebuilt",
 }
 #: Tried elsewhere: they start services, ask engines, or measure.
-NOT_HERE = {"up", "demo", "verify", "neighbours", "worker", "ingester", "web", "doctor", "submit", "replicate", "pull"}
+NOT_HERE = {
+    "up",
+    "demo",
+    "install",
+    "kit",
+    "verify",
+    "neighbours",
+    "worker",
+    "ingester",
+    "web",
+    "doctor",
+    "submit",
+    "replicate",
+    "pull",
+}
 
 
 @pytest.fixture

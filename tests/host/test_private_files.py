@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from host.private_files import open_to_others
+from host.private_files import open_to_others, write_for_engines
 from host.settings import Settings
 from lab.errors import SettingsError
 from services import doctor
@@ -39,6 +39,17 @@ def test_what_a_command_writes_is_for_its_user_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cli", "migrate"]
     subprocess.run(command, check=True, capture_output=True, env=environment, umask=0o022, timeout=600)
     assert {mode(path) & 0o077 for path in (home, *home.rglob("*"))} == {0}
+
+
+def test_what_is_installed_for_engines_can_be_read_by_another_user(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with write_for_engines():
+            (tmp_path / "installed").touch()
+        (tmp_path / "ours").touch()
+    finally:
+        os.umask(before)
+    assert (mode(tmp_path / "installed"), mode(tmp_path / "ours")) == (0o644, 0o600)
 
 
 def test_members_of_the_group_read_the_warehouse_and_list_nothing(tmp_path: Path) -> None:

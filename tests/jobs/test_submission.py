@@ -49,4 +49,4 @@ def test_a_study_without_problems_is_queued(home: Home) -> None:
 def test_a_missing_list_of_engines_is_a_problem_of_the_study(home: Home) -> None:
     home.settings.engines_file.unlink()
     ((field, sentence),) = problems(Context(home.settings, home.database), home.study(), probe_engines=False)
-    assert (field, "does not exist: run from Drafthouse's folder" in sentence) == ("arms", True)
+    assert (field, "does not exist: write it" in sentence) == ("arms", True)

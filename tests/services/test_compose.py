@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ def test_its_image_is_pinned_to_a_version_and_digest(name: str) -> None:
     version, _, digest = SERVICES[name]["image"].partition("@")
     assert re.search(r":v?\d+\.\d+(\.\d+)?(-\w+)?$", version)
     assert bool(re.fullmatch(r"sha256:[0-9a-f]{64}", digest)) == (name not in OURS)
+    assert name not in OURS or version.endswith(f":{metadata.version('drafthouse')}")
 
 
 def test_images_start_from_pinned_versions_and_vllms_takes_a_digest() -> None:

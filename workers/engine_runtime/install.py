@@ -25,8 +25,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from host.private_files import write_for_engines
 from host.settings import load_settings
 from jobs.engines.hardware import nvidia_gpus
+from jobs.engines.profiles import engines_text
 from lab.errors import UserError
 
 VLLM_VERSION = "0.32.0"
@@ -47,7 +49,7 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["vllm"]:
             version = VLLM_VERSION
-        case ["vllm", version] if _VERSION.fullmatch(version):
+        case ["vllm", version] if is_version(version):
             pass
         case _:
             print("usage: python -m workers.engine_runtime.install vllm [VERSION]", file=sys.stderr)
@@ -63,6 +65,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def is_version(text: str) -> bool:
+    """Return whether the text is a version of vLLM, such as 0.31.0, and no path or option."""
+    return _VERSION.fullmatch(text) is not None
+
+
 def folder_name(version: str) -> str:
     """Return the environment's folder; ours has no version in its name, so that engines.toml survives upgrades."""
     return "vllm" if version == VLLM_VERSION else f"vllm-{version}"
@@ -71,7 +78,7 @@ def folder_name(version: str) -> str:
 def add_engine(engines_file: Path, version: str) -> str:
     """Add the version to engines.toml with the environment of `vllm`, unless it is there. Return a sentence."""
     name = f"vllm-{version.replace('.', '-')}"
-    text = engines_file.read_text(encoding="utf-8")
+    text = engines_text(engines_file)
     engines = tomllib.loads(text)
     if name in engines:
         return f"{engines_file} has it as engine {name!r}"
@@ -85,6 +92,7 @@ def add_engine(engines_file: Path, version: str) -> str:
     return f'added to {engines_file} as engine {name!r}: an arm measures it with engine = "{name}"'
 
 
+@write_for_engines()
 def install_vllm(folder: Path, version: str = VLLM_VERSION) -> str:
     """Create vLLM's environment, unless it exists. Return a sentence for the user."""
     cpu = not nvidia_gpus()
@@ -94,12 +102,12 @@ def install_vllm(folder: Path, version: str = VLLM_VERSION) -> str:
         return f"vLLM {version} is already installed in {folder}"
     started_s = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
-    _uv("venv", "--python", sys.executable, str(folder))
+    uv("venv", "--python", sys.executable, str(folder))
     if cpu and lock is not None:
         _install_cpu(folder / "bin" / "python", lock, version)
     else:
         locked = (f"vllm=={version}",) if lock is None else ("--require-hashes", "-r", str(lock))
-        _uv("pip", "install", "--python", str(folder / "bin" / "python"), "--compile-bytecode", *locked)
+        uv("pip", "install", "--python", str(folder / "bin" / "python"), "--compile-bytecode", *locked)
     _check(folder, version)
     if cpu:
         _import(folder / "bin" / "python", version)
@@ -127,7 +135,7 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
         left_out.write_text("".join(f"{each} ; sys_platform == 'never'\n" for each in _CUDA_ONLY), encoding="utf-8")
         resolved = Path(scratch) / "lock.txt"
         arguments = ("--python", sys.executable, "--no-annotate", "--no-header", "--quiet", "--override", str(left_out))
-        _uv("pip", "compile", *arguments, *_torch_for_cpus(), str(wanted), "-o", str(resolved), environment=_links())
+        uv("pip", "compile", *arguments, *_torch_for_cpus(), str(wanted), "-o", str(resolved), environment=_links())
         pins = [line for line in resolved.read_text(encoding="utf-8").splitlines() if not line.startswith("nvidia-")]
         writing = lock.with_suffix(".writing")
         writing.write_text("\n".join(pins) + "\n", encoding="utf-8")
@@ -154,7 +162,7 @@ def _install_cpu(python: Path, lock: Path, version: str) -> None:
     common = ("pip", "install", "--python", str(python), "--no-deps")
     with tempfile.TemporaryDirectory() as folder:
         wheel = metadata_wheel(Path(folder), version)
-        _uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=_links())
+        uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=_links())
 
 
 def _import(python: Path, version: str) -> None:
@@ -223,14 +231,13 @@ def _check(folder: Path, version: str) -> None:
         )
 
 
-def _uv(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
+def uv(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
     """Run uv from the app's environment. Raises UserError with its message."""
-    uv = Path(sys.executable).with_name("uv")
-    command = (str(uv) if uv.exists() else "uv", *arguments)
+    beside = Path(sys.executable).with_name("uv")
+    command = (str(beside) if beside.exists() else "uv", *arguments)
     try:
-        done = subprocess.run(
-            command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
-        )
+        whole = {**os.environ, **(environment or {})}
+        done = subprocess.run(command, env=whole, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise UserError(f"uv is not installed: install it with `{sys.executable} -m pip install uv`") from None
     if done.returncode:

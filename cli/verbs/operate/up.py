@@ -23,6 +23,7 @@ from cli.follow import all_there, follow, results_url
 from cli.here import Here
 from cli.lab import ready_settings
 from cli.output import print_text
+from cli.verbs.operate.install import install_for_demo
 from cli.verbs.operate.workers import drain_host
 from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities
@@ -55,10 +56,11 @@ def demo(
     *,
     leave: Annotated[bool, typer.Option("--exit", help="Stop when the study is done instead of staying up.")] = False,
 ) -> None:
-    """Start everything, run the demo study here, and print its answer and the address of its results."""
+    """Install vLLM if it is missing, start everything, run the demo study, and print its answer and address."""
     settings = load_settings()
     published = False
     make_home(settings)
+    install_for_demo(settings)
     asking = threading.Thread(target=_ask_engines, args=(settings,), daemon=True)
     asking.start()
     with stopped_by_signal(), supervisor.running(settings) as services:

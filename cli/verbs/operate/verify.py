@@ -15,7 +15,7 @@ from cli.output import print_json, print_table, print_text
 from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities
 from jobs.host_report import HostReport
-from lab.errors import UserError
+from lab.errors import INSTALL_COMMAND, UserError
 from services import supervisor
 from services.supervisor import is_up, stopped_by_signal
 from services.verifying.rival import TARGET
@@ -55,7 +55,7 @@ def _verified(settings: Settings, target: str, on_tick: Callable[[], None], *, q
 
     engines = own_engines(all_capabilities(settings))
     if not engines:
-        raise UserError("no engine is installed on this host: `make engine-vllm` installs vLLM")
+        raise UserError(f"no engine is installed on this host: `{INSTALL_COMMAND}` installs vLLM")
     here = Here(settings)
     ended = follow(here, here.submit(verification_study(engines, target)), on_tick, on_stderr=quiet)
     return report(settings, engines, target, ended, on_tick)

@@ -132,7 +132,7 @@ def test_a_trace_needs_a_dataset_with_arrival_times(settings: Settings) -> None:
 
 
 def test_reference_prompts_that_are_not_prepared_name_the_command(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"make models"):
+    with pytest.raises(UserError, match="drafthouse install"):
         check_workload(Settings(home=tmp_path), Workload(), 1)
 
 

@@ -65,7 +65,7 @@ def test_an_unusable_engines_file_is_named_with_the_faulty_key(tmp_path: Path, e
 
 def test_an_engine_without_environment_is_answered_with_the_command_that_makes_it(tmp_path: Path) -> None:
     here = settings(tmp_path, '[vllm]\nkind = "vllm"\ncommand = ["{engines}/vllm/bin/vllm", "serve"]')
-    with pytest.raises(UserError, match="make engine-vllm"):
+    with pytest.raises(UserError, match="drafthouse install"):
         installed_profile(here, "vllm")
 
 

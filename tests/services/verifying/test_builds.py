@@ -54,7 +54,7 @@ def test_what_does_not_fit_says_what_to_do() -> None:
     assert not turing.ok
     assert "it was not built for Tesla T4 (sm_75), only for sm_80, sm_90" in turing.found
     on_processors = judged("b", Build(None, ()), has_gpus=True, driver=13_000, kinds=H200)
-    assert (on_processors.ok, "make engine-vllm" in on_processors.remedy) == (False, True)
+    assert (on_processors.ok, "drafthouse install" in on_processors.remedy) == (False, True)
     assert judged("b", Build(None, ()), has_gpus=False, driver=None, kinds={}).ok
     assert not judged("b", BUILD, has_gpus=False, driver=None, kinds={}).ok
 

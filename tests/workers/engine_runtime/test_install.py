@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from host.settings import ENGINES_FILE
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.profiles import read_profiles
 from lab.errors import UserError
@@ -109,3 +110,14 @@ def test_another_version_becomes_an_engine_beside_ours_with_its_environment(tmp_
     before = engines.read_text()
     assert "has it as engine" in add_engine(engines, "0.31.0")
     assert engines.read_text() == before
+
+
+def test_a_folder_without_engines_toml_has_ours_until_a_version_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = (REPOSITORY / "engines.toml").read_text()
+    monkeypatch.chdir(tmp_path)
+    assert set(read_profiles(ENGINES_FILE)) == set(read_profiles(REPOSITORY / "engines.toml"))
+    add_engine(ENGINES_FILE, "0.31.0")
+    assert "vllm-0-31-0" in read_profiles(tmp_path / "engines.toml")
+    assert (REPOSITORY / "engines.toml").read_text() == ours
