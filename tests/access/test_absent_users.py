@@ -24,8 +24,8 @@ def secrets(home: Home) -> tuple[str, str]:
     """A token and a link of bob, who never came in."""
     accounts.add_user(home.database, "bob", Role.SUBMITTER, actor=ADMIN)
     _, token = tokens.add_token(home.database, "bob", "tests", Role.VIEWER, actor=ADMIN)
-    days = {"lasts": timedelta(days=30), "most": timedelta(days=90)}
-    _, link = shared_links.make_link(home.database, Kind.RUN, "run", "run", **days, actor=BOB)
+    lasts, most = timedelta(days=30), timedelta(days=90)
+    _, link = shared_links.make_link(home.database, Kind.RUN, "run", "run", lasts=lasts, most=most, actor=BOB)
     return token, link
 
 

@@ -53,8 +53,8 @@ def test_without_history_the_assumptions_answer(planned: Study) -> None:
     assert (forecast.launches, forecast.runs) == (len(launches), sum(len(launch.runs) for launch in launches))
     assert (forecast.launches_from_history, forecast.runs_from_history) == (0, 0)
     assert forecast.basis == (
-        "no such run of this target was measured on this hardware yet: a rough estimate, scaled from the reference pair "
-        "on two cores"
+        "no such run of this target was measured on this hardware yet: a rough estimate, scaled from the reference "
+        "pair on two cores"
     )
 
 

@@ -84,11 +84,11 @@ def test_sentence_and_study_name_the_same_repeats_and_prompts(needed: list[int |
             "draft",
             4,
             "inconclusive",
-            (ratio.value, ratio.low, ratio.high),
+            (ratio.value, ratio.low, ratio.high),  # type: ignore[arg-type]
             workload=WORKLOAD,
             load=LOADS[4],
             more=more,
-        )  # type: ignore[arg-type]
+        )
         for more in needed
     ]
     found, plan = of(*pairs), follow_up(of(*pairs))
