@@ -27,8 +27,11 @@ class Server:
     @property
     def url(self) -> str:
         """Its address for SQLAlchemy, without the database's name."""
-        folder = parse_qs(urlsplit(self._postgres.get_uri()).query)["host"][0]
-        return f"postgresql+psycopg://postgres@/{{name}}?host={folder}"
+        return f"postgresql+psycopg://postgres@/{{name}}?host={self.socket_folder}"
+
+    @property
+    def socket_folder(self) -> str:
+        return parse_qs(urlsplit(self._postgres.get_uri()).query)["host"][0]
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)

