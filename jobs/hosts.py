@@ -77,7 +77,7 @@ def mend(engine: sa.Engine, host: str) -> None:
 def try_again(engine: sa.Engine, host: str, still_lacks: str | None) -> None:
     """Let a host that tried itself take one job; or, with what it still lacks, set it aside for longer."""
     with engine.begin() as connection:
-        change = {"failures": MOST_IN_A_ROW - 1, "set_aside_at": None}
+        change: dict[str, object] = {"failures": MOST_IN_A_ROW - 1, "set_aside_at": None}
         if still_lacks is not None:
             change = {"reason": still_lacks, "set_aside_at": database_now(connection)}
         connection.execute(hosts.update().where(hosts.c.host == host, hosts.c.set_aside_at.is_not(None)).values(change))

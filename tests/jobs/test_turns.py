@@ -200,7 +200,7 @@ def test_a_claim_in_sql_takes_jobs_in_the_order_of_turns(either_home: Home) -> N
             connection.execute(jobs_table.insert(), rows)
             found = list(leases._queued(connection, "NVIDIA H200", passed_over, host))
         running = [row["submitted_by"] for row in rows if row["state"] == "running"]
-        waiting = in_turn([SimpleNamespace(**row) for row in rows if row["state"] == "queued"], running)  # type: ignore[type-var, arg-type]
+        waiting = in_turn([SimpleNamespace(**row) for row in rows if row["state"] == "queued"], running)  # type: ignore[arg-type]
         assert found == [
             job.job_id
             for job in waiting
