@@ -173,7 +173,7 @@ class Worker:
                 elif self._ends.once or why_none is not None or not self._help():
                     break
             if self._ends.once:
-                return self.drain()
+                self.drain()
         if self._ends.once and knew_engines:  # else it could not take a study that began with a version
             self.drain()
 
