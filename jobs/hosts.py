@@ -13,7 +13,10 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from lab import roles
 from lab.errors import UserError
+from lab.roles import Actor, Change
+from warehouse.app_db import audit
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import hosts
@@ -65,13 +68,17 @@ def record_success(engine: sa.Engine, host: str) -> None:
         connection.execute(hosts.delete().where(hosts.c.host == host))
 
 
-def mend(engine: sa.Engine, host: str) -> None:
-    """Let a host that was set aside, and all its slots, take jobs again. Raises UserError if it was not."""
+def mend(engine: sa.Engine, host: str, *, actor: Actor) -> None:
+    """Let a host that was set aside, and all its slots, take jobs again. Raises UserError if it was not, and
+    AccessError.
+    """
+    roles.require(actor, Change.HOSTS)
     its = (hosts.c.host == host) | hosts.c.host.endswith(f" of {host}", autoescape=True)
     with engine.begin() as connection:
         done = connection.execute(hosts.delete().where(its, hosts.c.set_aside_at.is_not(None)))
-    if done.rowcount == 0:
-        raise UserError(f"no host {host!r} is set aside: `drafthouse workers` lists all workers")
+        if done.rowcount == 0:
+            raise UserError(f"no host {host!r} is set aside: `drafthouse workers` lists all workers")
+        audit.record(connection, actor, Change.HOSTS, host, mended=True)
 
 
 def try_again(engine: sa.Engine, host: str, still_lacks: str | None) -> None:

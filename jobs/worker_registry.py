@@ -12,8 +12,11 @@ from pydantic import TypeAdapter
 from jobs.engines.capabilities import Capabilities
 from jobs.needs import unmet
 from jobs.table import Job
+from lab import roles
 from lab.errors import UserError
+from lab.roles import Actor, Change
 from lab.study import Study
+from warehouse.app_db import audit
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import workers as workers_table
@@ -173,16 +176,18 @@ def queues_for(engine: sa.Engine, study: Study) -> list[str]:
     return sorted({worker.queue for worker in able if worker.queue is not None})
 
 
-def drain(engine: sa.Engine, host: str) -> list[str]:
+def drain(engine: sa.Engine, host: str, *, actor: Actor) -> list[str]:
     """Ask the present workers of a host to end after the block that each measures. Return their names.
 
-    Raises UserError if there is none.
+    Raises UserError if there is none, and AccessError.
     """
+    roles.require(actor, Change.HOSTS)
     its = [worker.worker for worker in list_workers(engine) if worker.host == host and not worker.is_away()]
     if not its:
         raise UserError(f"no worker of a host {host!r} is there: `drafthouse workers` lists all of them")
     with engine.begin() as connection:
         connection.execute(workers_table.update().where(workers_table.c.worker.in_(its)).values(drains=True))
+        audit.record(connection, actor, Change.HOSTS, host, drains=len(its))
     return its
 
 

@@ -62,6 +62,7 @@ class Change(StrEnum):
     IMPORT = "import.add"
     DASHBOARD = "dashboard.change"
     NAMED_VIEW = "view.name"
+    HOSTS = "host.change"
     USERS = "user.change"
     TOKENS = "token.change"
     SHARE = "share.change"
@@ -79,6 +80,7 @@ RULES: dict[Change, Rule] = {
     Change.IMPORT: Rule("import results", Role.SUBMITTER),
     Change.DASHBOARD: Rule("change a dashboard", Role.VIEWER),
     Change.NAMED_VIEW: Rule("change a saved query", Role.VIEWER),
+    Change.HOSTS: Rule("drain or mend a host", Role.ADMINISTRATOR),
     Change.USERS: Rule("manage users", Role.ADMINISTRATOR),
     Change.TOKENS: Rule("make or end a token", Role.VIEWER),
     Change.SHARE: Rule("make or end a shared link", Role.VIEWER),

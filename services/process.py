@@ -33,6 +33,7 @@ class Process:
     stop_signal: signal.Signals = signal.SIGTERM
     may_end: bool = False  # by itself, with exit status 0: it is not started again then
     restarts: int = 0
+    _drains: bool = field(default=False, init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _started_s: float = field(default=0.0, init=False)
     _restart_at_s: float | None = field(default=None, init=False)
@@ -71,8 +72,8 @@ class Process:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended by itself, as it may."""
-        return self.may_end and self.exit_status == 0
+        """Whether the process has ended by itself, as it may, or when its work allowed."""
+        return self.exit_status is not None and (self._drains or (self.may_end and self.exit_status == 0))
 
     @property
     def pid(self) -> int | None:
@@ -84,7 +85,8 @@ class Process:
             self._signal(self.stop_signal)
 
     def drain(self) -> None:
-        """Send TERM to the process alone, which ends when its work allows."""
+        """Send TERM to the process alone, which ends when its work allows, and is not started again."""
+        self._drains = True
         if self._child is not None:
             self._child.terminate()
 

@@ -167,6 +167,7 @@ class Worker:
 
     def work(self) -> None:
         """Run every queued job, one after the other. May be called from several threads: one of them works."""
+        knew_engines = self._knows_engines
         while not self._stopping.is_set() and not self._draining.is_set():
             with self._busy:
                 why_none = self._why_no_jobs()
@@ -177,8 +178,8 @@ class Worker:
                 elif self._ends.once or why_none is not None or not self._help():
                     break
             if self._ends.once:
-                break
-        if self._ends.once:
+                self.drain()
+        if self._ends.once and knew_engines:  # else it could not take a study that began with a version
             self.drain()
 
     def _why_no_jobs(self) -> str | None:

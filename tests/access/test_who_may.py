@@ -14,7 +14,7 @@ from access import accounts, shared_links, tokens
 from access.local import local_actor
 from access.shared_links import Kind
 from interchange.store import import_paths
-from jobs import leases, order, queue
+from jobs import hosts, leases, order, queue, worker_registry
 from jobs.datasets.listing import add_dataset, remove_dataset
 from jobs.judging import judge_again
 from lab.cost import Price
@@ -62,6 +62,17 @@ def _measured(home: Home) -> str:
 def _two_queued(home: Home) -> str:
     _queued(home)
     return _queued(home)
+
+
+def _set_aside(home: Home) -> str:
+    for _ in range(hosts.MOST_IN_A_ROW):
+        hosts.record_failure(home.database, "w1", "no disk")
+    return "w1"
+
+
+def _present(home: Home) -> str:
+    worker_registry.register_worker(home.database, "w1/1", host="w1", hardware="x", gpus=0, is_dead=lambda _: False)
+    return "w1"
 
 
 def _priced(home: Home) -> str:
@@ -122,6 +133,10 @@ CASES = {
     ),
     "priority": Case(Change.ORDER, lambda h, job, a: order.reprioritise(h.database, job, 3, actor=a), _ADMINS, _queued),
     "move up": Case(Change.ORDER, lambda h, job, a: order.move_up(h.database, job, actor=a), _ADMINS, _two_queued),
+    "mend a host": Case(Change.HOSTS, lambda h, host, a: hosts.mend(h.database, host, actor=a), _ADMINS, _set_aside),
+    "drain a host": Case(
+        Change.HOSTS, lambda h, host, a: worker_registry.drain(h.database, host, actor=a), _ADMINS, _present
+    ),
     "add a price": Case(Change.PRICES, lambda h, _, a: price_book.add(h.database, PRICE, actor=a), _ADMINS),
     "withdraw a price": Case(
         Change.PRICES, lambda h, number, a: price_book.withdraw(h.database, int(number), actor=a), _ADMINS, _priced

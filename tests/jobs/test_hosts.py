@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from jobs import hosts
 from lab.errors import UserError
+from tests.actors import ADMIN
 from tests.workers.homes import Home
 from warehouse.app_db.clock import database_now
 from warehouse.app_db.schema import hosts as hosts_table
@@ -53,10 +54,10 @@ def test_a_person_who_mended_a_host_frees_all_its_slots(either_home: Home) -> No
     home = either_home
     for name in ("w1", "slot 2 of w1", "slot 1 of ww1", "w10"):
         fail(home, name)
-    hosts.mend(home.database, "w1")
+    hosts.mend(home.database, "w1", actor=ADMIN)
     assert aside(home) == ["slot 1 of ww1", "w10"]
     with pytest.raises(UserError, match="no host 'w1' is set aside"):
-        hosts.mend(home.database, "w1")
+        hosts.mend(home.database, "w1", actor=ADMIN)
 
 
 def test_a_host_that_tried_itself_takes_one_study_and_falls_back_at_once(either_home: Home) -> None:

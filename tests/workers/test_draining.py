@@ -14,7 +14,7 @@ from jobs.worker_registry import list_workers
 from lab.errors import UserError
 from tests.actors import ADMIN
 from tests.workers.homes import Home, celery_worker, until
-from workers.worker import Ends, Worker
+from workers.worker import ENDS, Ends, Worker
 
 LOADS = [{"max_concurrency": 1, "num_prompts": 4}]
 TWO_ARMS = [{"name": "plain", "baseline": True}, {"name": "other"}]
@@ -52,8 +52,8 @@ def test_a_worker_that_is_asked_to_drain_ends_without_waiting_for_a_poll(woken_h
         until(lambda: [it.queue for it in list_workers(home.database) if it.queue], "the worker is there")
         (present,) = list_workers(home.database)
         with pytest.raises(UserError, match="no worker of a host 'elsewhere' is there"):
-            worker_registry.drain(home.database, "elsewhere")
-        assert worker_registry.drain(home.database, present.host) == [present.worker]
+            worker_registry.drain(home.database, "elsewhere", actor=ADMIN)
+        assert worker_registry.drain(home.database, present.host, actor=ADMIN) == [present.worker]
         broker.look(home.settings, [present.worker])
         until(lambda: worker.poll() is not None, "it ends")
         assert worker.returncode == 0
@@ -63,6 +63,13 @@ def test_a_worker_for_one_study_leaves_the_next_one_to_others(home: Home) -> Non
     ids = [home.submit(arms=TWO_ARMS[:1], loads=LOADS) for _ in range(2)]
     Worker(home.settings, Ends.read("once")).work()
     assert [home.job(job_id).state for job_id in ids] == ["done", "queued"]
+
+
+@pytest.mark.engine
+def test_a_worker_for_one_study_ends_where_there_is_none(woken_home: Home) -> None:
+    with celery_worker(woken_home, **{ENDS: Ends(once=True).words}) as worker:
+        until(lambda: worker.poll() is not None, "it ends")
+        assert worker.returncode == 0
 
 
 def test_a_worker_whose_time_is_over_takes_nothing(home: Home) -> None:

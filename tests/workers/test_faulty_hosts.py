@@ -50,7 +50,7 @@ def test_three_studies_that_its_driver_ends_set_a_host_aside(home: Home, tmp_pat
     found = next(finding for finding in examine(home.settings) if finding.what == "hosts")
     assert found.found == f"{aside.host}: {aside.sentence}"
     message.unlink()
-    hosts.mend(home.database, aside.host)
+    hosts.mend(home.database, aside.host, actor=ADMIN)
     Worker(home.settings).work()
     assert states(home, ids) == ["done"] * 5
     assert hosts.set_aside_hosts(home.database) == []
@@ -82,7 +82,7 @@ def test_a_second_arm_that_the_host_fails_keeps_the_runs_of_the_first(home: Home
     Worker(home.settings).work()
     assert [(run.arm.name, run.error) for run in home.runs()] == [("plain", None)]
     message.unlink()
-    hosts.mend(home.database, hosts.set_aside_hosts(home.database)[0].host)
+    hosts.mend(home.database, hosts.set_aside_hosts(home.database)[0].host, actor=ADMIN)
     Worker(home.settings).work()
     assert home.job(job_id).state == "done"
     assert sorted(run.arm.name for run in home.runs()) == ["drafted", "plain"]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from access.local import local_actor
 from cli.arguments import AsJson
 from cli.here import Here
 from cli.lab import ready_settings
@@ -36,7 +37,7 @@ def workers(
         drain_host(settings, drain)
         return
     if mended is not None:
-        hosts.mend(database, mended)
+        hosts.mend(database, mended, actor=local_actor())
         print_text(f"{mended} takes studies again")
         return
     running = jobs_at_work(database)
@@ -56,7 +57,7 @@ def workers(
 
 def drain_host(settings: Settings, host: str) -> None:
     """Ask a host's workers to drain, and say so."""
-    names = worker_registry.drain(Here(settings).database, host)
+    names = worker_registry.drain(Here(settings).database, host, actor=local_actor())
     look(settings, names)
     count = "the worker" if len(names) == 1 else f"{len(names)} workers"
     print_text(f"{count} of {host} will end after the block that is measured")
