@@ -127,10 +127,10 @@ as such: that is not the same as passing. A check that does not apply, on a mach
 nothing. Files of other tools record less than a measurement, so checks of an imported run that need more are skipped.
 
 Each check has a test that provokes its trap for real: small servers and clients that fall into it, and edited files of
-other tools (`tests/validity_for_real`). Checks of the GPU, of a container's quota and of engine starts are tested with
-records alone, because no test can provoke them. Every check is also tested to be silent on a healthy run. Those of
-streams, repeats and arms fired in 0 of 400 simulated honest runs and 0 of 160 studies whose times scatter by 5 to 50 %
-(1 to 16 streams, steps of 4 to 20 ms): in fewer than 1 and 2 of 100, with 95 % confidence.
+other tools (`tests/validity_for_real`). Checks of the GPU, of a container's quota, of engine starts and of rounds are
+tested with records alone, because no test can provoke them. Every check is also tested to be silent on a healthy run.
+Those of streams, repeats and arms fired in 0 of 400 simulated honest runs and 0 of 160 studies whose times scatter by 5
+to 50 % (1 to 16 streams, steps of 4 to 20 ms): in fewer than 1 and 2 of 100, with 95 % confidence.
 
 Some lies no check can see: a first token that is early by less than half a step, or behind a network whose round trip
 is longer; speculation that a server pretends in counters and in events alike; and a single refused prompt, until it is
