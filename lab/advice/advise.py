@@ -64,7 +64,6 @@ class Measured:
     acceptance_rate: float | None  # accepted / drafted
     acceptance_length: float | None
     output_tokens: float | None  # mean of the answers
-    would_decide: str = ""  # `4 more repeats`, about, if the data do not
     run_ids: tuple[str, ...] = ()
     pattern: str = ""  # the load's name
     own: Figures = Figures()
@@ -156,21 +155,17 @@ def _speed(cell: Measured) -> float:
 
 
 def _evidence(cell: Measured) -> Reason:
-    text = f"{arm_with_k(cell.arm, cell.gamma)} is {_words(cell)}"
-    if cell.outcome == "inconclusive":
-        needed = f"about {cell.would_decide} would decide" if cell.would_decide else "add repeats"
-        text += f"; {needed}"
-    return Reason(text, "measured", cell.run_ids)
+    return Reason(f"{arm_with_k(cell.arm, cell.gamma)} {_words(cell)}", "measured", cell.run_ids)
 
 
 def _words(cell: Measured) -> str:
     if cell.speedup is None:
-        return "not comparable with the baseline"
+        return "is not comparable with the baseline"
     verdicts = {
-        "faster": "faster than the baseline",
-        "slower": "slower than the baseline",
-        "no difference": "no different from the baseline",
-        "inconclusive": "not certainly different from the baseline",
+        "faster": "is faster than the baseline",
+        "slower": "is slower than the baseline",
+        "no difference": "is no different from the baseline",
+        "inconclusive": "cannot be told from the baseline yet",
     }
     return f"{verdicts[cell.outcome]}: {ratio(cell.speedup, cell.low, cell.high)} of its throughput"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from lab.advice.answer import Answer, JudgedPair, OverAll
 from lab.comparison.verdict import Judged
@@ -22,15 +23,17 @@ METRICS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Line:
-    """What a study found by a metric: its surest claim, and how the comparisons came out (empty for a single one).
-
-    `is_decided`: some arm is better or worse, or certainly no different.
-    """
+    """What a study found by a metric: its surest claim, and how the comparisons came out (empty for a single one)."""
 
     metric: str
-    is_decided: bool
+    word: Literal["better", "not better", "inconclusive"]  # of the arm with the surest gain
     claim: str
     tally: str = ""
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether some arm is better or worse, or certainly no different."""
+        return self.word != "inconclusive"
 
     @property
     def sentence(self) -> str:
@@ -49,8 +52,10 @@ def line(answer: Answer) -> Line:
     words: Counter[str] = Counter(pair.verdict.word for pair in pairs)
     if words["inconclusive"] == len(pairs) and not answer.over_all:
         every = "" if len(pairs) == 1 else f" in all {len(pairs)} comparisons"
-        return Line(answer.metric, is_decided=False, claim=f"{name}: inconclusive{every}.")
-    return Line(answer.metric, is_decided=True, claim=f"{name}{_claim(answer)}.", tally=_tally(words, len(pairs)))
+        return Line(answer.metric, "inconclusive", f"{name}: inconclusive{every}.")
+    is_better = words["faster"] or any(mean.word == "faster" for mean in answer.over_all)
+    word: Literal["better", "not better"] = "better" if is_better else "not better"
+    return Line(answer.metric, word, f"{name}{_claim(answer)}.", _tally(words, len(pairs)))
 
 
 def _claim(answer: Answer) -> str:

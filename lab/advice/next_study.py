@@ -52,8 +52,10 @@ def follow_up(answer: Answer) -> FollowUp | None:
         total = max(LEAST_REPEATS, found.repeats + more)
         prompts = math.ceil(total / MOST_REPEATS)
         if prompts <= MOST_TIMES_PROMPTS:
-            return FollowUp(min(total, MOST_REPEATS), prompts, f"would probably decide {which}")
-        return FollowUp(MOST_REPEATS, MOST_TIMES_PROMPTS, f"would probably still not decide {which}")
+            return FollowUp(
+                min(total, MOST_REPEATS), prompts, f"would decide {which} if ratios and scatter stay as they are"
+            )
+        return FollowUp(MOST_REPEATS, MOST_TIMES_PROMPTS, f"would still not decide {which}")
     repeats = max(LEAST_REPEATS, found.repeats)
     if lacking := _lacking(found):
         return FollowUp(repeats, 1, lacking)

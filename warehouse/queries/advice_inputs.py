@@ -86,7 +86,6 @@ def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
         acceptance_rate=ours["rate"],
         acceptance_length=ours["length"],
         output_tokens=ours["output_tokens"],
-        would_decide=pair.verdict.would_decide,
         pattern=pair.cell.pattern,
         own=Figures(**{name: ours[name] for name in _FIGURES}),
         baseline=Figures(**{name: theirs[name] for name in _FIGURES}),

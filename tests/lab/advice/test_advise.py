@@ -39,12 +39,9 @@ INCONCLUSIVE = Measured(
     acceptance_rate=0.6,
     acceptance_length=2.5,
     output_tokens=60,
-    would_decide="4 more repeats",
     pattern="c4-n8",
 )
-DECIDED = replace(
-    INCONCLUSIVE, concurrency=1, pattern="c1-n4", speedup=1.4, low=1.3, high=1.5, outcome="faster", would_decide=""
-)
+DECIDED = replace(INCONCLUSIVE, concurrency=1, pattern="c1-n4", speedup=1.4, low=1.3, high=1.5, outcome="faster")
 
 
 def only(*measured: Measured) -> Advice:
@@ -70,10 +67,10 @@ def test_the_fastest_of_those_that_are_surely_faster_is_enabled() -> None:
 
 
 def test_where_nothing_is_sure_the_most_promising_is_measured_next() -> None:
-    unsure = replace(GOOD, speedup=1.1, low=0.9, high=1.3, outcome="inconclusive", would_decide="4 more repeats")
+    unsure = replace(GOOD, speedup=1.1, low=0.9, high=1.3, outcome="inconclusive")
     advice = only(unsure, replace(GOOD, arm="slow", outcome="slower", speedup=0.8))
     assert (advice.action, advice.arm) == ("measure this next", "draft k=3")
-    assert "about 4 more repeats would decide" in text(advice)
+    assert "cannot be told from the baseline yet: 1.10× [0.90, 1.30]" in text(advice)
 
 
 def test_what_costs_is_not_enabled_and_every_arm_says_why() -> None:
@@ -110,7 +107,6 @@ OPEN = replace(
     low=0.9,
     high=1.3,
     outcome="inconclusive",
-    would_decide="4 more repeats",
     acceptance_rate=0.29,
     acceptance_length=1.5,
     output_tokens=19.0,
@@ -183,10 +179,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
         ("reference/code", 33, "measure this next", "draft k=3", 3, ""),
         (
             (
-                (
-                    "draft k=3 is not certainly different from the baseline: 1.10× [0.90, 1.30] of its "
-                    "throughput; about 4 more repeats would decide"
-                ),
+                ("draft k=3 cannot be told from the baseline yet: 1.10× [0.90, 1.30] of its throughput"),
                 "measured",
                 OURS,
             ),
@@ -281,8 +274,8 @@ EDGES: tuple[tuple[dict[str, object], str, bool], ...] = (
     ({"own": Figures(), "baseline": Figures(tpot_ms=5.0)}, "interactive", False),
     ({"low": None}, "× [", False),
     ({"high": None}, "× [", False),
-    ({"outcome": "inconclusive", "would_decide": ""}, "different from the baseline: 1.90× [1.80", True),
-    ({"outcome": "inconclusive", "would_decide": ""}, "2.00] of its throughput; add repeats", True),
+    ({"outcome": "inconclusive"}, "cannot be told from the baseline yet: 1.90× [1.80", True),
+    ({"outcome": "inconclusive"}, "2.00] of its throughput", True),
     ({"acceptance_length": None}, "tokens a round would allow", False),
     ({"speedup": None}, "tokens a round would allow", False),
 )

@@ -12,6 +12,7 @@ from lab.comparison.effect import Interval
 from tests.lab.advice.judged_pairs import judged
 from tests.lab.studies import study
 
+IF_ALIKE = " if ratios and scatter stay as they are."
 WORKLOAD, LOADS = "reference/code/16", {1: "c1-n4", 4: "c4-n8"}
 
 
@@ -38,15 +39,15 @@ def test_only_inconclusive_cells_are_measured_again_with_the_repeats_they_need()
 @pytest.mark.parametrize(
     ("needed", "expected"),
     [
-        ([4], "1 of 2 comparisons is inconclusive. A follow-up of 7 repeats would probably decide it."),
-        ([5, 20], ("2 of 3 comparisons are inconclusive. A follow-up of 20 repeats with twice the prompts would "
-         "probably decide both.")),
-        ([1, 2, 140], ("3 of 4 comparisons are inconclusive. A follow-up of 5 repeats would probably decide most of "
-         "them.")),
+        ([4], f"1 of 2 comparisons is inconclusive. A follow-up of 7 repeats would decide it{IF_ALIKE}"),
+        ([5, 20], ("2 of 3 comparisons are inconclusive. A follow-up of 20 repeats with twice the prompts would decide "
+         f"both{IF_ALIKE}")),
+        ([1, 2, 140], ("3 of 4 comparisons are inconclusive. A follow-up of 5 repeats would decide most of them"
+         f"{IF_ALIKE}")),
         ([None], ("1 of 2 comparisons is inconclusive. A follow-up of 3 repeats with 4 times the prompts is the next "
          "step, as repeats alone would not decide it.")),
-        ([700], ("1 of 2 comparisons is inconclusive. A follow-up of 20 repeats with 8 times the prompts would "
-         "probably still not decide it.")),
+        ([700], ("1 of 2 comparisons is inconclusive. A follow-up of 20 repeats with 8 times the prompts would still "
+         "not decide it.")),
     ],
 )  # fmt: skip
 def test_the_sentence_says_what_to_measure_and_what_that_decides(needed: list[int | None], expected: str) -> None:

@@ -105,7 +105,7 @@ def test_a_report_is_whole() -> None:
 
 Verdicts are strict: with 95 % confidence no call by a metric is false (Holm).
 
-2 of 5 comparisons are inconclusive. A follow-up of 7 repeats would probably decide both.
+2 of 5 comparisons are inconclusive. A follow-up of 7 repeats would decide both if ratios and scatter stay as they are.
 
 ![Ratio to no draft](p.png)
 

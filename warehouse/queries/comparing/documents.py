@@ -113,7 +113,9 @@ def answer_document(
     plan = follow_up(answer)
     return {
         "sentences": sentences(answer, follow_up_s).lines,
-        "lines": [{**asdict(line), "sentence": line.sentence} for line in lines(by_metric)],
+        "lines": [
+            {**asdict(line), "is_decided": line.is_decided, "sentence": line.sentence} for line in lines(by_metric)
+        ],
         "follow_up": None if plan is None else {**asdict(plan), "estimated_s": follow_up_s},
         "metric": answer.metric,
         "baseline": answer.baseline,

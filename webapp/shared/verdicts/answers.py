@@ -9,7 +9,8 @@ import streamlit as st
 
 from jobs import queue
 from lab.advice.answer import Answer
-from lab.advice.answer_text import Sentences, label, sentences
+from lab.advice.answer_text import Sentences, sentences
+from lab.advice.answer_text import label as label_of
 from lab.advice.metric_lines import METRICS, Line, lines
 from lab.advice.next_study import follow_up, next_study
 from lab.advice.next_study import sentence as sentence_of
@@ -22,7 +23,7 @@ from warehouse.queries.comparing.stored import FIRST
 from warehouse.queries.comparing.tunings import answered
 from webapp.shared import published_data
 from webapp.shared.text import count, literal
-from webapp.shared.url_params import page_file
+from webapp.shared.url_params import JOB, page_file
 
 #: Parameters of links to Submit: a job; the metric whose inconclusive verdicts a study like the job's decides;
 #: the workload that the job's drafts are tuned for.
@@ -30,6 +31,11 @@ FROM_JOB, DECIDE, TUNE = "from_job", "decide", "tune"
 THROUGHPUT = "output_tok_per_s"
 #: Answer to a study that only searches for capacities.
 _CAPACITY = "capacity"
+_ICONS = {
+    "better": ":green[:material/check_circle:]",
+    "not better": ":orange[:material/do_not_disturb_on:]",
+    "inconclusive": ":blue[:material/experiment:]",
+}
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,7 @@ def show(job_id: str, metric: str = THROUGHPUT, judgement: str = FIRST) -> None:
         return
     text, found = sentences(asked.answer), _lines(job_id, asked, judgement)
     with st.container(border=True, gap="xsmall"):
-        st.markdown(
-            "  \n".join(_line(line, heavy=line.is_decided) for line in found) or f"**{literal(text.headline)}**"
-        )
+        st.markdown("  \n".join(_line(line) for line in found) or f"**{literal(text.headline)}**")
         _show_next(job_id, asked)
         for control, sentence in zip(asked.answer.controls, text.controls, strict=True):
             if control.is_alarming:
@@ -68,7 +72,7 @@ def show_next(job_id: str) -> None:
 def _show_next(job_id: str, asked: _Asked) -> None:
     if said := sentence_of(asked.answer):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**By {literal(label(asked.answer.metric))}:** {literal(said)}")
+            st.markdown(f"**By {literal(label_of(asked.answer.metric))}:** {literal(said)}")
             _link_next_study(job_id, asked)
 
 
@@ -87,7 +91,7 @@ def show_line(job_id: str, title: str) -> None:
     found = lines_of(job_id)
     if not found:
         return
-    st.markdown(f"{title}  \n{_line(found[0], heavy=found[0].is_decided)}")
+    st.markdown(f"{title}  \n{_line(found[0])}")
 
 
 def lines_of(job_id: str) -> list[Line]:
@@ -131,11 +135,10 @@ def _lines(job_id: str, asked: _Asked, judgement: str) -> list[Line]:
     return lines([answer for answer in found if answer is not None])
 
 
-def _line(line: Line, *, heavy: bool) -> str:
-    icon = ":green[:material/check_circle:]" if heavy else ":blue[:material/experiment:]"
+def _line(line: Line) -> str:
     name, _, claim = line.claim.partition(": ")
     tally = f" :gray[{literal(line.tally)}]" if line.tally else ""
-    return f"{icon} **{literal(name)}:** {literal(claim)}{tally}"
+    return f"{_ICONS[line.word]} **{literal(name)}:** {literal(claim)}{tally}"
 
 
 def _link_next_study(job_id: str, asked: _Asked) -> None:
@@ -147,8 +150,12 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
         study = queue.job(published_data.engine(), job_id).study
     except UserError:
         return
+    if study.tune is not None:
+        label, query = "What the tuning found", {JOB.key: job_id}
+        st.page_link(page_file("deploy"), label=label, icon=":material/tune:", query_params=query)
+        return
     plan, proposed = follow_up(asked.answer), next_study(study, asked.answer)
-    if study.tune is not None or plan is None or proposed is None:
+    if plan is None or proposed is None:
         return
     takes = published_data.forecast(proposed)
     st.page_link(
