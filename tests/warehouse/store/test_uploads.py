@@ -23,7 +23,7 @@ from warehouse.bundles import uploads
 from warehouse.bundles.pending import is_pending, pending_paths
 from warehouse.bundles.run_bundle import read_run
 from warehouse.bundles.store import ObjectStore, StoreAway
-from warehouse.bundles.uploads import prepare, upload_all, uploading
+from warehouse.bundles.uploads import fetch_job, prepare, upload_all, uploading
 from warehouse.ingest.service import ingest_all
 
 KILLS = 24
@@ -130,6 +130,26 @@ def test_a_lab_that_gets_a_store_uploads_what_it_has(here: Settings, database: s
     assert all(is_pending(here.bundles, f"job-1/{run_id}") for run_id in ("old", "new"))
     upload_all(here, database)
     assert stored(here) == ["job-1/new", "job-1/old"]
+
+
+def test_a_host_without_a_warehouse_removes_old_copies_of_what_is_in_the_store(
+    elsewhere: Settings, database: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert elsewhere.bundles_url is not None
+    monkeypatch.setattr(uploads, "_COPIES_LAST_S", -1.0)
+    monkeypatch.setattr(uploads, "_REMOVE_COPIES_EVERY_S", -1.0)
+    prepare(elsewhere)
+    stored_run = write_run(elsewhere.bundles, run_id="stored")
+    upload_all(elsewhere, database)
+    waiting_run = write_run(elsewhere.bundles, run_id="waits")
+    ours = uploads.Uploads(elsewhere, database, ObjectStore(elsewhere.bundles_url))
+    ours._remove_copies()
+    assert stored_run.exists()
+    elsewhere.master_file.unlink()
+    ours._remove_copies()
+    assert (stored_run.exists(), waiting_run.exists()) == (False, True)
+    fetch_job(elsewhere, database, "job-1")
+    assert read_run(stored_run).run_id == "stored"
 
 
 def test_a_manifest_without_a_row_is_recorded_at_the_next_start(here: Settings, database: sa.Engine) -> None:
