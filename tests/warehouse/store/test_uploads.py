@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from host import quiet
 from host.settings import Settings
 from tests import processes
+from tests.warehouse.asking import ask
 from tests.warehouse.runs import request, write_run
 from tests.warehouse.store.servers import Store
 from tests.workers.homes import until
@@ -23,7 +24,7 @@ from warehouse.bundles import uploads
 from warehouse.bundles.pending import is_pending, pending_paths
 from warehouse.bundles.run_bundle import read_run
 from warehouse.bundles.store import ObjectStore, StoreAway
-from warehouse.bundles.uploads import prepare, upload_all, uploading
+from warehouse.bundles.uploads import fetch_job, prepare, upload_all, uploading
 from warehouse.ingest.service import ingest_all
 
 KILLS = 24
@@ -137,6 +138,26 @@ def test_a_lab_that_gets_a_store_uploads_what_it_has(here: Settings, database: s
     assert stored(here) == ["job-1/new", "job-1/old"]
 
 
+def test_a_host_without_a_warehouse_removes_old_copies_of_what_is_in_the_store(
+    elsewhere: Settings, database: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert elsewhere.bundles_url is not None
+    monkeypatch.setattr(uploads, "_COPIES_LAST_S", -1.0)
+    monkeypatch.setattr(uploads, "_REMOVE_COPIES_EVERY_S", -1.0)
+    prepare(elsewhere)
+    stored_run = write_run(elsewhere.bundles, run_id="stored")
+    upload_all(elsewhere, database)
+    waiting_run = write_run(elsewhere.bundles, run_id="waits")
+    ours = uploads.Uploads(elsewhere, database, ObjectStore(elsewhere.bundles_url))
+    ours._remove_copies()
+    assert stored_run.exists()
+    elsewhere.master_file.unlink()
+    ours._remove_copies()
+    assert (stored_run.exists(), waiting_run.exists()) == (False, True)
+    fetch_job(elsewhere, database, "job-1")
+    assert read_run(stored_run).run_id == "stored"
+
+
 def test_a_manifest_without_a_row_is_recorded_at_the_next_start(here: Settings, database: sa.Engine) -> None:
     prepare(here)
     write_run(here.bundles)
@@ -165,6 +186,7 @@ def test_writers_killed_at_any_line_lose_and_double_nothing(
     assert stored(here) == sorted(recorded(database)) == paths
     assert pending_paths(here.bundles) == []
     ingest_all(here)
+    assert ask(here, "select count(*), count(distinct run_id) from runs") == [(len(paths), len(paths))]
 
 
 @pytest.mark.engine
@@ -176,7 +198,7 @@ def test_writers_killed_at_any_moment_of_a_bad_network_lose_nothing(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     environment |= {"DRAFTHOUSE_BUNDLES": store.url, "DRAFTHOUSE_HOME": str(here.home)}
     prepare(here)
-    for number in range(6):
+    for number in range(4):
         write_run(here.bundles, run_id=f"run-{number}")
         log = tmp_path / f"ingester-{number}.log"
         module = "warehouse.ingest.service"
@@ -187,4 +209,4 @@ def test_writers_killed_at_any_moment_of_a_bad_network_lose_nothing(
         process.wait()
     store.behave("ok")
     upload_all(here, database)
-    assert stored(here) == sorted(recorded(database)) == [f"job-1/run-{number}" for number in range(6)]
+    assert stored(here) == sorted(recorded(database)) == [f"job-1/run-{number}" for number in range(4)]
