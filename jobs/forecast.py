@@ -110,9 +110,11 @@ def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
     )
 
 
-def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return a study's plan as a JSON document: engine starts, runs, requests, time, the verdicts to expect, and
-    the problems for which it would be refused.
+def plan_document(
+    settings: Settings, study: Study, problems: Sequence[tuple[str, str]], unknown: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
+    """Return a study's plan as a JSON document: engine starts, runs, requests, time, the verdicts to expect, the
+    problems for which it would be refused, and what will stay `unknown` in its results.
     """
     estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
     return {
@@ -131,6 +133,7 @@ def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str
         "runs_from_history": estimate.runs_from_history,
         "verdicts": None if prospects is None else _verdicts(prospects),
         "problems": [{"field": field, "sentence": sentence} for field, sentence in problems],
+        "unknown": [{"field": field, "sentence": sentence} for field, sentence in unknown],
     }
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from jobs import judging, queue
 from jobs.forecast import plan_document, repeat_seconds
-from jobs.submission import Context, problems
+from jobs.submission import Context, problems, unknown
 from jobs.table import MAX_PRIORITY
 from lab.advice.advise import advise as recommend
 from lab.errors import StudyError
@@ -64,7 +64,9 @@ class SentStudy(BaseModel):
 
 
 class Plan(BaseModel):
-    """A study's cost in time, its probable verdicts, and the problems for which it would be refused now."""
+    """A study's cost in time, its probable verdicts, the problems for which it would be refused now, and what will stay
+    unknown in its results.
+    """
 
     study: str
     target: str
@@ -81,6 +83,7 @@ class Plan(BaseModel):
     runs_from_history: int
     verdicts: dict[str, Any] | None
     problems: list[FieldProblem]
+    unknown: list[FieldProblem]
 
 
 class Submitted(BaseModel):
@@ -94,8 +97,9 @@ class Submitted(BaseModel):
 def plan_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Plan:
     """Check a study and estimate what it takes; nothing is stored."""
     settings, study = call.settings, sent.read()
-    found = problems(Context(settings, call.database), study, call.actor.role, probe_engines=False)
-    return Plan(**plan_document(settings, study, found))
+    context = Context(settings, call.database)
+    found = problems(context, study, call.actor.role, probe_engines=False)
+    return Plan(**plan_document(settings, study, found, unknown(context, study)))
 
 
 @router.post("/studies", status_code=201)
