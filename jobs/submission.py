@@ -211,7 +211,8 @@ def unknown(context: Context, study: Study) -> list[Problem]:
     found: list[Problem] = []
     for index, arm in enumerate(study.arms):
         every = (unknown_of_arm(study, arm, f"arms[{index}]", has) for has in _known(context, study, arm))
-        found += min(every, key=len, default=[])
+        fewest: list[Problem] = min(every, key=len, default=[])
+        found += fewest
     return found
 
 

@@ -122,8 +122,8 @@ class Engine(Server):
                 ("position", str(place), self.talk.accepted if place < _ACCEPTED else 0) for place in range(_DRAFTED)
             ]
         else:
-            count = _COUNTED.get(name, lambda _talk: 0)(self.talk)
-            values = [("", "", count)]
+            counted = _COUNTED.get(name)
+            values = [("", "", 0 if counted is None else counted(self.talk))]
         lines = []
         for own, value, count in values:
             pairs = ",".join(f'{label}="{value if label == own else label}"' for label in labels)

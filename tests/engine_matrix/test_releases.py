@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from benchmarks.engine_matrix.known import known
+from cli.verbs.measure.plan import _print_plan
 from jobs.engines.captures import BASELINE, Capture, captures, numbers, refusal, release
 from jobs.engines.captures.table import versions_table
 from jobs.engines.relied_on import USES, is_in
+from jobs.forecast import plan_document
 from jobs.submission import Context, problems, unknown
 from lab.errors import StudyError
 from services.doctor import examine
@@ -71,6 +74,14 @@ def test_a_study_of_a_tried_release_knows_what_one_of_the_real_engine_knew(home:
         assert known(bundle) == capture.arms[arm["name"]].known
 
 
+@pytest.mark.parametrize("tried", TRIED)
+def test_a_stand_in_refuses_an_unknown_flag_in_the_words_of_its_release(tried: str) -> None:
+    command = (sys.executable, "-m", "tests.engine_matrix.stand_in", tried, "serve", "nobody", "--no-such-flag")
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    refused = captures()["vllm", tried].answers["unknown flag"]
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (refused.status, refused.text)
+
+
 @pytest.mark.parametrize("tried", [name for name in TRIED if "refused" in str(captures()["vllm", name].arms)])
 def test_what_a_release_refused_is_refused_before_anything_starts(home: Home, tried: str) -> None:
     capture = captures()["vllm", tried]
@@ -116,19 +127,18 @@ def test_a_release_that_nobody_tried_is_measured_all_the_same_and_says_so(
     assert "nobody has tried older 9.8.7 with Drafthouse" in finding.found
 
 
-def test_a_plan_says_what_an_older_release_leaves_unknown_of_speculation_alone(home: Home) -> None:
+def test_a_plan_says_what_an_older_release_leaves_unknown_of_speculation_alone(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
     add_release(home, "0.28.0")
     ngram = {"method": "ngram", "num_speculative_tokens": 3}
-    arms = [
-        {"name": "plain", "engine": "older", "baseline": True},
-        {"name": "b", "engine": "older", "speculation": ngram},
-    ]
-    assert unknown(Context(home.settings), home.study(arms=arms, loads=ONE_LOAD)) == [
-        (
-            "arms[1].engine",
-            f"older 0.28.0 has no --per-request-spec-decode-metrics (since 0.29.0): {OF_REQUESTS}",
-        )
-    ]
+    plain = {"name": "plain", "engine": "older", "baseline": True}
+    study = home.study(arms=[plain, {"name": "b", "engine": "older", "speculation": ngram}], loads=ONE_LOAD)
+    sentence = f"older 0.28.0 has no --per-request-spec-decode-metrics (since 0.29.0): {OF_REQUESTS}"
+    found = unknown(Context(home.settings), study)
+    assert found == [("arms[1].engine", sentence)]
+    _print_plan(study, plan_document(home.settings, study, [], found))
+    assert f"what will stay unknown:\n  arms[1].engine: {sentence}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("tried", TRIED)

@@ -47,7 +47,7 @@ def _print_plan(named: Study, planned: Mapping[str, Any]) -> None:
     if planned["problems"]:
         print_text("to be fixed before it can be submitted:")
         _print_fields(planned["problems"])
-    if planned["unknown"]:
+    if planned.get("unknown"):  # a lab of an older release does not say
         print_text("what will stay unknown:")
         _print_fields(planned["unknown"])
 
