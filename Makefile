@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm wheel install screenshots journeys docs clean
+.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm engine-matrix wheel install screenshots journeys docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,10 @@ mutants: install-test ## break lab, the queue, bundles and ingest in small ways,
 
 bench: install models ## compare Drafthouse with vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
+
+engine-matrix: install engine-vllm models ## try versions of vLLM for real and write what was seen to jobs/engines/captures (VERSIONS="0.14.1 0.28.0", KEEP=1 leaves their environments)
+	$(RUN)/python -m benchmarks.engine_matrix $(if $(KEEP),--keep) $(VERSIONS)
+	$(RUN)/python -m jobs.engines.relied_on
 
 screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
 	@$(RUN)/python -m tests.webapp.screenshots --to $(or $(TO),screenshots)

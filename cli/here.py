@@ -176,10 +176,11 @@ class Here:
     def plan(self, study: Study) -> dict[str, Any]:
         """Return what the study takes, as `plan_document` shows it."""
         from jobs.forecast import plan_document
-        from jobs.submission import Context, problems
+        from jobs.submission import Context, problems, unknown
 
-        found = problems(Context(self._settings), study, local_actor().role, probe_engines=False)
-        return plan_document(self._settings, study, found)
+        context = Context(self._settings)
+        found = problems(context, study, local_actor().role, probe_engines=False)
+        return plan_document(self._settings, study, found, unknown(context, study))
 
     def follow_up_seconds(self, job_id: str, answer: Answer) -> float | None:
         """Estimate how long the follow-up of the job takes; None without one, or if that is unknown."""

@@ -112,9 +112,11 @@ def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
     )
 
 
-def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def plan_document(
+    settings: Settings, study: Study, problems: Sequence[tuple[str, str]], unknown: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
     """Return a study's plan as a JSON document: engine starts, runs, requests, time, the verdicts to expect,
-    what its target should heed, and the problems for which it would be refused.
+    advice about its target, the problems for which it would be refused, and what will stay `unknown` in its results.
     """
     estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
     return {
@@ -134,6 +136,7 @@ def plan_document(settings: Settings, study: Study, problems: Sequence[tuple[str
         "verdicts": None if prospects is None else _verdicts(prospects),
         "advice": [] if settings.workers_elsewhere else advice(study),
         "problems": [{"field": field, "sentence": sentence} for field, sentence in problems],
+        "unknown": [{"field": field, "sentence": sentence} for field, sentence in unknown],
     }
 
 

@@ -22,6 +22,7 @@ from jobs.engines.checks import Problem, side_by_side_problems, study_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import REFERENCE_MODELS, check_hub_model, check_model, expanded, local_folder
 from jobs.engines.profiles import Profile, installed_of, read_profiles
+from jobs.engines.unknown import unknown_of_arm
 from jobs.forecast import forecast_study
 from jobs.policy import Rules, load_policy, location_problems, policy_file, setting_problems
 from jobs.worker_registry import WorkerInfo, distinct_engines, has_hardware, list_workers
@@ -37,7 +38,7 @@ class Context:
     def __init__(self, settings: Settings, database: sa.Engine | None = None) -> None:
         self.settings = settings
         self._database = database
-        self._capabilities: dict[str, Capabilities] = {}
+        self._capabilities: dict[tuple[str, bool], Capabilities] = {}
 
     @functools.cached_property
     def rules(self) -> Rules:
@@ -72,11 +73,12 @@ class Context:
         """Return the profile of an engine that can be started here. Raises UserError."""
         return installed_of(self.settings, self.profiles, engine)
 
-    def capabilities(self, engine: str) -> Capabilities:
+    def capabilities(self, engine: str, *, probe: bool = True) -> Capabilities:
         """Return what an engine of this host supports. Raises UserError if it is not installed."""
-        if engine not in self._capabilities:
-            self._capabilities[engine] = capabilities_of(self.settings, engine, self.profile(engine))
-        return self._capabilities[engine]
+        key = engine, probe
+        if key not in self._capabilities:
+            self._capabilities[key] = capabilities_of(self.settings, engine, self.profile(engine), probe=probe)
+        return self._capabilities[key]
 
     def kind_of(self, engine: str) -> str | None:
         """Return the kind of an engine that this host has or a worker has reported; None for any other."""
@@ -102,7 +104,8 @@ def problems(
     an engine, flag, method, model, dataset, address or hardware that is not available. Empty if it would be accepted.
 
     Without `probe_engines` no engine is started and no host's name resolved, so that a page can call it after each
-    edit; models and datasets are then checked if this host has all the engines.
+    edit: an engine is judged by what it said before, or by its version; models and datasets are checked if this host
+    has all the engines.
     """
     if unseen := list(_text_problems("", study.model_dump(mode="json"))):
         return unseen
@@ -173,6 +176,9 @@ def _problems(context: Context, study: Study, *, probe_engines: bool) -> Iterato
         field = f"arms[{index}]"
         if not probe_engines:
             here = here and _is_installed_here(context, study, arm)
+            every = (study_problems(study, arm, field, has) for has in _known(context, study, arm))
+            fewest: list[Problem] = min(every, key=len, default=[])
+            yield from fewest
             continue
         found, is_here = _engine_problems(context, study, arm, field)
         here = here and is_here
@@ -188,6 +194,26 @@ def _problems(context: Context, study: Study, *, probe_engines: bool) -> Iterato
         yield from open_files.problems(study.loads)
         yield from _missing_here(context, study)
     yield from _hardware_problems(context, study)
+
+
+def _known(context: Context, study: Study, arm: Arm) -> Iterator[Capabilities]:
+    """Yield what is known, without starting anything, of the arm's engine on each host that may take the study."""
+    if _is_installed_here(context, study, arm):
+        yield context.capabilities(arm.engine, probe=False)
+    able = [worker for worker in context.workers if has_hardware(worker.hardware, study.hardware)]
+    yield from (has for has in distinct_engines(able) if has.engine == arm.engine)
+
+
+def unknown(context: Context, study: Study) -> list[Problem]:
+    """Return what will stay unknown in the study's results as (field, sentence), on the host that lacks the least.
+    Nothing is started, and none of it prevents submission.
+    """
+    found: list[Problem] = []
+    for index, arm in enumerate(study.arms):
+        every = (unknown_of_arm(study, arm, f"arms[{index}]", has) for has in _known(context, study, arm))
+        fewest: list[Problem] = min(every, key=len, default=[])
+        found += fewest
+    return found
 
 
 def _is_for_hardware_here(study: Study) -> bool:

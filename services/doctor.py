@@ -23,9 +23,10 @@ from host.settings import SHIPPED, Settings
 from jobs import hosts, queue
 from jobs.blocks import jobs_at_work
 from jobs.engines.capabilities import capabilities
+from jobs.engines.captures import refusal
 from jobs.engines.kinds import ENDPOINT
 from jobs.engines.profiles import read_profiles
-from jobs.engines.relied_on import flags_of
+from jobs.engines.unknown import lacks, untried
 from jobs.host_report import Finding
 from jobs.policy import load_policy
 from jobs.worker_registry import list_workers, why_jobs_wait, wrong_clocks
@@ -232,9 +233,15 @@ def _engine(settings: Settings, name: str) -> Finding:
         state, _, remedy = str(error).partition(": ")
         return Finding(f"engine {name}", ok=False, found=state, remedy=remedy)
     flags = "flags unknown, so not checked" if can.flags is None else f"{len(can.flags)} flags"
-    without = ", ".join(f"--{flag}" for flag in flags_of(can.kind) if not can.takes(flag))
-    lacks = f"; started without {without}: docs/engines.md says what is unknown then" if without else ""
-    state = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}{lacks}"
+    by_why: dict[str | None, list[str]] = {None: []}
+    for method in can.methods:
+        by_why.setdefault(refusal(can.kind, can.version, method), []).append(method)
+    able = ", ".join(by_why.pop(None)) or "none"
+    state = f"{can.kind} {can.version or 'of unknown version'}; speculation: {able}; {flags}"
+    state += "".join(f"; when tried it refused {', '.join(refused)}: {why}" for why, refused in by_why.items())
+    state += "".join(f"; no {use.called}: {use.without}" for use in lacks(can)) + "".join(
+        f"; {it}" for it in untried(can)
+    )
     return Finding(f"engine {name}", ok=True, found=state)
 
 

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from host.settings import Settings
 from jobs.engines.caches import cache_variables
+from jobs.engines.captures import captures, release
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.kind import FlagType
 from jobs.engines.kinds import KINDS
@@ -75,16 +76,19 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
     return capabilities_of(settings, engine, installed_profile(settings, engine))
 
 
-def capabilities_of(settings: Settings, engine: str, profile: Profile) -> Capabilities:
-    """Return the capabilities of an engine of this host by its name and profile."""
+def capabilities_of(settings: Settings, engine: str, profile: Profile, *, probe: bool = True) -> Capabilities:
+    """Return the capabilities of an engine of this host by its name and profile. Without `probe` nothing is started:
+    an engine that was not asked before is described by the capture of the same build, or by its kind.
+    """
     kind = KINDS[profile.kind]
     flags = None if kind.flags is None else tuple(kind.flags)
     known = _Reported(kind.methods, flags, None, dict(kind.flags or {}))
-    reported = _reported(settings, profile) or known
+    version = installed_version(settings, profile, probe=probe)
+    reported = _reported(settings, profile, probe=probe) or (None if probe else _captured(kind.name, version)) or known
     return Capabilities(
         engine=engine,
         kind=kind.name,
-        version=installed_version(settings, profile),
+        version=version,
         methods=reported.methods,
         flags=reported.flags,
         gpus=nvidia_gpus(),
@@ -102,21 +106,32 @@ class _Reported(NamedTuple):
     flag_types: dict[str, FlagType] | None
 
 
-def installed_version(settings: Settings, profile: Profile) -> str | None:
+def _captured(kind: str, version: str | None) -> _Reported | None:
+    """Return what an engine of this very build reported when it was tried."""
+    capture = captures().get((kind, release(version or "")))
+    if capture is None or capture.version != version:
+        return None
+    reported = capture.reported
+    return _Reported(reported.methods, reported.flags, reported.speculation, reported.types)
+
+
+def installed_version(settings: Settings, profile: Profile, *, probe: bool = True) -> str | None:
     """Return the version that the engine's Python has installed, or that its version_command prints at the end of a
-    line; None if unknown.
+    line; None if unknown. Without `probe` no command is run.
     """
     program = profile.program(settings.engines_dir)
     if program is not None and (metadata := _installed(program, profile.kind)):
         return metadata.name.split("-")[1]
     words = tuple(fill_in(settings, word) for word in profile.version_command)
-    printed = _output(words, _environment(settings, profile)) if words else None
+    printed = _output(words, _environment(settings, profile)) if words and probe else None
     last_words = [line.split()[-1] for line in (printed or "").splitlines() if line.strip()]
     return next((word for word in reversed(last_words) if _VERSION.fullmatch(word)), None)
 
 
-def _reported(settings: Settings, profile: Profile) -> _Reported | None:
-    """Return what the engine itself reports; None if it cannot be queried (in a container)."""
+def _reported(settings: Settings, profile: Profile, *, probe: bool) -> _Reported | None:
+    """Return what the engine itself reports; None if it cannot be queried (in a container), or was not without
+    `probe`.
+    """
     program = profile.program(settings.engines_dir)
     script = KINDS[profile.kind].probe
     if program is None or script is None:
@@ -127,6 +142,8 @@ def _reported(settings: Settings, profile: Profile) -> _Reported | None:
     key = _key(program, installed, script)
     cached = settings.home / "engines" / "capabilities" / f"{key}.json"
     if not cached.exists():
+        if not probe:
+            return None
         printed = _output((str(python), "-I", str(script)), _environment(settings, profile), key)
         if not printed or not printed.strip():
             return None

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from host.settings import ENVIRONMENT_PREFIX
 from jobs.engines.capabilities import Capabilities
+from jobs.engines.captures import refusal
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kind import Kind
 from jobs.engines.kinds import KINDS
@@ -202,6 +203,12 @@ def _speculation_problems(field: str, speculation: Speculation, has: Capabilitie
         close = difflib.get_close_matches(speculation.method, has.methods, n=1, cutoff=0.75)
         hint = f" (did you mean {close[0]}?)" if close else ""
         yield f"{field}.method", f"{_called(has)} has no method {speculation.method!r}{hint}: it has {_methods(has)}"
+        return
+    if (why := refusal(has.kind, has.version, speculation.method)) is not None:
+        yield (
+            f"{field}.method",
+            f"{_called(has)} lists {speculation.method!r}, but did not start with it when tried: {why}",
+        )
         return
     for flag in (flag for flag, use in flags_of(kind.name).items() if use.needed and flag.startswith("speculative")):
         if has.flags is not None and flag not in has.flags:

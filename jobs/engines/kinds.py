@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobs.engines import sglang, tensorrt_llm, transformers, vllm
+from jobs.engines import llama_cpp, sglang, tensorrt_llm, transformers, vllm
 from jobs.engines.kind import Kind
 
 #: Needs no table in engines.toml.
@@ -12,9 +12,9 @@ ENDPOINT = "endpoint"
 _ENDPOINT = Kind(
     name=ENDPOINT,
     started_as="not started",
-    counted_on="`/metrics` if it is vLLM's or SGLang's",
+    counted_on="`/metrics` if it is vLLM's, SGLang's or llama.cpp's, and in llama.cpp's answers",
     arguments=None,
-    metrics=(vllm.METRICS, sglang.METRICS),
+    metrics=(vllm.METRICS, sglang.METRICS, llama_cpp.METRICS),
     flags={},
     takes_config=False,
     reset_path="/reset_prefix_cache",

@@ -61,6 +61,8 @@ class Profile(Frozen):
         return None if path is None else Path(path)
 
 
+#: The name that `make engine-vllm VERSION=0.14.1` gives its engine.
+_VERSION_OF_NAME = re.compile(r"vllm-(\d+(?:-\d+)+)")
 _BUILT_IN = {ENDPOINT: Profile(kind=ENDPOINT)}
 
 
@@ -98,9 +100,10 @@ def installed_profile(settings: Settings, engine: str) -> Profile:
 def installed_of(settings: Settings, profiles: Mapping[str, Profile], engine: str) -> Profile:
     """Return the profile of this name among these, as `installed_profile` does."""
     if engine not in profiles:
-        raise HostError(
-            f"there is no engine {engine!r} here: {settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
-        )
+        has = f"{settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
+        version = _VERSION_OF_NAME.fullmatch(engine)
+        install = f"; `make engine-vllm VERSION={version[1].replace('-', '.')}` installs it" if version else ""
+        raise HostError(f"there is no engine {engine!r} here: {has}{install}")
     if profiles[engine].command and profiles[engine].program(settings.engines_dir) is None:
         program = profiles[engine].command[0]
         make = f"run `{INSTALL_COMMAND}`" if program.startswith("{engines}/vllm/") else "install it"

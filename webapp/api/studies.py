@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from jobs import judging, queue
 from jobs.forecast import follow_up_seconds, plan_document
-from jobs.submission import Context, problems
+from jobs.submission import Context, problems, unknown
 from jobs.table import MAX_PRIORITY
 from lab.advice.advise import advise as recommend
 from lab.errors import StudyError
@@ -65,7 +65,9 @@ class SentStudy(BaseModel):
 
 
 class Plan(BaseModel):
-    """A study's cost in time, its probable verdicts, advice about its target, and the problems that would refuse it."""
+    """A study's cost in time, its probable verdicts, advice about its target, the problems that would refuse it, and
+    what will stay unknown in its results.
+    """
 
     study: str
     target: str
@@ -83,6 +85,7 @@ class Plan(BaseModel):
     verdicts: dict[str, Any] | None
     advice: list[str]
     problems: list[FieldProblem]
+    unknown: list[FieldProblem]
 
 
 class Submitted(BaseModel):
@@ -96,8 +99,9 @@ class Submitted(BaseModel):
 def plan_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Plan:
     """Check a study and estimate what it takes; nothing is stored."""
     settings, study = call.settings, sent.read()
-    found = problems(Context(settings, call.database), study, call.actor.role, probe_engines=False)
-    return Plan(**plan_document(settings, study, found))
+    context = Context(settings, call.database)
+    found = problems(context, study, call.actor.role, probe_engines=False)
+    return Plan(**plan_document(settings, study, found, unknown(context, study)))
 
 
 @router.post("/studies", status_code=201)

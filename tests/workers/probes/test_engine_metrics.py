@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.engines.kind import Metrics
+from jobs.engines.llama_cpp import METRICS as LLAMA_CPP
 from jobs.engines.sglang import METRICS as SGLANG
 from jobs.engines.tensorrt_llm import METRICS as TENSORRT_LLM
 from jobs.engines.vllm import METRICS as VLLM
@@ -122,6 +123,41 @@ def test_what_a_page_does_not_say_is_unknown() -> None:
 def test_a_gauge_that_cannot_be_stored_is_unknown(value: str) -> None:
     page = f"vllm:num_requests_running {value}\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc {value}\n"
     assert parse_gauges(page, VLLM) == GaugeReading(engine_waiting=1)
+
+
+#: Of a real llama.cpp of October 2026 after three requests of 7 prompt tokens, drafting with its small model.
+LLAMA_CPP_PAGE = """\
+# TYPE llamacpp:prompt_tokens_total counter
+llamacpp:prompt_tokens_total 9
+llamacpp:prompt_tokens_cached_total 12
+llamacpp:tokens_predicted_total 44
+llamacpp:n_decode_total 16
+llamacpp:spec_decode_num_draft_tokens_total 36
+llamacpp:spec_decode_num_accepted_tokens_total 28
+llamacpp:spec_decode_num_drafts_total 13
+llamacpp:requests_processing 2
+llamacpp:requests_deferred 1
+llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="0"} 11
+llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="1"} 11
+llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="2"} 6
+"""
+
+
+def test_llama_cpp_counts_what_its_cache_served_apart_and_an_older_one_not_at_all() -> None:
+    counters = parse_counters(LLAMA_CPP_PAGE, LLAMA_CPP)
+    assert counters == ServerCounters(
+        generation_tokens=44.0,
+        num_drafts=13.0,
+        num_draft_tokens=36.0,
+        num_accepted_tokens=28.0,
+        num_accepted_tokens_per_position=(11.0, 11.0, 6.0),
+        prefix_cache_queries=21.0,
+        prefix_cache_hits=12.0,
+    )
+    older = "\n".join(line for line in LLAMA_CPP_PAGE.splitlines() if "cached" not in line)
+    of_older = parse_counters(older, LLAMA_CPP)
+    assert (of_older.prompt_tokens, of_older.prefix_cache_queries, of_older.prefix_cache_hits) == (None, None, None)
+    assert parse_gauges(LLAMA_CPP_PAGE, LLAMA_CPP) == GaugeReading(engine_running=2, engine_waiting=1)
 
 
 @pytest.mark.parametrize("metrics", [(VLLM,), (SGLANG, VLLM)])

@@ -15,6 +15,7 @@ from jobs.table import MAX_PRIORITY
 from lab.roles import Change
 from lab.study import Study
 from lab.study.plan import repeats_of_a_launch
+from webapp.pages.submit import form_options
 from webapp.pages.submit.inputs import ShownProblem
 from webapp.shared import published_data, url_params
 from webapp.shared.text import count, duration, literal
@@ -77,6 +78,8 @@ def _show_plan(study: Study | None) -> None:
     st.caption(literal(f"Time: {forecast.basis}.{decided}"))
     for sentence in [] if published_data.settings().workers_elsewhere else advice(study):
         st.caption(f":material/info: {literal(sentence)}")
+    if unknown := dict.fromkeys(sentence for _, sentence in form_options.unknown_in(study.digest(), study)):
+        st.caption(literal(f"Will stay unknown: {'; '.join(unknown)}."))
 
 
 def _counting(study: Study) -> str:

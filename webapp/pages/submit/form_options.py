@@ -24,7 +24,7 @@ from jobs.engines.kinds import ENDPOINT
 from jobs.engines.speculation.checks import options_of
 from jobs.engines.speculation.option import Option
 from jobs.presets import Preset, all_presets
-from jobs.submission import Context, problems
+from jobs.submission import Context, problems, unknown
 from jobs.worker_registry import known_engines
 from lab.errors import UserError
 from lab.roles import Change, Role
@@ -102,6 +102,12 @@ def missing(study: Study) -> list[Problem]:
 def _missing(digest: str, role: Role, _study: Study) -> list[Problem]:  # noqa: ARG001 - the key of the cache
     context = Context(published_data.settings(), published_data.engine())
     return problems(context, _study, role, probe_engines=False)
+
+
+@st.cache_resource(show_spinner=False, ttl=_REFRESH_S, max_entries=200)
+def unknown_in(digest: str, _study: Study) -> list[Problem]:  # noqa: ARG001 - the key of the cache
+    """Return what will stay unknown in the study's results, by its digest."""
+    return unknown(Context(published_data.settings(), published_data.engine()), _study)
 
 
 def dataset_labels() -> dict[str, str]:

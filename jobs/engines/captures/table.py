@@ -1,0 +1,59 @@
+"""The table of docs/engines.md: which releases were tried, with which method, and what their runs leave unknown."""
+
+from __future__ import annotations
+
+from jobs.engines.captures import ANY_ARM, BASELINE, SPECULATING, Capture, TriedArm, captures
+from lab.study.methods import METHODS
+
+
+def versions_table() -> str:
+    """Return the table, and below it in whose words what was refused."""
+    tried = list(captures().values())[::-1]
+    methods = list(dict.fromkeys(name for capture in tried for name in capture.arms))
+    head = ["version", "tried", *("no speculation" if name == BASELINE else f"`{name}`" for name in methods)]
+    head += ["lists besides", "acceptance", "unknown"]
+    rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for capture in tried:
+        arms = [_state(capture.arms.get(name)) for name in methods]
+        cells = [f"{capture.kind} {capture.version}", str(capture.tried_on), *arms]
+        cells += [_listed(capture), _acceptance(capture), _unknown(capture)]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join((*rows, "", *_refusals(tried)))
+
+
+def _state(arm: TriedArm | None) -> str:
+    return "not tried" if arm is None else arm.state
+
+
+def _listed(capture: Capture) -> str:
+    names = [f"`{name}`" for name in METHODS if name in capture.reported.methods and name not in capture.arms]
+    return ", ".join(names) or "-"
+
+
+def _acceptance(capture: Capture) -> str:
+    """Return the figures of acceptance that every speculating run had."""
+    arms = [arm for name, arm in capture.arms.items() if name != BASELINE and arm.state == "measured"]
+    if not arms:
+        return "not tried"
+    return ", ".join(_short(name) for name in SPECULATING if all(arm.known[name] for arm in arms)) or "none"
+
+
+def _unknown(capture: Capture) -> str:
+    """Return what a measured run of any arm lacked."""
+    lacking = [
+        name for name in (*SPECULATING, *ANY_ARM) if any(arm.known.get(name) is False for arm in capture.arms.values())
+    ]
+    return ", ".join(lacking) or "-"
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("acceptance ")
+
+
+def _refusals(tried: list[Capture]) -> list[str]:
+    lines: dict[str, list[str]] = {}
+    for capture in tried:
+        for name, arm in capture.arms.items():
+            if arm.why is not None:
+                lines.setdefault(arm.why, []).append(f"{capture.version} `{name}`")
+    return [f"- {', '.join(names)}: {why}" for why, names in lines.items()]
