@@ -31,7 +31,7 @@ class Server:
 
     @property
     def socket_folder(self) -> str:
-        return parse_qs(urlsplit(self._postgres.get_uri()).query)["host"][0]
+        return str(parse_qs(urlsplit(self._postgres.get_uri()).query)["host"][0])
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)

