@@ -13,6 +13,7 @@ BY_RECORDS_ALONE = {
     "gpu_shared": "the other process has to be on a GPU, and the driver has to tell of it",
     "processors_held_back": "a quota is set from outside of a container, and a clock by the processor's heat",
     "starts_differ": "an engine that is another on each start is the processor's chance",
+    "host_differs": "it takes a study that is measured by two hosts",
     "rounds_differ": "an engine that is slow for a second of one repeat is the processor's chance",
     "failures_differ": "one failure in a hundred requests takes a run of minutes; prompts_not_answered has a server",
 }
