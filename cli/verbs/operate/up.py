@@ -111,7 +111,7 @@ def worker(
 def moment_of(text: str, now: datetime | None = None) -> datetime:
     """Return the moment of a time, a date with a time, or a duration from now. Raises UserError."""
     now = now or datetime.now(UTC)
-    if (duration := re.fullmatch(r"(\d+)([smhd])", text)) is not None:
+    if (duration := re.fullmatch(r"(\d{1,6})([smhd])", text)) is not None:
         return now + timedelta(seconds=int(duration[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[2]])
     try:
         if re.fullmatch(r"\d?\d:\d\d", text):
