@@ -18,7 +18,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.engine_matrix import live
 from benchmarks.engine_matrix.known import known
@@ -49,6 +49,8 @@ _SPECULATION: dict[str, dict[str, Any]] = {
     "eagle3": {"model": "reference-eagle3"},
 }
 _CONFIGURED = re.compile(r"Initializing a V\d LLM engine")
+#: How an engine says no. What else ends a start (a signal, a full memory, time) is the machine's doing.
+_SAYS_NO = re.compile(r"(?!MemoryError|OSError|TimeoutError)\w*(?:Error|Exception): ")
 _MOST_CHARS = 500
 
 
@@ -122,7 +124,7 @@ def _captured(settings: Settings, folder: Path) -> Capture:
         answers=pages,
     )
     write(capture)
-    measured = _measured(settings, [name for name, arm in arms.items() if arm.state != "refused"])
+    measured = _measured(settings, [name for name, arm in arms.items() if arm.why is None])
     capture = capture.model_copy(
         update={"arms": {name: arm.model_copy(update=measured.get(name, {})) for name, arm in capture.arms.items()}}
     )
@@ -165,7 +167,9 @@ async def _tried_arm(settings: Settings, arm: Arm) -> tuple[TriedArm, dict[str, 
     except EngineError as error:
         log = (settings.home / "logs" / f"{arm.name}.log").read_text(encoding="utf-8", errors="replace")
         why = str(error).partition("\n")[0][:_MOST_CHARS]
-        return TriedArm(state="refused", why=why, by_configuration=_CONFIGURED.search(log) is None), {}, {}
+        by_configuration = _CONFIGURED.search(log) is None and "/vllm/config/" in log
+        state: Literal["refused", "not measured"] = "refused" if _SAYS_NO.match(why) else "not measured"
+        return TriedArm(state=state, why=why, by_configuration=by_configuration and state == "refused"), {}, {}
 
 
 def _refused_flag(folder: Path) -> Answer:

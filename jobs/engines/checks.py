@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from host.settings import ENVIRONMENT_PREFIX
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.captures import refusal
+from jobs.engines.captures import numbers, refusal
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kind import Kind
 from jobs.engines.kinds import KINDS
@@ -37,8 +37,9 @@ _SHAPES = {
     "number": (re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"), "a number"),
     "size": (re.compile(r"auto|[+-]?\d+(?:\.\d+)?[kKmMgGtT]?(?:i?[bB])?"), "a whole number like 8192 or 8k"),
 }
-#: Kinds and versions whose speculation is wrong at temperatures above 0: found by sampling, and in their code.
-_LOSES_TEMPERATURE = {("vllm", "0.32.0+cpu")}
+#: The last release of vLLM whose build for CPUs, like those of 0.24, 0.28 and 0.31, was seen to lose temperatures above
+#: 0 with speculation: its kernel was called, and its answers sampled.
+_LOSES_TEMPERATURE = "0.32.0"
 #: Flags that say which share of a GPU's memory an engine takes: of vLLM and SGLang.
 MEMORY_FLAGS = ("gpu-memory-utilization", "mem-fraction-static")
 _INSTEAD = 'or use order = "interleaved", which has one engine up at a time'
@@ -91,7 +92,9 @@ def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -
 
 def sampling_problems(field: str, arm: Arm, sampling: Sampling, has: Capabilities) -> Iterator[Problem]:
     """Yield a problem if this engine samples wrong with speculation (docs/comparison.md, Distributions)."""
-    if arm.speculation is not None and sampling.temperature > 0 and (has.kind, has.version) in _LOSES_TEMPERATURE:
+    build, is_vllm = has.version or "", has.kind == "vllm"
+    loses = is_vllm and build.endswith("+cpu") and numbers(build) <= numbers(_LOSES_TEMPERATURE)
+    if arm.speculation is not None and sampling.temperature > 0 and loses:
         problem = (
             f"{_called(has)} loses the temperature of drafted tokens and accepts too many of them: set "
             f"sampling.temperature = 0 instead of {sampling.temperature:g}, or measure with a build for GPUs"

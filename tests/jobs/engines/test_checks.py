@@ -145,6 +145,8 @@ def test_a_tuning_is_refused_where_the_engine_cannot_do_it() -> None:
     ("version", "temperature", "speculates", "refused"),
     [
         ("0.32.0+cpu", 1.0, True, True),
+        ("0.28.0+cpu", 1.0, True, True),
+        ("0.33.0+cpu", 1.0, True, False),
         ("0.32.0+cpu", 0.0, True, False),
         ("0.32.0+cpu", 1.0, False, False),
         ("0.32.0", 1.0, True, False),
