@@ -39,7 +39,7 @@ from warehouse.bundles.store import ObjectStore, StoreAway, local_path, local_pa
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-_POLL_EVERY_S, _LONGEST_PAUSE_S = 0.5, 60.0
+_POLL_EVERY_S, _LONGEST_PAUSE_S = 0.5, 30.0
 #: A window that begins during an upload ends it within this time.
 _WINDOW_SEEN_WITHIN_S = 0.05
 #: How long a process that ends goes on uploading.
