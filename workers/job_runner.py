@@ -128,7 +128,8 @@ def run_job(
             shared = SharedBlocks(settings, database, job, worker, is_dead=is_dead)
             finish_own = functools.partial(_finish_block, settings, database, job, worker=worker)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
-        heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
+        with host_errors_named("fetching runs of other hosts"):
+            heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
         state, error = _measure_study(settings, job, heartbeat, status, measure)
     except CancelledError:
         state, error = "cancelled", None
