@@ -96,8 +96,9 @@ class Here:
         from warehouse.bundles.store import local_bundle
         from warehouse.queries.comparing.paired_runs import jobs_of
 
-        runs = con.execute("SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?))", [jobs_of(con, study)])
-        for job_id, run_id in runs.fetchall():
+        jobs = list(jobs_of(con, study))
+        runs = con.execute("SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?))", [jobs]).fetchall()
+        for job_id, run_id in runs:
             local_bundle(self._settings, job_id, run_id)
         return self._settings.bundles
 

@@ -130,7 +130,8 @@ def run_job(
             finish_own = functools.partial(_finish_block, settings, database, job, worker=worker)
             measure = functools.partial(_measure_shared, shared, finish_own, needed_for)
             drains = _never  # `needed_for` says so: a worker holds a block to its end
-        heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
+        with named_os_errors("fetching runs of other hosts"):
+            heartbeat.query(functools.partial(fetch_job, settings, database, job.job_id))
         state, error = _measure_study(settings, job, heartbeat, status, measure, drains=drains)
     except CancelledError:
         state, error = "cancelled", None

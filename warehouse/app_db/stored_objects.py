@@ -31,6 +31,7 @@ class StoredObject:
     serial: int | None
     manifest_sha256: str | None
     host: str
+    at: datetime
 
 
 def job_of(path: str) -> str:

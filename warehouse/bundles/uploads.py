@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -38,7 +39,7 @@ from warehouse.bundles.store import ObjectStore, StoreAway, local_path, local_pa
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-_POLL_EVERY_S, _LONGEST_PAUSE_S = 0.5, 60.0
+_POLL_EVERY_S, _LONGEST_PAUSE_S = 0.5, 30.0
 #: A window that begins during an upload ends it within this time.
 _WINDOW_SEEN_WITHIN_S = 0.05
 #: How long a process that ends goes on uploading.
@@ -47,6 +48,8 @@ _LAST_S = 10.0
 _LEFT_BEHIND_S, _BEING_WRITTEN_S = 24 * 3600.0, 60.0
 #: A worker's host removes its copies of what is in the store when they are a day old.
 _COPIES_LAST_S, _REMOVE_COPIES_EVERY_S = 24 * 3600.0, 3600.0
+#: How long a job waits for runs that another host was to upload.
+_AWAITED_FOR_S = 600.0
 _LOCK_FILE = ".lock"
 
 
@@ -203,13 +206,14 @@ def announce_pending(settings: Settings, database: sa.Engine, job_id: str) -> No
 
 def fetch_job(settings: Settings, database: sa.Engine, job_id: str) -> None:
     """Bring the bundles of a job that other hosts measured into the folder. Raises StoreAway if some are not uploaded
-    yet.
+    yet; those of a host that does not come back are measured again.
     """
     if settings.bundles_url is None:
         return
     bundles, rows = settings.bundles, stored_objects.of_job(database, job_id)
     missing = [row for row in rows if "/" in row.path and not local_path(bundles, row.path).exists()]
-    if late := [row for row in missing if row.serial is None]:
+    since = datetime.now(UTC) - timedelta(seconds=_AWAITED_FOR_S)
+    if late := [row for row in missing if row.serial is None and row.at > since]:
         raise StoreAway(f"{late[0].host} has not uploaded {len(late)} runs of {job_id} yet: wait until it has")
     if paths := [row.path for row in missing if row.manifest_sha256 is not None]:
         ObjectStore(settings.bundles_url).fetch_all(bundles, paths)
