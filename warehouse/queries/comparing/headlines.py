@@ -29,7 +29,8 @@ def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
     return [Headline(**row) for row in dicts(con, _NEWEST)]
 
 
-#: A study that is still being measured comes after one that has ended.
+#: The newest is the one submitted last, as in the list of studies; one that is still being measured comes after those
+#: that have ended.
 _NEWEST = """
     SELECT r.target, r.job_id, any_value(r.study_name) AS study_name,
         CASE WHEN count(DISTINCT coalesce(r.hardware, '')) = 1 THEN any_value(r.hardware) END AS hardware,
@@ -40,6 +41,7 @@ _NEWEST = """
         AND count(DISTINCT coalesce(r.arm_id, r.arm)) > 1 -- controls alone are no answer
     QUALIFY row_number() OVER (
         PARTITION BY r.target
-        ORDER BY coalesce(any_value(j.state) IN ('queued', 'running'), false), measured_at DESC, r.job_id DESC) = 1
+        ORDER BY coalesce(any_value(j.state) IN ('queued', 'running'), false),
+            coalesce(any_value(j.submitted_at), min(r.started_at)) DESC, r.job_id DESC) = 1
     ORDER BY measured_at DESC, r.target
 """

@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 
 from lab.errors import UserError
-from lab.metrics.catalogue import BY_NAME, COST
+from lab.metrics.catalogue import BY_NAME
 from warehouse.queries.costs import ArmCost, costs_without_savings
 from webapp.charts import interactivity
 from webapp.charts.panels import Figure
@@ -35,17 +35,16 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     frame = pd.concat(rows) if rows else pd.DataFrame()
     if frame.empty:
         return []
-    measure = COST if of_cost else BY_NAME[_THROUGHPUT]
-    unit = "/".join(frame["unit"].dropna().unique())
-    title = f"Cost per 10⁶ output tokens ({unit})" if of_cost else f"{measure.label} ({unit})"
+    label = "Cost per 10⁶ output tokens" if of_cost else BY_NAME[_THROUGHPUT].label
     drafting = {arm: how for headline in headlines for arm, how in published_data.arms(headline.job_id).items()}
     baselines = frame.loc[frame["is_baseline"], "arm"]
     styles = arm_styles(
         list(dict.fromkeys(frame["arm"])), None if baselines.empty else str(baselines.iloc[0]), mode, drafting
     )
-    parts = list(frame.groupby(["target", "workload"], sort=False))[:_MOST_PANELS]
+    parts = list(frame.groupby(["target", "workload", "unit"], sort=False))[:_MOST_PANELS]  # a currency of its own each
     panels = tuple(
-        (f"{target}, {workload}", interactivity.panel(part, title, styles)) for (target, workload), part in parts
+        (f"{target}, {workload}", interactivity.panel(part, f"{label} ({unit})", styles))
+        for (target, workload, unit), part in parts
     )
     better = "lower" if of_cost else "higher"
     note = f"newest answer of each target; {better} and further right is better; numbers: concurrency"
