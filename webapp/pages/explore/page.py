@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
+from warehouse.queries.comparing.study_cells import MOST_RUNS
 from warehouse.queries.slices import GROUPED
 from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, OF_REQUESTS, Axis, natural
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
@@ -22,7 +23,7 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
-from webapp.shared.url_params import View
+from webapp.shared.url_params import View, page_file
 
 _CHOSEN = "explore-chosen"
 _LABELS = {axis.column: axis.label for axis in (*DIMENSIONS, *OF_REQUESTS)}
@@ -161,14 +162,9 @@ def _choose(run_id: str | None) -> None:
 def show_tables(shown: Shown, selection: Selection, view: View) -> None:
     def show_runs() -> None:
         runs = run_table(shown.runs, selection)
-        show_table(
-            runs,
-            run_config(selection) | dict.fromkeys(implied(runs)),
-            "Runs of this slice",
-            view,
-            "runs",
-            same_once=True,
-        )
+        config = run_config(selection) | dict.fromkeys(implied(runs))
+        title = "Runs of this slice"
+        show_comparing(runs.iloc[show_table(runs, config, title, view, "runs", same_once=True, has_boxes=True)])
 
     def show_groups(groups: pd.DataFrame) -> None:
         show_table(group_table(groups), group_config(selection), "Percentiles of each group", view, "groups")
@@ -179,6 +175,33 @@ def show_tables(shown: Shown, selection: Selection, view: View) -> None:
         show_runs()
     else:
         url_widgets.show_tabs(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})
+
+
+def show_comparing(chosen: pd.DataFrame) -> None:
+    """Offer to compare the chosen rows' runs; those of a single study in pairs, with all runs of the study."""
+    if chosen.empty:
+        st.caption(":material/check_box: Choose runs by the boxes on their left to compare them.")
+        return
+    ours = chosen[chosen["origin"] != "published"]
+    run_ids, jobs = list(dict.fromkeys(ours["run_id"])), list(dict.fromkeys(ours["job_id"]))
+    query = [(url_params.JOB.key, job) for job in jobs[:1]]
+    if len(jobs) > 1:
+        query += [(url_params.WITH.key, job) for job in jobs[1:]] + [(url_params.RUNS.key, run) for run in run_ids]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(
+            f"Compare the {count(len(run_ids), 'chosen run')}",
+            icon=":material/compare_arrows:",
+            type="primary",
+            disabled=not jobs or len(run_ids) > MOST_RUNS,
+        ):
+            st.switch_page(page_file("compare"), query_params=query)
+        if len(ours) < len(chosen):
+            st.caption("Published runs enter no comparison.", width="content")
+        if len(run_ids) > MOST_RUNS:
+            st.caption(f"At most {MOST_RUNS} runs can be chosen one by one.", width="content")
+        elif len(jobs) == 1:
+            words = "All are of one study: its arms are compared in pairs, with all of their runs."
+            st.caption(words, width="content")
 
 
 def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
