@@ -17,6 +17,7 @@ from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_dict, study_from_toml
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
+from warehouse.queries.comparing.across_studies import across_document, compare_across
 from warehouse.queries.comparing.answers import metric_answers, study_answer
 from warehouse.queries.comparing.comparisons import agreements, compare_study
 from warehouse.queries.comparing.documents import (
@@ -26,6 +27,7 @@ from warehouse.queries.comparing.documents import (
     study_findings,
 )
 from warehouse.queries.comparing.quality import qualities
+from warehouse.queries.comparing.study_cells import MOST_RUNS
 from warehouse.queries.comparing.tunings import answered
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
@@ -36,6 +38,7 @@ from webapp.api.problems import FieldProblem
 router = APIRouter(route_class=Operation, tags=["studies"])
 #: A study as TOML has 200,000 characters; in JSON some of them are two bytes and more.
 _MOST_BYTES = 500_000
+_MOST_STUDIES = 20
 Metric = Annotated[str, Query(max_length=200, description="A column of `results` for which higher or lower is better.")]
 Baseline = Annotated[str | None, Query(max_length=200, description="An arm; by default the study's own baseline.")]
 
@@ -43,6 +46,8 @@ Judgement = Annotated[
     str | None,
     Query(max_length=200, description="A judgement of the study; by default that of when it ended, `first`."),
 ]
+PricePerHour = Annotated[float | None, Query(gt=0, le=1e6, description="Instead of the price book's.")]
+ShortText = Annotated[str, Field(max_length=200)]
 
 
 class SentStudy(BaseModel):
@@ -144,6 +149,38 @@ def compare(
         return comparison_document(comparison, agreed) | more
 
 
+@router.get("/studies/{study}/comparison/across")
+def compare_with_others(
+    call: AuthorisedCall,
+    study: str,
+    *,
+    others: Annotated[
+        list[ShortText], Query(alias="with", max_length=_MOST_STUDIES, description="Other studies, own or imported.")
+    ],
+    metric: Metric = "output_tok_per_s",
+    baseline: Baseline = None,
+    runs: Annotated[
+        list[ShortText] | None, Query(alias="run", max_length=MOST_RUNS, description="Only these runs.")
+    ] = None,
+    any_workload: bool = False,
+    price_per_hour: PricePerHour = None,
+) -> dict[str, Any]:
+    """Compare arms of other studies with the baseline of this one at the same load: ratio, unpaired interval, and what
+    differs between the studies or is unknown.
+    """
+    with open_warehouse(call.settings.warehouse_file) as con:
+        found = compare_across(
+            con,
+            [study, *others],
+            metric,
+            baseline=baseline,
+            runs=runs or (),
+            any_workload=any_workload,
+            price_usd_per_hour=price_per_hour,
+        )
+    return across_document(found)
+
+
 @router.get("/studies/{study}/answer")
 def answer(call: AuthorisedCall, study: str) -> dict[str, Any]:
     """Answer what to enable where, with what confidence, and what to measure next."""
@@ -167,7 +204,7 @@ def advise(call: AuthorisedCall, study: str) -> list[dict[str, Any]]:
 def costs(
     call: AuthorisedCall,
     study: str,
-    price_per_hour: Annotated[float | None, Query(gt=0, le=1e6, description="Instead of the price book's.")] = None,
+    price_per_hour: PricePerHour = None,
     utilisation: Annotated[float | None, Query(gt=0, le=1)] = None,
 ) -> list[dict[str, Any]]:
     """Return what a million tokens cost with each arm, and what an arm saves."""

@@ -32,12 +32,20 @@ _SMALL, _LARGE = 1e-6, 1e15
 
 
 def show_table(
-    frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str, *, same_once: bool = False
-) -> None:
+    frame: pd.DataFrame,
+    config: dict[str, Any],
+    title: str,
+    view: View,
+    key: str,
+    *,
+    same_once: bool = False,
+    has_boxes: bool = False,
+) -> list[int]:
     """Show a table with buttons for its files. Runs link to their pages if the view or the row names the study.
 
     `frame` counts repeats from 0, as the warehouse does; the table counts them from 1, as people do. With `same_once`,
     a column with one value in all rows becomes a line above the table; the columns' menu and the files still have it.
+    With `has_boxes` the reader can choose runs; the positions of their rows in `frame` are returned.
     """
     if "repeat" in frame:
         frame = frame.assign(repeat=frame["repeat"] + 1)
@@ -45,8 +53,23 @@ def show_table(
         st.caption("In all rows: " + "; ".join(f"{label} {literal(text)}" for label, text in same.values()))
         config = config | dict.fromkeys(same)
     shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
-    st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
+    chosen: list[int] = []
+    if has_boxes:
+        event = st.dataframe(
+            shown,
+            hide_index=True,
+            column_config=shown_config,
+            alt=title,
+            placeholder="",
+            key=f"boxes-{key}-{hash(tuple(frame['run_id']))}",  # other rows forget what was chosen
+            on_select="rerun",
+            selection_mode="multi-row",
+        )
+        chosen = [row for row in event["selection"]["rows"] if row < len(frame)]
+    else:
+        st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
     downloads.show_table_buttons(lambda: frame, title, view, key)
+    return chosen
 
 
 def same_in_all(frame: pd.DataFrame, config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

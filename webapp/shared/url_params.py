@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
-#: Parameters of other widgets: a toggle, and a number.
-ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
+#: Parameters of other widgets: a toggle, a number, and a toggle.
+ALL_OUTPUTS, DRAFT_COST, ANY_WORKLOAD = "all_outputs", "draft_cost", "any_workload"
 #: No widget: the id of a saved query.
 QUERY = "query"
 #: No widget: the id of a dashboard.
@@ -59,6 +59,9 @@ SOURCE = Param("source", "Source", "source")
 BASELINE = Param("baseline", "Baseline", "arm", is_of_study=True)
 #: A list (`choose_many`).
 CANDIDATES = Param("candidate", "Candidates", "arm", is_of_study=True)
+#: Other studies beside the page's own, and runs of them all (no widget): lists.
+WITH = Param("with", "With other studies", "study", is_of_study=True)
+RUNS = Param("runs", "Chosen runs", "run", is_of_study=True)
 HEAT_ROWS = Param("heat_rows", "Rows of the heat map", "kind of rows")
 READING = Param("reading", "Verdicts", "reading of the verdicts")
 JUDGEMENT = Param("judged", "Judged", "judgement", is_of_study=True)

@@ -33,7 +33,11 @@ from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 #: page that was run last.
 _SHOWN, _LEFT, _ASKED, _WRITTEN, _LINKED = "link-shown", "link-left", "link-asked", "link-written", "link-linked"
 _CHANGED, _PAGE = "link-study-changed", "link-page"
-_KEYS = frozenset(param.key for param in url_params.ALL) | {url_params.ALL_OUTPUTS, url_params.DRAFT_COST}
+_KEYS = frozenset(param.key for param in url_params.ALL) | {
+    url_params.ALL_OUTPUTS,
+    url_params.DRAFT_COST,
+    url_params.ANY_WORKLOAD,
+}
 #: A browser with a slow connection may still send the URL from before the last change for this long.
 _LATEST_S = 10.0
 Parameters = dict[str, list[str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -12,6 +12,7 @@ from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
+from cli.verbs.analyse.across import show_across
 from lab.advice.gate import gate
 from lab.comparison import breakeven
 from lab.comparison.agreement import Agreement
@@ -87,11 +88,26 @@ Again = Annotated[
         "--judge-again", help="Store verdicts with the history and the analysis of today beside the first; show none."
     ),
 ]
+Others = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="STUDY",
+        help="Compare the arms of this study, own or imported, with the first one's baseline. Repeatable.",
+    ),
+]
+Runs = Annotated[list[str] | None, typer.Option("--run", metavar="ID", help="With --with: only this run. Repeatable.")]
+AnyWorkload = Annotated[
+    bool, typer.Option("--any-workload", help="With --with: at the same load, whatever the workload.")
+]
 
 
 def compare(
     study: StudyId,
     *,
+    others: Others = None,
+    runs: Runs = None,
+    any_workload: AnyWorkload = False,
     baseline: Baseline = None,
     metric: Metric = _THROUGHPUT,
     table: AsTable = False,
@@ -107,8 +123,18 @@ def compare(
 ) -> None:
     """Compare each arm with the baseline: ratio, 95 % interval and verdict.
 
-    The verdicts are those that were stored when the study ended.
+    The verdicts are those that were stored when the study ended. --with compares arms of several studies, without
+    verdicts, and names what differs between the studies.
     """
+    if others:
+        paired_only = {"--table": table, "--by": by, "--strict": strict, "--fail-if-slower": fail_if_slower}
+        _refuse_options("--with", paired_only | {"--judgement": judgement, "--judge-again": judge_again})
+        show_across(
+            [study, *others], metric, baseline, runs or (), price_per_hour, any_workload=any_workload, as_json=as_json
+        )
+        return
+    if runs or any_workload:
+        raise UserError("--run and --any-workload belong to --with: arms of one study are compared with all their runs")
     if judge_again:
         judged = the_lab().judge_again(study)
         print_text(f"Judged again: as soon as it is published, --judgement {judged} shows it beside the first.")
@@ -144,6 +170,13 @@ def compare(
                     for sentence in sentences_of(each):
                         print_text(f"quality of {each.arm} on {each.workload}: {sentence}")
     raise SystemExit(0 if limit is None else exit_status(comparison, limit))
+
+
+def _refuse_options(option: str, given: Mapping[str, object]) -> None:
+    if named := [name for name, value in given.items() if value]:
+        raise UserError(
+            f"{named[0]} needs runs that were alternated, within one study: leave out {named[0]} or {option}"
+        )
 
 
 def compare_groups(

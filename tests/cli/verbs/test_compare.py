@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from host.settings import Settings
 from lab.metrics.records import Identity
 from tests.cli.homes import Home, new_home
+from tests.interchange.sample_files import DETAILED
 from tests.migrated import copy_migrated
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.comparing.across_studies import UNPAIRED
 
 PLACES = 4
 
@@ -211,3 +214,31 @@ def test_arms_are_compared_by_context_and_turns_need_sessions(studied: Home) -> 
     refused = studied.ask("compare", "small", "--by", "turn")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "small has no numbers by turn" in " ".join(refused.stderr.split())
+
+
+def test_arms_of_an_imported_study_stand_beside_ones_own_without_verdicts(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    settings = Settings(home=home.folder)
+    copy_migrated(settings.home)
+    for repeat, pace in enumerate((1.0, 1.004)):
+        write(settings, RunSpec("plain", repeat, pace, None, load="c4"))
+    ingest_all(settings)
+    assert home.ask("import", str(DETAILED), "--label", "study=theirs", "--label", "arm=spec").returncode == 0
+    answer = home.ask("compare", "small", "--with", "theirs")
+    assert answer.returncode == 0, answer.stderr
+    assert UNPAIRED in answer.stdout
+    assert re.search(r"spec · theirs +[\d.]+× +no interval: one run of the other arm +concurrency 4", answer.stdout)
+    assert re.search(r"differs +client +Drafthouse +vllm-bench-serve +spec · theirs", answer.stdout)
+    assert re.search(r"unknown on one side +hardware .* unknown +spec · theirs", answer.stdout)
+    found = json.loads(home.ask("compare", "small", "--with", "theirs", "--json").stdout)
+    assert found["pairs"][0]["ratio"]["value"] == pytest.approx(
+        found["pairs"][0]["value"] / found["pairs"][0]["baseline_value"]
+    )
+    run_id = found["pairs"][0]["run_ids"][0]
+    assert "all valid runs are of theirs" in home.ask("compare", "small", "--with", "theirs", "--run", run_id).stderr
+    for option in (["--table"], ["--fail-if-slower", "5%"]):
+        assert (
+            f"{option[0]} needs runs that were alternated"
+            in home.ask("compare", "small", "--with", "x", *option).stderr
+        )
+    assert "belong to --with" in home.ask("compare", "small", "--any-workload").stderr

@@ -147,6 +147,8 @@ def test_results_are_compared_answered_and_priced(lab: Lab, job_id: str) -> None
     assert all(cost["per_million_output_tokens"] > 0 for cost in costs)
     assert ask(lab, "/studies/nothing/answer")[0] == 404
     assert ask(lab, "/studies/measured/comparison?metric=nothing")[0] == 400
+    status, problem = ask(lab, "/studies/measured/comparison/across?with=measured&run=gone")
+    assert (status, "choose another study" in problem["detail"]) == (400, True)
 
 
 def test_the_bundle_of_a_run_is_a_tar_file(lab: Lab, job_id: str) -> None:

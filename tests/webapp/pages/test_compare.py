@@ -8,15 +8,17 @@ from dataclasses import replace
 from host.settings import Settings
 from interchange.store import import_paths
 from tests.actors import ADMIN
-from tests.interchange.sample_files import SAMPLES
+from tests.interchange.sample_files import DETAILED, SAMPLES
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage, ReadStudy
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import ARMS, OTHERWISE
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.comparing.across_studies import UNPAIRED
 from webapp.pages.compare import figures
 from webapp.pages.compare.selection import READINGS, parse
+from webapp.shared import published_data
 
 
 def test_arms_are_compared_with_verdicts_curves_and_outputs_by_link(open_page: OpenPage, settings: Settings) -> None:
@@ -140,3 +142,28 @@ def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(open_page:
 def test_with_nothing_measured_the_pages_say_how_to_begin(open_page: OpenPage) -> None:
     for page in ("compare", "deploy"):
         assert "No results yet" in words(open_page(page))
+
+
+def test_arms_of_other_studies_are_compared_by_link_without_verdicts(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, study(arms=ARMS, repeats=3))
+    labels = {"study": "theirs", "arm": "spec"}
+    (theirs,) = import_paths(settings, [DETAILED], labels=labels, actor=ADMIN).jobs
+    ingest_all(settings)
+    app = open_page("compare", **{"job": job_id, "with": theirs})
+    shown = words(app)
+    assert UNPAIRED in shown
+    assert "faster" not in shown
+    ratios, differences = (frame.value for frame in app.dataframe)
+    assert ratios["arm"].tolist() == ["spec · theirs"]
+    assert "no interval: one run of the other arm" in ratios["why"].tolist()
+    assert differences.set_index("what").loc["hardware", "other"] == "unknown"
+    assert "draft, n-gram of" in shown
+    (figure,) = figures.figures({"job": (job_id,), "with": (theirs,)}, "light")
+    assert figure.key == "across"
+    assert figure.rows["ratio"].tolist() == ratios["ratio"].tolist()
+
+    turned = open_page("compare", **{"job": job_id, "with": theirs, "baseline": f"spec · theirs · {theirs}"})
+    assert set(next(frame.value for frame in turned.dataframe)["arm"]) >= {"draft · small", "n-gram · small"}
+    run_id = published_data.results(theirs)["run_id"][0]
+    alone = open_page("compare", **{"job": job_id, "with": theirs, "runs": run_id})
+    assert "all valid runs are of theirs: choose another study" in words(alone)

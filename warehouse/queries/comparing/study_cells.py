@@ -25,11 +25,15 @@ _OURS = "(r.origin = 'measured' OR r.tool = 'drafthouse')"
 
 @dataclass(frozen=True)
 class _Fact:
-    """A property of runs as text, null where unknown. `is_detail`: it is named only where both sides know it."""
+    """A property of runs as text, null where unknown. `is_detail`: it is named only where both sides know it.
+
+    `varies`: runs that are repeats of each other may differ in it.
+    """
 
     name: str
     sql: str
     is_detail: bool = False
+    varies: bool = False
 
 
 _FACTS = (
@@ -44,8 +48,8 @@ _FACTS = (
     _Fact("engine configuration", "nullif(s.arm_json->>'config', '{}')", is_detail=True),
     _Fact("hardware", "r.hardware"),
     _Fact("GPUs", "len(r.gpus)::TEXT", is_detail=True),
-    _Fact("driver version", "r.driver_version", is_detail=True),
-    _Fact("host", "r.host", is_detail=True),
+    _Fact("driver version", "r.driver_version", is_detail=True, varies=True),
+    _Fact("host", "r.host", is_detail=True, varies=True),
     _Fact("dataset", "r.dataset"),
     _Fact("dataset's file", "left(r.dataset_digest, 12)", is_detail=True),
     _Fact("category", "r.category"),
@@ -71,9 +75,9 @@ _FACTS = (
         "CASE WHEN r.origin = 'imported' AND r.tool <> 'drafthouse' THEN concat_ws(' ', r.tool, r.tool_version) "
         "ELSE 'Drafthouse' END",
     ),
-    _Fact("revision of Drafthouse", "r.drafthouse_revision", is_detail=True),
+    _Fact("revision of Drafthouse", "r.drafthouse_revision", is_detail=True, varies=True),
 )
-#: Facts of runs in one cell that may differ from run to run.
+#: Facts besides, which are computed.
 _PROMPT_TOKENS, _OUTPUT_TOKENS, _DAYS, PRICE = (
     *("prompt tokens of a request, mean", "output tokens of a request, mean"),
     *("measured on", "price of an hour"),
@@ -161,7 +165,7 @@ def read_cells(
     ]
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        facts = tuple(row[f"fact {fact.name}"] for fact in _FACTS)
+        facts = tuple(row[f"fact {fact.name}"] for fact in _FACTS if not fact.varies)
         groups.setdefault((row["job_id"], row["arm"], row["workload_label"], row["pattern"], facts), []).append(row)
     cells = [_with_reason(con, _cell(group, metric), metric) for group in groups.values()]
     return _noted(cells), left_out
@@ -200,15 +204,16 @@ def _priced(rows: Sequence[Row], metric: str, book: Prices) -> list[Row]:
 
 def _cell(rows: Sequence[Row], metric: str) -> Cell:
     row = rows[0]
-    days = sorted({each["day"] for each in rows if each["day"] is not None})
-    facts: dict[str, str | None] = {fact.name: row[f"fact {fact.name}"] for fact in _FACTS}
+    days = [each["day"] for each in rows]
+    facts = {fact.name: _distinct([each[f"fact {fact.name}"] for each in rows]) for fact in _FACTS}
     facts |= {
         _PROMPT_TOKENS: _mean(rows, "prompt_length"),
         _OUTPUT_TOKENS: _mean(rows, "output_length"),
-        _DAYS: " to ".join(str(day) for day in dict.fromkeys((days[0], days[-1]))) if days else None,
+        _DAYS: None if None in days else " to ".join(dict.fromkeys((str(min(days)), str(max(days))))),
     }
     if metric in COSTS:
-        facts[PRICE] = row["price"]
+        facts[PRICE] = _distinct([each["price"] for each in rows])
+    definitions = {_definition(each, metric) for each in rows}
     return Cell(
         StudyArm(row["job_id"], row["study_name"], row["arm"]),
         any(each["is_baseline"] for each in rows),
@@ -216,10 +221,16 @@ def _cell(rows: Sequence[Row], metric: str) -> Cell:
         _load(row),
         row["concurrency"] if row["closed_loop"] else None,
         facts,
-        _definition(row, metric),
+        definitions.pop() if len(definitions) == 1 else None,
         tuple(sample(each | {"repeat": each["repeat"] or 0}) for each in rows),  # nothing is paired by repeats
         row.get("why", ""),
     )
+
+
+def _distinct(values: Sequence[str | None]) -> str | None:
+    """Return the values of a cell's runs in one text; None if one is unknown."""
+    known = [value for value in values if value is not None]
+    return ", ".join(dict.fromkeys(known)) if len(known) == len(values) else None
 
 
 def _mean(rows: Sequence[Row], name: str) -> str | None:

@@ -19,7 +19,8 @@ from webapp.charts import quality as quality_chart
 from webapp.charts.axes import ratio_domain
 from webapp.charts.panels import Figure, Panel, panels_of
 from webapp.charts.theme import ArmStyle, Mode, arm_styles, styles_drawn
-from webapp.pages.compare import data, tables
+from webapp.pages.compare import across_selection, data, tables
+from webapp.pages.compare.across_selection import AcrossSelection
 from webapp.pages.compare.selection import Selection, baselines, parse
 from webapp.shared import published_data
 
@@ -62,6 +63,9 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
     Raises KeyError without a study, UserError where nothing can be compared.
     """
+    if across_selection.is_across(parameters):
+        of_several = across_figure(across_selection.parse(parameters), mode)
+        return [] if of_several is None else [of_several]
     selection = parse(parameters)
     return [drawn for key in _FIGURES if (drawn := figure(key, selection, mode)) is not None]
 
@@ -151,6 +155,31 @@ def crossing(
     )
     note = "bars: 95 % intervals; hollow mark and band: the crossing of 1× with its interval"
     return Figure("break-even", f"{title} by concurrency", note, drawn, panels, rows)
+
+
+def across_figure(selection: AcrossSelection, mode: Mode) -> Figure | None:
+    """Draw the ratios of other studies' arms by concurrency, a panel for each workload of the baseline; None without a
+    closed loop.
+    """
+    found, measure = selection.found, selection.measure
+    rows = tables.across(found)
+    if rows.empty:
+        return None
+    drafting = {
+        found.names[pair.candidate.of]: (method, int(k) if k.isdigit() else None)
+        for pair in found.pairs
+        if (method := pair.candidate.facts["method"]) and (k := pair.candidate.facts["draft tokens k"] or "")
+    }
+    drawn = arm_styles(dict.fromkeys(rows["arm"]), None, mode, drafting)
+    title, crossings = measure.ratio_label, tables.crossings({})
+    setting = compare.RatioSetting(f"{title} (×)", ratio_domain(rows), drawn, mode, measure.higher_is_better)
+    panels = panels_of(
+        rows.groupby("panel", sort=False), lambda part: compare.break_even_panel(part, crossings, setting)
+    )
+    note = (
+        f"over {found.names[found.baseline]}; bars: unpaired 95 % intervals, where there are several runs; no verdicts"
+    )
+    return Figure("across", f"{title} of other studies by concurrency", note, drawn, panels, rows)
 
 
 def evens(comparison: StudyComparison, candidates: Sequence[str]) -> dict[tuple[str, str], BreakEven]:

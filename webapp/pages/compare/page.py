@@ -1,4 +1,6 @@
-"""Compare: one study's arms against a baseline: ratios, break-even, acceptance, latencies and outputs."""
+"""Compare: one study's arms against a baseline: ratios, break-even, acceptance, latencies and outputs; or arms of
+several studies (`across`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from lab.comparison import surface
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
 from lab.quality.non_inferiority import MARGIN
-from webapp.pages.compare import data, figures, outputs, report, tables
+from webapp.pages.compare import across, data, figures, outputs, report, tables
 from webapp.pages.compare.selection import BY_LABEL, HEAT_ROWS, READINGS, Selection, baselines
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
@@ -30,7 +32,7 @@ _READING_HELP = (
     "none is (for a public claim). The intervals are corrected in the same way."
 )
 #: The choices in a row, and the width in pixels that each needs.
-_CHOICES, _CHOICE_WIDTH = 5, 150
+_CHOICES, _CHOICE_WIDTH = 6, 150
 
 
 def show_page() -> None:
@@ -38,8 +40,12 @@ def show_page() -> None:
     study_picker.show_empty_state()
 
     with show_user_errors():
-        selection = _choose()
-        job_id, runs = selection.job_id, published_data.results(selection.job_id)
+        job_id = study_picker.chosen_study()
+        if across.is_chosen():
+            across.show(job_id)
+            return
+        selection = _choose(job_id)
+        runs = published_data.results(job_id)
         if not selection.pairs:
             study_picker.show_nothing_to_compare(
                 runs, "needs valid runs of the baseline and of another arm at the same load"
@@ -66,11 +72,12 @@ def show_page() -> None:
     study_picker.follow(study_picker.job_state(job_id))
 
 
-def _choose() -> Selection:
-    """Choose study, baseline, candidates and metric. Raises UserError where nothing can be compared."""
-    job_id = study_picker.chosen_study()
+def _choose(job_id: str) -> Selection:
+    """Choose baseline, candidates, metric and other studies. Raises UserError where nothing can be compared."""
     with st.grid(_CHOICES, gap="small", min_column_width=_CHOICE_WIDTH) as grid:
-        candidates, baseline, metric, readings, rows = (grid.cell() for _ in range(_CHOICES))
+        candidates, baseline, metric, readings, rows, others = (grid.cell() for _ in range(_CHOICES))
+    with others:
+        across.choose_others(job_id)
     with baseline:
         base = url_widgets.choose(
             url_params.BASELINE, baselines(job_id), help_text="The arm that the others are compared with"
@@ -89,7 +96,7 @@ def _choose() -> Selection:
     with rows:
         heat_rows = url_widgets.choose(url_params.HEAT_ROWS, HEAT_ROWS)
     url_widgets.report_missing(url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS, url_params.READING)
-    url_widgets.report_missing(url_params.CANDIDATES)
+    url_widgets.report_missing(url_params.CANDIDATES, url_params.WITH)
     return replace(selection, chosen=tuple(chosen), heat_rows=heat_rows)
 
 

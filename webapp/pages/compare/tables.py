@@ -16,6 +16,7 @@ from lab.comparison.verdict import MARKS
 from lab.metrics import histogram
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import bounds, ratio
+from warehouse.queries.comparing.across_studies import AcrossStudies
 from warehouse.queries.comparing.by_group import Metric
 from warehouse.queries.comparing.comparisons import Pair
 from warehouse.queries.comparing.quality import ArmQuality
@@ -79,6 +80,9 @@ def _interval(ratio: Interval | None) -> dict[str, float | None]:
     return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
 
 
+_GAINS = ["arm", "workload", "pattern", "concurrency", "ratio", "low", "high", "verdict", "basis"]
+
+
 def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
     """Return one row per pair with a ratio: arm, workload, pattern, concurrency, ratio, low, high, verdict, basis."""
     rows = [
@@ -94,8 +98,26 @@ def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
         for pair in pairs
         if pair.ratio is not None
     ]
-    names = ["arm", "workload", "pattern", "concurrency", "ratio", "low", "high", "verdict", "basis"]
-    return _frame(rows, names, "ratio", "low", "high")
+    return _frame(rows, _GAINS, "ratio", "low", "high")
+
+
+def across(found: AcrossStudies) -> pd.DataFrame:
+    """Return the rows of `gains` of arms of other studies, in closed loops; and panel, the baseline's workload."""
+    rows = [
+        {
+            "arm": f"{found.names[pair.candidate.of]}{f' ({note})' if (note := pair.candidate.note) else ''}",
+            "workload": pair.candidate.workload,
+            "pattern": pair.load,
+            "concurrency": pair.candidate.concurrency,
+            **_interval(pair.ratio),
+            "verdict": "none: not alternated",
+            "basis": pair.basis,
+            "panel": f"{pair.baseline.workload}{f' ({note})' if (note := pair.baseline.note) else ''}",
+        }
+        for pair in found.pairs
+        if pair.ratio is not None and pair.candidate.concurrency is not None
+    ]
+    return _frame(rows, [*_GAINS, "panel"], "ratio", "low", "high")
 
 
 def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
+from warehouse.queries.comparing.study_cells import MOST_RUNS
 from warehouse.queries.slices import GROUPED
 from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, OF_REQUESTS, Axis, natural
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
@@ -178,14 +179,9 @@ def _choose(run_id: str | None) -> None:
 def show_tables(shown: Shown, selection: Selection, view: View) -> None:
     def show_runs() -> None:
         runs = run_table(shown.runs, selection)
-        show_table(
-            runs,
-            run_config(selection) | dict.fromkeys(implied(runs)),
-            "Runs of this slice",
-            view,
-            "runs",
-            same_once=True,
-        )
+        config = run_config(selection) | dict.fromkeys(implied(runs))
+        title = "Runs of this slice"
+        show_comparing(runs.iloc[show_table(runs, config, title, view, "runs", same_once=True, has_boxes=True)])
 
     def show_groups(groups: pd.DataFrame) -> None:
         show_table(group_table(groups), group_config(selection), "Percentiles of each group", view, "groups")
@@ -211,6 +207,33 @@ def show_prompts(shown: Shown, view: View) -> None:
         st.caption("The texts of these prompts are not stored: the policy of this lab keeps their digests only.")
     st.caption(f"By the median E2E latency over {count(len(measured), 'run')}, the newest of the slice.")
     show_table(rows, _PROMPTS, "The slowest prompts", view, "prompts")
+
+
+def show_comparing(chosen: pd.DataFrame) -> None:
+    """Offer to compare the chosen rows' runs; those of a single study in pairs, with all runs of the study."""
+    if chosen.empty:
+        st.caption(":material/check_box: Choose runs by the boxes on their left to compare them.")
+        return
+    ours = chosen[chosen["origin"] != "published"]
+    run_ids, jobs = list(dict.fromkeys(ours["run_id"])), list(dict.fromkeys(ours["job_id"]))
+    query = [(url_params.JOB.key, job) for job in jobs[:1]]
+    if len(jobs) > 1:
+        query += [(url_params.WITH.key, job) for job in jobs[1:]] + [(url_params.RUNS.key, run) for run in run_ids]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(
+            f"Compare the {count(len(run_ids), 'chosen run')}",
+            icon=":material/compare_arrows:",
+            type="primary",
+            disabled=not jobs or len(run_ids) > MOST_RUNS,
+        ):
+            st.switch_page(page_file("compare"), query_params=query)
+        if len(ours) < len(chosen):
+            st.caption("Published runs enter no comparison.", width="content")
+        if len(run_ids) > MOST_RUNS:
+            st.caption(f"At most {MOST_RUNS} runs can be chosen one by one.", width="content")
+        elif len(jobs) == 1:
+            words = "All are of one study: its arms are compared in pairs, with all of their runs."
+            st.caption(words, width="content")
 
 
 def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
