@@ -16,7 +16,7 @@ from host.settings import Settings
 from lab.series.alarm import MEASURES, Finding, Measure, Night, judge
 
 SPEEDUP, ACCEPTANCE = MEASURES
-YEARS = 200
+YEARS = 100
 _YEAR, _WARM = 365, range(150, 240)
 #: The share of the variance that is the night's, and how much of it the next night keeps.
 _SHARED, _KEPT = 0.25, 0.5

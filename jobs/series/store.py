@@ -191,9 +191,9 @@ def alarms(database: sa.Engine, name: str | None = None) -> list[Alarm]:
         return [Alarm(**row) for row in connection.execute(query).mappings()]
 
 
-def annotations(database: sa.Engine, name: str) -> list[tuple[datetime, str]]:
+def annotations_of(database: sa.Engine, name: str) -> list[tuple[datetime, str]]:
     """Return the moments and texts of what was noted, oldest first."""
-    table = tables.annotations
+    table = tables.series_annotations
     query = sa.select(table.c.at, table.c.text).where(table.c.series == name).order_by(table.c.at)
     with reading(database).connect() as connection:
         return [(at, text) for at, text in connection.execute(query)]
@@ -224,7 +224,7 @@ def annotate(database: sa.Engine, name: str, text: str, at: datetime, *, actor: 
     with database.begin() as connection:
         roles.require(actor, Change.SERIES, _get(connection, name).owner)
         row = {"series": name, "at": at, "text": text, "added_by": actor.name}
-        connection.execute(tables.annotations.insert().values(row))
+        connection.execute(tables.series_annotations.insert().values(row))
         audit.record(connection, actor, Change.SERIES, name, annotated=text)
 
 

@@ -20,17 +20,17 @@ from scipy.special import stdtrit
 Word = Literal["learning", "usual", "suspicious", "outlier", "fall", "rise"]
 
 #: Nights that must lie before a window, and the most that are used.
-LEAST_NIGHTS, MOST_NIGHTS = 8, 120
+LEAST_NIGHTS, MOST_NIGHTS = 8, 60
 #: A suspicious night is measured again at most so often.
-MOST_AGAIN = 3
+MOST_AGAIN = 5
 _WINDOWS = (1, 2, 4, 8, 16)
 #: Chances, on one side, that the mean of a window leaves its interval although nothing changed: to measure again (which
 #: windows of many nights ask for less readily, since they have time), to decide with the last re-measurement, and
 #: to decide without waiting for it.
-_SUSPECT, _SUSPECT_SLOWLY, _DECIDE, _DECIDE_AT_ONCE = 0.1, 0.02, 0.0006, 0.00003
+_SUSPECT, _SUSPECT_SLOWLY, _DECIDE, _DECIDE_AT_ONCE = 0.1, 0.02, 0.0008, 0.00003
 _FEW = 2
 #: The correlation of neighbouring nights is drawn to this value, as if so many nights had shown it.
-_USUAL_CORRELATION, _ITS_NIGHTS, _MOST_CORRELATION = 0.3, 10, 0.8
+_USUAL_CORRELATION, _ITS_NIGHTS, _MOST_CORRELATION = 0.2, 10, 0.8
 #: The most of a night's variance that measuring again is believed to average out.
 _MOST_OWN = 0.75
 

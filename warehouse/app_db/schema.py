@@ -353,8 +353,8 @@ alarms = sa.Table(
     sa.UniqueConstraint("night_id", "kind", "measure", name="uq_alarms_night_id"),
 )
 
-annotations = sa.Table(
-    "annotations",
+series_annotations = sa.Table(
+    "series_annotations",
     APP,
     sa.Column("annotation_id", sa.Integer, primary_key=True),
     sa.Column("series", sa.Text, sa.ForeignKey("series.series"), nullable=False, index=True),

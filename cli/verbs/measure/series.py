@@ -93,7 +93,7 @@ def show(name: Name, *, as_json: AsJson = False) -> None:
     )
     head = ("night", "state", "speed-up", "acceptance length", "finding", "baseline tok/s", "engine", "job")
     print_table(head, [_row(night) for night in nights[-_NEWEST:]])
-    for at, text in store.annotations(database, name):
+    for at, text in store.annotations_of(database, name):
         print_text(f"{at:%Y-%m-%d %H:%M} UTC: {text}")
     for alarm in alarms:
         print_text(_alarm_words(alarm))

@@ -70,17 +70,17 @@ def upgrade() -> None:
     )
     op.create_index("ix_alarms_series", "alarms", ["series"])
     op.create_table(
-        "annotations",
+        "series_annotations",
         sa.Column("annotation_id", sa.Integer, nullable=False),
         *_texts("series"),
         *_moments("at", nullable=False),
         *_texts("text", "added_by"),
-        sa.PrimaryKeyConstraint("annotation_id", name="pk_annotations"),
-        _of_series("annotations"),
+        sa.PrimaryKeyConstraint("annotation_id", name="pk_series_annotations"),
+        _of_series("series_annotations"),
     )
-    op.create_index("ix_annotations_series", "annotations", ["series"])
+    op.create_index("ix_series_annotations_series", "series_annotations", ["series"])
 
 
 def downgrade() -> None:
-    for table in ("annotations", "alarms", "nights", "series"):
+    for table in ("series_annotations", "alarms", "nights", "series"):
         op.drop_table(table)

@@ -12,7 +12,9 @@ from cli.verbs.analyse.gate import _junit, _markdown
 from lab.series.alarm import MEASURES
 from lab.series.gate import Gated
 from tests.cli.homes import new_home
+from tests.jobs.series.nights import ONE_CELL, add_series, measure, remember
 from tests.migrated import copy_migrated
+from tests.workers.homes import Home
 
 
 def test_a_series_is_added_shown_paused_and_removed(tmp_path: Path) -> None:
@@ -42,3 +44,17 @@ def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: str, s
     expected = {"worse": ["failure"], "inconclusive": ["skipped"], "not worse": []}[word]
     assert cases == {"speed-up": expected, "acceptance length": []}
     assert (suite.get("failures"), suite.get("tests")) == (str(int(word == "worse")), "2")
+
+
+@pytest.mark.parametrize(("slower", "status"), [(1.0, 0), (1.3, 1), (1.08, 3)])
+def test_the_gate_exits_by_what_was_measured(home: Home, slower: float, status: int) -> None:
+    add_series(home)
+    remember(home)
+    job_id = home.submit(**ONE_CELL)
+    measure(home, slower)
+    command = new_home(home.settings.home)
+    answer = command.ask("gate", job_id, "--against", "nightly", "--format", "json")
+    assert answer.returncode == status, answer
+    (speedup, *_) = json.loads(answer.stdout)["measures"]
+    assert (speedup["measure"], speedup["nights"]) == ("speedup", 12)
+    assert command.ask("gate", job_id, "--against", "weekly").returncode == 2

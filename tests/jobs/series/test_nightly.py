@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,63 +13,23 @@ from jobs.engines.capabilities import Capabilities
 from jobs.series import nightly, store
 from jobs.series.store import Night, Plan
 from lab.errors import StudyError, UserError
-from lab.study.plan import plan
 from tests.actors import ADMIN, SUBMITTER
-from tests.webapp.measured import write_run
+from tests.jobs.series.nights import DAILY, DAY, NIGHT, START, add_series, measure, remember
 from tests.workers.homes import Home
-from warehouse.app_db.schema import nights as nights_table
-from warehouse.app_db.schema import series as series_table
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
 
-DAY, DAILY = timedelta(days=1), Plan("day at 02:00")
-START = datetime(2026, 6, 1, 12, tzinfo=UTC)
-NIGHT = datetime(2026, 6, 2, 2, 0, 1, tzinfo=UTC)
-ONE_CELL = {"loads": [{"max_concurrency": 1, "num_prompts": 4}], "repeats": 2}
-
 
 @pytest.fixture
-def lab(home: Home) -> Iterator[Home]:
+def lab(home: Home) -> Home:
     """With a series that is due at two each night, since START."""
-    plan = Plan("day at 02:00")
-    store.add(home.settings, home.database, "nightly", home.study(**ONE_CELL), plan, actor=ADMIN)
-    with home.database.begin() as connection:
-        connection.execute(sa.update(series_table).values(due_since=START))
+    add_series(home)
     return home
 
 
 def tend(lab: Home, now: datetime) -> list[Night]:
     nightly.tend(lab.settings, lab.database, now)
     return store.nights(lab.database, "nightly")
-
-
-def remember(lab: Home, count: int = 12) -> None:
-    """Nights before START: the draft is about as fast as `write_run` makes it, with a little noise."""
-    rows = [
-        {
-            "night_id": f"nightly {number}",
-            "series": "nightly",
-            "due_at": START - (count - number) * DAY,
-            "state": "measured",
-            "speedup": 1.164 * (1 + 0.005 * math.sin(number)),
-            "speedup_finding": "usual",
-        }
-        for number in range(count)
-    ]
-    with lab.database.begin() as connection:
-        connection.execute(nights_table.insert(), rows)
-
-
-def measure(lab: Home, slower: float = 1.0) -> None:
-    """Let a worker measure the queued job, with a draft that takes so many times as long for a token."""
-    job = leases.claim(lab.database, "me", 3600)
-    assert job is not None
-    for launch in plan(job.study):
-        for run in launch.runs:
-            factor = 1.0 if run.arm == job.study.baseline else slower
-            write_run(lab.settings, job.study, run, job.job_id, launch.index, slower=factor)
-    leases.finish(lab.database, job.job_id, "me", "done")
-    ingest_all(lab.settings)
 
 
 def end_queued(lab: Home, error: str) -> None:

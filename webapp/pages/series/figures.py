@@ -28,7 +28,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     rows = table(store.nights(published_data.engine(), name))
     if rows.empty:
         return []
-    notes = pd.DataFrame(store.annotations(published_data.engine(), name), columns=["due_at", "text"])
+    notes = pd.DataFrame(store.annotations_of(published_data.engine(), name), columns=["due_at", "text"])
     note = (
         "bars: 95 % interval of the night; band: 95 % of nights as predicted; triangles: confirmed changes; "
         "hollow: not confirmed; ✕: no value"
