@@ -31,7 +31,7 @@ from lab import roles
 from lab.errors import UserError
 from lab.metrics.number_format import times
 from lab.roles import Actor, Change
-from lab.series.alarm import MEASURES, MOST_AGAIN, Finding, Measure
+from lab.series.alarm import MEASURES, MOST_AGAIN, MOST_NIGHTS, Finding, Measure
 from lab.study import Study
 from warehouse.app_db import schema as tables
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words, reading
@@ -39,13 +39,16 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.queries.series import Measured, measured
 
 _EVERY_S = 15.0
-#: A night is not queued any more when it is later than this, or than half of the time to the next one.
+#: A night is not queued any more when it is later than this, or than half of the time to the next one; and it has no
+#: value if its job's verdict takes so long.
 _LATEST = timedelta(hours=6)
 #: An ended job without any run has no verdict: it has failed when its bundles could have been read for so long.
 _READ_WITHIN = timedelta(minutes=2)
 #: Successive nights without a value that raise an alarm.
 MOST_WITHOUT = 3
 _AGAIN_PRIORITY = 1000
+#: The newest nights and re-measurements that are read: more than the rule looks back.
+_MOST_READ = MOST_NIGHTS * 4
 _log = logging.getLogger("drafthouse.series")
 
 
@@ -83,12 +86,19 @@ def run(settings: Settings, stop: threading.Event) -> None:
 def tend(settings: Settings, database: sa.Engine, now: datetime) -> None:
     """Do once what is to be done now."""
     for series in store.all_series(database):
-        _take_up(settings, database, series, now)
-        _measure_again(settings, database, series)
+        nights = _recent(database, series)
+        if any(night.state == "queued" for night in nights):
+            _take_up(settings, database, series, nights, now)
+            nights = _recent(database, series)
+        _measure_again(settings, database, series, nights)
         if series.paused_at is None:
             _queue_due(settings, database, series, now)
-        _raise_without_data(database, series, now)
+        _raise_without_data(database, series, nights, now)
     notify.deliver(settings, database, now)
+
+
+def _recent(database: sa.Engine, series: Series) -> list[Night]:
+    return store.nights(database, series.series, _MOST_READ)
 
 
 def without_data(nights: Sequence[Night]) -> list[Night]:
@@ -99,7 +109,7 @@ def without_data(nights: Sequence[Night]) -> list[Night]:
 
 
 def _queue_due(settings: Settings, database: sa.Engine, series: Series, now: datetime) -> None:
-    nights = store.nights(database, series.series)
+    nights = _recent(database, series)
     known = max([series.due_since, *(night.due_at for night in nights if night.again_of is None)])
     moments = series.timetable.due(known, now)
     for moment in moments:
@@ -124,7 +134,7 @@ def _queue(settings: Settings, database: sa.Engine, due: _Due, priority: int) ->
         allowed = priority if roles.may(actor, Change.ORDER) else min(priority, 0)
         queue.submit(settings, _study(settings, database, due.series), allowed, actor=actor, within=claim)
     except sa.exc.IntegrityError:
-        if not any(night.night_id == due.night_id for night in store.nights(database, due.series.series)):
+        if not any(night.night_id == due.night_id for night in _recent(database, due.series)):
             raise  # otherwise another process has claimed it
     except UserError as error:
         _add(database, due, "failed", str(error))
@@ -165,9 +175,9 @@ def _add(database: sa.Engine, due: _Due, state: store.State, note: str) -> None:
         connection.execute(tables.nights.insert().values(due.row(state, note=note)))
 
 
-def _take_up(settings: Settings, database: sa.Engine, series: Series, now: datetime) -> None:
+def _take_up(settings: Settings, database: sa.Engine, series: Series, nights: Sequence[Night], now: datetime) -> None:
     """Store what the nights whose jobs have ended came to."""
-    for night in store.nights(database, series.series):
+    for night in nights:
         if night.state != "queued" or night.job_id is None:
             continue
         with reading(database).connect() as connection:
@@ -182,6 +192,8 @@ def _take_up(settings: Settings, database: sa.Engine, series: Series, now: datet
             _store(database, series, night, found, now)
         elif now - ended_at > _READ_WITHIN and not _has_runs(settings, night.job_id):
             _end(database, night, {"state": "failed", "note": "its job ended without any run"})
+        elif now - ended_at > _LATEST:
+            _end(database, night, {"state": "invalid", "note": "no verdict on its job was stored in time"})
 
 
 def _measured(settings: Settings, series: Series, job: sa.RowMapping) -> Measured | None:
@@ -214,8 +226,7 @@ def _store(database: sa.Engine, series: Series, night: Night, found: Measured, n
         return
     values = {"state": "measured"} | found.values
     nights = [
-        Night(**vars(each) | values) if each.night_id == night.night_id else each
-        for each in store.nights(database, series.series)
+        Night(**vars(each) | values) if each.night_id == night.night_id else each for each in _recent(database, series)
     ]
     judged = night.again_of or night.night_id
     findings = {measure: judge(nights, judged, measure) for measure in MEASURES}
@@ -258,9 +269,8 @@ def _sentence(series: Series, measure: Measure, finding: Finding) -> str:
     return f"the {measure.label} of {series.arm!r} {verb} by {change:.1%}{over}, confirmed by measuring again{expected}"
 
 
-def _measure_again(settings: Settings, database: sa.Engine, series: Series) -> None:
+def _measure_again(settings: Settings, database: sa.Engine, series: Series, nights: Sequence[Night]) -> None:
     """Queue the next re-measurement of a suspicious night, or give up on one whose re-measurements gave no value."""
-    nights = store.nights(database, series.series)
     for night in nights:
         open_ = [column for column in FINDINGS.values() if getattr(night, column) == "suspicious"]
         again = [each for each in nights if each.again_of == night.night_id]
@@ -276,8 +286,8 @@ def _measure_again(settings: Settings, database: sa.Engine, series: Series) -> N
             connection.execute(tables.nights.update().where(where).values(given_up))
 
 
-def _raise_without_data(database: sa.Engine, series: Series, now: datetime) -> None:
-    streak = without_data(store.nights(database, series.series))
+def _raise_without_data(database: sa.Engine, series: Series, nights: Sequence[Night], now: datetime) -> None:
+    streak = without_data(nights)
     if len(streak) < MOST_WITHOUT:
         return
     night = streak[MOST_WITHOUT - 1]

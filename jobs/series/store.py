@@ -174,12 +174,13 @@ def named(database: sa.Engine, name: str) -> Series:
         return _get(connection, name)
 
 
-def nights(database: sa.Engine, name: str) -> list[Night]:
-    """Return the nights of a series in their order, each followed by its re-measurements."""
+def nights(database: sa.Engine, name: str, newest: int | None = None) -> list[Night]:
+    """Return the nights of a series in their order, each followed by its re-measurements; or the newest of them."""
     table = tables.nights
-    query = sa.select(table).where(table.c.series == name).order_by(table.c.due_at, table.c.night_id)
+    order = (table.c.due_at.desc(), table.c.night_id.desc())
+    query = sa.select(table).where(table.c.series == name).order_by(*order).limit(newest)
     with reading(database).connect() as connection:
-        return [Night(**row) for row in connection.execute(query).mappings()]
+        return [Night(**row) for row in connection.execute(query).mappings()][::-1]
 
 
 def alarms(database: sa.Engine, name: str | None = None) -> list[Alarm]:
