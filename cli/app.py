@@ -34,10 +34,12 @@ PANELS: dict[str, dict[str, str]] = {
         "cancel": "measure.jobs:cancel",
         "retry": "measure.jobs:retry",
         "priority": "measure.jobs:priority",
+        "series": "measure.series:app",
         "logs": "measure.jobs:logs",
     },
     "Analyse": {
         "compare": "analyse.compare:compare",
+        "gate": "analyse.gate:gate",
         "acceptance": "analyse.acceptance:acceptance",
         "advise": "analyse.advise:advise",
         "report": "analyse.report:report",
@@ -76,7 +78,7 @@ PANELS: dict[str, dict[str, str]] = {
 _HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild", "archive"} - {"sql"}
 VERBS = {name: target for verbs in PANELS.values() for name, target in verbs.items()}
 #: Verbs for the lab's own machine only; all others also work on a lab elsewhere.
-OF_THE_MACHINE = {*PANELS["Operate"], "demo"}
+OF_THE_MACHINE = {*PANELS["Operate"], "demo", "series"}
 SERVER = "DRAFTHOUSE_SERVER"
 Server = Annotated[
     str | None,

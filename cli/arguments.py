@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from lab.errors import UserError
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 JobName = Annotated[
     str,
@@ -26,3 +28,14 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until the job ends; exi
 PricePerHour = Annotated[
     float | None, typer.Option(help="USD per hour, instead of the study's price or the price book's.")
 ]
+
+
+def share(text: str) -> float:
+    """Read a share of 0 up to 1. Raises UserError."""
+    try:
+        read = float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        read = -1.0
+    if not 0 <= read < 1:
+        raise UserError(f"{text!r} is not a share: write 5% or 0.05")
+    return read

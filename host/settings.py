@@ -202,6 +202,17 @@ class Settings(BaseSettings):
     request_timeout_s: float = Field(
         default=600.0, gt=0, description="a request that is not answered after this time has failed"
     )
+    alarm_webhook: str = Field(default="", repr=False, description="address to which alarms of series are posted")
+    alarm_webhook_form: Literal["slack", "teams"] = Field(default="slack", description="form of what is posted there")
+    alarm_webhook_secret_file: Path | None = Field(
+        default=None, description="file with the secret by which what is posted is signed; default: it is not"
+    )
+    alarm_email_to: str = Field(default="", description="who gets alarms of series by e-mail, separated by commas")
+    alarm_email_from: str = Field(default="", description="sender of these e-mails; default: the first who gets them")
+    alarm_smtp: str = Field(
+        default="smtp://localhost:25", description="mail server, such as smtps://user@mail.example.org"
+    )
+    alarm_smtp_password_file: Path | None = Field(default=None, description="file with the user's password there")
     sql_timeout_s: float = Field(default=30.0, gt=0, description="time limit of a user's own SQL query")
     sql_memory_mib: int = Field(default=1024, ge=64, description="memory limit of a user's own SQL query")
 

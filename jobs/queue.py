@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -50,8 +50,14 @@ _SUBMITTED = (jobs_table.c.submitted_at, jobs_table.c.job_id)
 _NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTED))
 
 
-def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor) -> str:
+#: Stores something else in the transaction that queues a job, of which it gets the id.
+Within = Callable[[sa.Connection, str], None]
+
+
+def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor, within: Within | None = None) -> str:
     """Check the study against this host, queue it as a job and wake a worker. Return the job's id.
+
+    If `within` raises, nothing is queued.
 
     Raises AccessError if the actor may not submit studies, at this priority, or no more of them, and StudyError for an
     engine, a model or hardware that is not available. An unreachable broker is not an error: workers also poll for
@@ -67,7 +73,7 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     from jobs.worker_registry import queues_for  # noqa: PLC0415 - likewise
 
     try:
-        job_id = _insert(engine, check_study(settings, study, actor.role, engine), priority, actor)
+        job_id = _insert(engine, check_study(settings, study, actor.role, engine), priority, actor, within)
         queues = queues_for(engine, study)
     finally:
         engine.dispose()
@@ -75,7 +81,7 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     return job_id
 
 
-def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor) -> str:
+def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor, within: Within | None) -> str:
     study_json = json.dumps(study.model_dump(mode="json"))
     if len(study_json) > MOST_STUDY_LENGTH:
         raise StudyError(
@@ -94,6 +100,8 @@ def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor) -> str
         connection.execute(jobs_table.insert().values(row | queued | {"submitted_by": actor.name}))
         add_event(connection, job_id, "submitted", actor=actor.name)
         audit.record(connection, actor, Change.SUBMIT, job_id, study=study.name, priority=priority)
+        if within is not None:
+            within(connection, job_id)
     return job_id
 
 

@@ -57,6 +57,7 @@ class Change(StrEnum):
     RETRY = "job.retry"
     JUDGE = "study.judge"
     ORDER = "job.order"
+    SERIES = "series.change"
     PRICES = "price.change"
     DATASETS = "dataset.change"
     IMPORT = "import.add"
@@ -75,6 +76,7 @@ RULES: dict[Change, Rule] = {
     Change.RETRY: Rule("run a job again", Role.SUBMITTER),
     Change.JUDGE: Rule("judge a study again", Role.SUBMITTER, Role.SUBMITTER),
     Change.ORDER: Rule("move a job forward in the queue", Role.ADMINISTRATOR),
+    Change.SERIES: Rule("change a series", Role.SUBMITTER),
     Change.PRICES: Rule("change the price book", Role.ADMINISTRATOR),
     Change.DATASETS: Rule("add or remove datasets", Role.ADMINISTRATOR),
     Change.IMPORT: Rule("import results", Role.SUBMITTER),

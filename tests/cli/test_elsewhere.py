@@ -54,6 +54,7 @@ EQUAL = (
     ("compare", "measured", "--table"),
     ("compare", "measured", "--json"),
     ("acceptance", "measured"),
+    ("gate", "measured", "--against", "nightly"),
     ("advise", "measured"),
     ("advise", "measured", "--json"),
     ("report", "measured"),

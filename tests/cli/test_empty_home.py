@@ -26,6 +26,8 @@ ANSWERS = {
     ("priority", "nothing", "1"): "no job 'nothing'",
     ("logs", "nothing"): "",
     ("compare", "nothing"): "no results of 'nothing'",
+    ("gate", "nothing", "--against", "nightly"): "there is no series 'nightly': the series are none",
+    ("series", "check"): "No alarm is open.",
     ("acceptance", "nothing"): "no results of 'nothing'",
     ("advise", "nothing"): "no results of 'nothing'",
     ("report", "nothing"): "no results of 'nothing'",

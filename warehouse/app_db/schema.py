@@ -1,6 +1,6 @@
 """The tables of the app database, in SQLite or PostgreSQL.
 
-The `doc` of a column of studies, jobs and prices is its comment in the warehouse's replica of the table, too.
+The `doc` of a column of studies, jobs, prices and series is its comment in the warehouse's replica of the table, too.
 """
 
 from __future__ import annotations
@@ -322,4 +322,81 @@ audit = sa.Table(
     sa.Column("subject", sa.Text, nullable=False),  # what was changed
     sa.Column("detail_json", sa.Text, nullable=False),
     sa.Index("ix_audit_actor_at", "actor", "at"),
+)
+
+series = sa.Table(
+    "series",
+    APP,
+    sa.Column("series", sa.Text, primary_key=True, doc="name of the series"),
+    sa.Column("study", sa.Text, nullable=False, doc="name of the study that is measured"),
+    sa.Column("arm", sa.Text, nullable=False, doc="the arm that is compared with the study's baseline"),
+    sa.Column("schedule", sa.Text, nullable=False, doc="when it is due, such as day at 02:00"),
+    sa.Column("zone", sa.Text, nullable=False, doc="time zone of the schedule"),
+    sa.Column(
+        "engine", sa.Text, doc="such as vllm@newest: the engine that is chosen anew each night; null: the study's"
+    ),
+    sa.Column("priority", sa.Integer, nullable=False, doc="priority of its jobs"),
+    sa.Column("added_at", UtcDateTime, nullable=False, doc="when it was added"),
+    sa.Column("paused_at", UtcDateTime, doc="since when nothing is due; null if it is not paused"),
+    sa.Column("removed_at", UtcDateTime, doc="when it was removed; its nights stay"),
+    sa.Column("silenced_until", UtcDateTime, doc="alarms raised before this moment are sent nowhere"),
+    sa.Column("due_since", UtcDateTime, nullable=False),  # when it was added or resumed: nothing was due before
+    sa.Column("study_json", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+)
+
+nights = sa.Table(
+    "nights",
+    APP,
+    sa.Column("night_id", sa.Text, primary_key=True, doc="the series and when it was due; of a re-measurement and #n"),
+    sa.Column("series", sa.Text, sa.ForeignKey("series.series"), nullable=False, doc="the series"),
+    sa.Column("due_at", UtcDateTime, nullable=False, doc="when it was due"),
+    sa.Column("again_of", sa.Text, doc="the night that this is a re-measurement of; null of a night itself"),
+    sa.Column("state", sa.Text, nullable=False, doc="queued, measured, failed, invalid, skipped or missed"),
+    sa.Column("job_id", sa.Text, doc="its job; null if none was queued"),
+    sa.Column("note", sa.Text, doc="why there is no value"),
+    sa.Column("speedup", sa.Double, doc="geometric mean over the cells of the arm's ratio to the baseline's tokens/s"),
+    sa.Column("low", sa.Double, doc="lower bound of its 95 % interval, of this night alone"),
+    sa.Column("high", sa.Double, doc="upper bound of its 95 % interval"),
+    sa.Column("acceptance_length", sa.Double, doc="1 + accepted tokens / rounds, of all valid runs of the arm"),
+    sa.Column("arm_tok_per_s", sa.Double, doc="geometric mean over the cells of the arm's output tokens/s"),
+    sa.Column("baseline_tok_per_s", sa.Double, doc="the same of the baseline"),
+    sa.Column("hardware", sa.Text, doc="the hardware"),
+    sa.Column("engine_version", sa.Text, doc="engine and version of the arm"),
+    sa.Column(
+        "speedup_finding", sa.Text, doc="learning, usual, suspicious, outlier, fall or rise, by the nights before"
+    ),
+    sa.Column("predicted_low", sa.Double, doc="the nights before predict a speed-up above this in 95 of 100 nights"),
+    sa.Column("predicted_high", sa.Double, doc="and below this"),
+    sa.Column("acceptance_finding", sa.Text, doc="as speedup_finding, of the acceptance length"),
+    sa.Index("ix_nights_series_due_at", "series", "due_at"),
+)
+
+alarms = sa.Table(
+    "alarms",
+    APP,
+    sa.Column("alarm_id", sa.Integer, primary_key=True, doc="numbers the alarms"),
+    sa.Column("series", sa.Text, sa.ForeignKey("series.series"), nullable=False, index=True, doc="the series"),
+    sa.Column("night_id", sa.Text, nullable=False, doc="the night"),
+    sa.Column("kind", sa.Text, nullable=False, doc="fall, rise (a change for the better, sent nowhere) or no data"),
+    sa.Column("measure", sa.Text, nullable=False, doc="speedup, acceptance_length, or nights of no data"),
+    sa.Column("sentence", sa.Text, nullable=False, doc="what happened"),
+    sa.Column("raised_at", UtcDateTime, nullable=False, doc="when"),
+    sa.Column("acknowledged_at", UtcDateTime, doc="when somebody acknowledged it; null if nobody has"),
+    sa.Column("acknowledged_by", sa.Text, doc="who"),
+    sa.Column("acknowledgement", sa.Text, doc="their note"),
+    sa.Column("webhook_at", UtcDateTime),  # when it was delivered; null: not yet, or to nobody
+    sa.Column("email_at", UtcDateTime),
+    sa.Column("delivery_error", sa.Text),
+    sa.UniqueConstraint("night_id", "kind", "measure", name="uq_alarms_night_id"),
+)
+
+series_annotations = sa.Table(
+    "series_annotations",
+    APP,
+    sa.Column("annotation_id", sa.Integer, primary_key=True),
+    sa.Column("series", sa.Text, sa.ForeignKey("series.series"), nullable=False, index=True),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("added_by", sa.Text, nullable=False),
 )

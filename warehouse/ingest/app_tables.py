@@ -13,7 +13,14 @@ from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import DATABASE_ERRORS, reading, refuse_newer_database
 from warehouse.ingest.master import insert, transaction
 from warehouse.schema.column import Column, rows
-from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS
+from warehouse.schema.tables import (
+    ALARM_COLUMNS,
+    JOB_COLUMNS,
+    NIGHT_COLUMNS,
+    PRICE_COLUMNS,
+    SERIES_COLUMNS,
+    STUDY_COLUMNS,
+)
 
 #: Rows by table. A job's progress and lease are not among the columns, so the rows change rarely.
 AppTables = dict[str, list[tuple[Any, ...]]]
@@ -22,6 +29,9 @@ _REPLICATED: dict[sa.Table, tuple[Column, ...]] = {
     _STUDIES: STUDY_COLUMNS,
     app_schema.jobs: JOB_COLUMNS,
     app_schema.prices: PRICE_COLUMNS,
+    app_schema.series: SERIES_COLUMNS,
+    app_schema.nights: NIGHT_COLUMNS,
+    app_schema.alarms: ALARM_COLUMNS,
 }
 _JOB_COLUMNS = [column.name for column in JOB_COLUMNS]
 #: Studies are added, never changed, and large: while their number is the same, they are read only this often.

@@ -77,6 +77,7 @@ def _replica(source: sa.Table) -> tuple[Column, ...]:
 
 
 STUDY_COLUMNS, JOB_COLUMNS, PRICE_COLUMNS = map(_replica, (app_schema.studies, app_schema.jobs, app_schema.prices))
+SERIES_COLUMNS, NIGHT_COLUMNS, ALARM_COLUMNS = map(_replica, (app_schema.series, app_schema.nights, app_schema.alarms))
 VERDICT_COLUMNS: tuple[Column, ...] = (
     column("is_valid", "bool", "false if a check found that the run's figures are wrong", "valid"),
     column("why_invalid", "texts", "a sentence from each such check; empty for a valid run"),
@@ -177,6 +178,18 @@ prices = table(
     "prices",
     "The price of an hour of hardware, replicated from the app database: entries are added or withdrawn, never changed",
     PRICE_COLUMNS,
+)
+series = table(
+    WAREHOUSE, "series", "Studies that are measured again and again, replicated from the app database", SERIES_COLUMNS
+)
+nights = table(
+    WAREHOUSE,
+    "nights",
+    "One row per night of a series, and per re-measurement of one: its value as it was stored, or why there is none",
+    NIGHT_COLUMNS,
+)
+alarms = table(
+    WAREHOUSE, "alarms", "Confirmed changes of series, and series without data, replicated likewise", ALARM_COLUMNS
 )
 runs = table(
     WAREHOUSE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from access.web.gate import gate
 from access.web.guard import Guard
 from access.web.headers import script_digests
 from access.web.routes import access_routes
+from host.settings import load_settings
+from jobs.series import nightly
 from webapp.api.app import PREFIX, api
 from webapp.links.routes import link_routes
 from webapp.pages import DEFAULT, FORMER, PAGES
@@ -85,7 +88,10 @@ async def _lifespan(_app: object) -> AsyncIterator[None]:
         importlib.import_module(page.module)
     if workarounds.SESSION_TURNS in workarounds.enabled():
         session_turns.take_turns()
+    stop = threading.Event()
+    threading.Thread(target=nightly.run, args=(load_settings(), stop), name="series", daemon=True).start()
     yield
+    stop.set()
 
 
 app = st.App(MAIN, routes=routes(), middleware=[_guard(), Middleware(Compressed)], lifespan=_lifespan)

@@ -56,6 +56,7 @@ CATEGORY = Param("category", "Category", "category", is_of_study=True)
 RUN = Param("run", "Run", "run", is_of_study=True)
 METRIC = Param("metric", "Metric", "metric")
 SOURCE = Param("source", "Source", "source")
+SERIES = Param("series", "Series", "series")
 BASELINE = Param("baseline", "Baseline", "arm", is_of_study=True)
 #: A list (`choose_many`).
 CANDIDATES = Param("candidate", "Candidates", "arm", is_of_study=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.arguments import AsJson, PricePerHour, StudyId
+from cli.arguments import AsJson, PricePerHour, StudyId, share
 from cli.lab import the_lab
 from cli.output import print_json, print_table, print_text
 from cli.results import results_of
@@ -142,7 +142,7 @@ def compare(
     if by is not None:
         compare_groups(study, by, metric, baseline, as_json=as_json)
         return
-    limit = None if fail_if_slower is None else _share(fail_if_slower)
+    limit = None if fail_if_slower is None else share(fail_if_slower)
     strict = strict or limit is not None
     with results_of(study) as con:
         comparison = compare_study(
@@ -224,16 +224,6 @@ def refuse_empty_baseline(comparison: StudyComparison) -> None:
 
 def _has_values(arm: ArmRuns) -> bool:
     return any(run.value is not None for run in arm.runs)
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise UserError(f"--fail-if-slower {text!r} is not a share: write 5% or 0.05")
-    return share
 
 
 def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Sequence[dict[str, str]]) -> None:

@@ -1,0 +1,111 @@
+"""The Series page: a wall of small multiples, one series over time, its alarms, and links to two nights."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs
+
+import pytest
+
+from host.settings import Settings
+from jobs.series import nightly, store
+from jobs.series.store import Plan
+from tests.actors import ADMIN
+from tests.lab.studies import DRAFT, study
+from tests.webapp.conftest import OpenPage
+from tests.webapp.page_text import words
+from warehouse.app_db.engine import open_engine
+from warehouse.app_db.schema import nights
+from webapp.pages.series import figures
+
+START = datetime(2026, 6, 1, 2, tzinfo=UTC)
+ARMS = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}]
+
+
+def night(number: int, **values: object) -> dict[str, object]:
+    """Of nightly: 1.4 times as fast with a little noise; from the 20th night on a new version, slower by a tenth."""
+    fell = number >= 20
+    speedup = 1.4 * (0.9 if fell else 1) * (1 + 0.01 * math.sin(number * 2))
+    usual = {
+        "night_id": f"nightly {number}",
+        "series": "nightly",
+        "due_at": START + timedelta(days=number),
+        "state": "measured",
+        "job_id": f"job-{number}",
+        "speedup": speedup,
+        "low": speedup * 0.985,
+        "high": speedup * 1.015,
+        "acceptance_length": 2.6 - 0.2 * fell,
+        "arm_tok_per_s": 140.0,
+        "baseline_tok_per_s": 100.0 + number % 3,
+        "hardware": "NVIDIA H100",
+        "engine_version": f"vllm 0.3{2 + fell}.0",
+        "speedup_finding": "fall" if number == 20 else "learning" if number < 8 or number > 20 else "usual",
+        "acceptance_finding": "usual",
+        "predicted_low": 1.35 if 8 <= number <= 20 else None,
+        "predicted_high": 1.45 if 8 <= number <= 20 else None,
+        "note": None,
+    }
+    return usual | values
+
+
+def fill(settings: Settings) -> None:
+    """A series with a confirmed fall, one outlier and a failed night; and one without nights."""
+    with open_engine(settings.app_database_url) as database:
+        for name in ("nightly", "weekly"):
+            store.add(settings, database, name, study(arms=ARMS), Plan("day at 02:00"), actor=ADMIN)
+        store.annotate(database, "nightly", "driver 580", START + timedelta(days=12), actor=ADMIN)
+        rows = [night(number) for number in range(25)]
+        rows[14] |= {"speedup": 1.2, "low": 1.1, "high": 1.3, "speedup_finding": "outlier"}
+        without = dict.fromkeys(("speedup", "low", "high", "acceptance_length", "baseline_tok_per_s", "engine_version"))
+        rows[16] |= without | {"state": "failed", "note": "EngineError: no memory", "speedup_finding": None}
+        with database.begin() as connection:
+            connection.execute(nights.insert(), rows)
+            about = {"series": "nightly", "night_id": "nightly 20", "kind": "fall", "measure": "speedup"}
+            nightly._raise(
+                connection, START + timedelta(days=20, hours=1), **about, sentence="the speed-up fell by 10 %"
+            )
+
+
+def test_without_a_series_the_page_says_how_to_add_one(open_page: OpenPage) -> None:
+    assert "drafthouse series add STUDY" in words(open_page("series"))
+
+
+def test_the_wall_shows_the_alarm_first_and_links_the_nights_around_the_fall(
+    settings: Settings, open_page: OpenPage
+) -> None:
+    fill(settings)
+    app = open_page("series")
+    shown = words(app)
+    assert "no night has a value yet" in shown
+    assert "fell by 10" in shown
+    links = [link.proto for link in app.get("page_link")]
+    labels = [link.label for link in links]
+    assert labels.index("nightly") < labels.index("weekly")
+    (pair,) = (parse_qs(link.query_string) for link in links if "side by side" in link.label)
+    assert pair == {"study": ["small · job-19", "small · job-20"]}
+
+
+def test_an_alarm_is_acknowledged_on_the_page(settings: Settings, open_page: OpenPage) -> None:
+    fill(settings)
+    app = open_page("series")
+    app.text_input(key="note-1").set_value("the new scheduler").run()
+    app.button(key="acknowledge-1").click().run()
+    with open_engine(settings.app_database_url) as database:
+        (alarm,) = store.alarms(database)
+    assert alarm.acknowledgement == "the new scheduler"
+    assert not app.error
+
+
+def test_the_figures_have_every_night_and_mark_new_versions(settings: Settings, open_page: OpenPage) -> None:
+    fill(settings)
+    open_page("series")
+    drawn = figures.figures({"series": ["nightly"]}, "light")
+    assert [figure.key for figure in drawn] == ["nights", "acceptance_length", "baseline_tok_per_s"]
+    rows = drawn[0].rows
+    assert len(rows) == 25
+    assert list(rows.loc[rows["is_new_version"], "engine_version"]) == ["vllm 0.32.0", "vllm 0.33.0"]
+    assert rows["why"][16] == "failed: EngineError: no memory"
+    with pytest.raises(KeyError):
+        figures.figures({}, "light")

@@ -1,0 +1,72 @@
+"""What a job measured for a night of a series: read once, when the job's verdict is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from warehouse.queries.rows import Row, dicts
+
+_METRIC = "output_tok_per_s"
+_JUDGED = "SELECT judgement_id FROM judgements WHERE job_id = ? AND cause = 'ended' AND tries = ?"
+_RATIO = f"""
+    SELECT ratio AS speedup, low, high FROM judged_arms
+    WHERE judgement_id = ? AND arm = ? AND metric = '{_METRIC}' AND reading = 'usual' AND scope = 'overall'
+"""  # noqa: S608 - names are ours
+_CELLS = f"""
+    SELECT count(*) FROM judged_arms WHERE judgement_id = ? AND arm = ? AND metric = '{_METRIC}'
+        AND reading = 'usual' AND scope = 'cell' AND ratio IS NOT NULL
+"""  # noqa: S608
+_RUNS = """
+    WITH cells AS (
+        SELECT arm, workload_label, pattern, avg(output_tok_per_s) AS rate, sum(num_drafts) AS drafts,
+            sum(num_accepted_tokens) AS accepted, bool_and(num_drafts IS NOT NULL) AS known,
+            list(DISTINCT hardware) AS hardware, list(DISTINCT concat_ws(' ', engine, engine_version)) AS engines
+        FROM valid_latest_runs WHERE job_id = $1 GROUP BY ALL
+    )
+    SELECT exp(avg(ln(rate)) FILTER (arm = $2)) AS arm_tok_per_s,
+        exp(avg(ln(rate)) FILTER (arm = $3)) AS baseline_tok_per_s,
+        CASE WHEN bool_and(known) FILTER (arm = $2) AND sum(drafts) FILTER (arm = $2) > 0
+            THEN 1 + sum(accepted) FILTER (arm = $2) / sum(drafts) FILTER (arm = $2) END AS acceptance_length,
+        array_to_string(list_sort(list_distinct(flatten(list(hardware)))), ', ') AS hardware,
+        array_to_string(list_sort(list_distinct(flatten(list(engines) FILTER (arm = $2)))), ', ') AS engine_version
+    FROM cells
+"""
+_INVALID = """
+    SELECT why_invalid[1] FROM results WHERE job_id = ? AND is_valid = false ORDER BY started_at, run_id LIMIT 1
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The values of a night by their columns in the table, or why it has none."""
+
+    values: Row
+    why_invalid: str | None = None
+
+
+def measured(
+    con: duckdb.DuckDBPyConnection, job_id: str, tries: int, arms: tuple[str, str], cells: int
+) -> Measured | None:
+    """Return what an ended job measured of an arm and its baseline; None as long as its verdict is not stored.
+
+    A night with fewer than the study's cells has no value: it would be a mean of others.
+    """
+    found = con.execute(_JUDGED, [job_id, tries]).fetchone()
+    if found is None:
+        return None
+    ratios = dicts(con, _RATIO, [found[0], arms[0]])
+    ((having,),) = con.execute(_CELLS, [found[0], arms[0]]).fetchall()
+    if having < cells or not ratios or ratios[0]["speedup"] is None:
+        reason = con.execute(_INVALID, [job_id]).fetchone()
+        words = f"{having} of {cells} cells have a ratio to the baseline"
+        return Measured({}, f"{words}: {reason[0]}" if reason and reason[0] else words)
+    return Measured(ratios[0] | figures(con, job_id, *arms))
+
+
+def figures(con: duckdb.DuckDBPyConnection, job_id: str, arm: str, baseline: str) -> Row:
+    """Return acceptance length, tokens/s, hardware and engine of an arm, and tokens/s of its baseline, by the columns
+    of nights.
+    """
+    return dicts(con, _RUNS, [job_id, arm, baseline])[0]

@@ -1,0 +1,5 @@
+"""The Series page."""
+
+from webapp.shared.page import Page, Section
+
+PAGE = Page(__name__, "Series", ":material/timeline:", Section.UNDERSTAND, order=7, has_figures=True)
