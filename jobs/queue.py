@@ -81,7 +81,7 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor,
     return job_id
 
 
-def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor, within: Within | None) -> str:
+def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor, within: Within | None = None) -> str:
     study_json = json.dumps(study.model_dump(mode="json"))
     if len(study_json) > MOST_STUDY_LENGTH:
         raise StudyError(

@@ -26,7 +26,7 @@ _WIDTHS = (2.2, 1.4, 1.4, 1.0)
 def choose_others(job_id: str) -> tuple[str, ...]:
     """Let the reader choose other studies; return their job ids."""
     labels = [
-        url_params.job_label(row.study_name, row.job_id)
+        url_params.job_label(str(row.study_name), str(row.job_id))
         for row in published_data.studies_with_results().itertuples()
         if row.job_id != job_id
     ]

@@ -39,7 +39,7 @@ LLMPERF = {
 
 def write(settings: Settings, job: str, arm: str, rates: tuple[float, ...], **changes: Any) -> None:
     load = Load(max_concurrency=4, num_prompts=16)
-    about = {"job_id": job, "study_name": f"study of {job}", "workload": CODE, "load": load} | changes
+    about: dict[str, Any] = {"job_id": job, "study_name": f"study of {job}", "workload": CODE, "load": load} | changes
     names = about.pop("name", f"{job} {arm} {about['workload'].dataset} {about['load'].name}")
     for repeat, rate in enumerate(rates):
         write_at_rate(settings, arm, repeat, rate, run_id=f"{names} {repeat}", **about)
