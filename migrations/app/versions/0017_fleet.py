@@ -51,10 +51,8 @@ def _needs(study_json: str) -> str:
 
 def downgrade() -> None:
     op.drop_index("ix_jobs_queued", "jobs")
-    for table, names in {
-        "jobs": ("clock_behind_s", "lease", "needs"),
-        "workers": ("clock_behind_s", "drains", "queue"),
-    }.items():
-        for name in names:
-            op.drop_column(table, name)
+    for name in ("clock_behind_s", "lease", "needs"):
+        op.drop_column("jobs", name)
+    for name in ("clock_behind_s", "drains", "queue"):
+        op.drop_column("workers", name)
     op.drop_table("hosts")
