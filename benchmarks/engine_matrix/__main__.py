@@ -49,6 +49,8 @@ _SPECULATION: dict[str, dict[str, Any]] = {
     "eagle3": {"model": "reference-eagle3"},
 }
 _CONFIGURED = re.compile(r"Initializing a V\d LLM engine")
+#: Where vLLM checks its settings, in a traceback.
+_CONFIGURING = re.compile(r"/vllm/(?:config/|engine/arg_utils\.py)")
 #: How an engine says no. What else ends a start (a signal, a full memory, time) is the machine's doing.
 _SAYS_NO = re.compile(r"(?!MemoryError|OSError|TimeoutError)\w*(?:Error|Exception): ")
 _MOST_CHARS = 500
@@ -167,7 +169,7 @@ async def _tried_arm(settings: Settings, arm: Arm) -> tuple[TriedArm, dict[str, 
     except EngineError as error:
         log = (settings.home / "logs" / f"{arm.name}.log").read_text(encoding="utf-8", errors="replace")
         why = str(error).partition("\n")[0][:_MOST_CHARS]
-        by_configuration = _CONFIGURED.search(log) is None and "/vllm/config/" in log
+        by_configuration = _CONFIGURED.search(log) is None and _CONFIGURING.search(log) is not None
         state: Literal["refused", "not measured"] = "refused" if _SAYS_NO.match(why) else "not measured"
         return TriedArm(state=state, why=why, by_configuration=by_configuration and state == "refused"), {}, {}
 
