@@ -63,7 +63,7 @@ def job_id(settings: Settings) -> str:
 
 def lines_on(page: AppTest) -> list[str]:
     """The lines of metrics on a page, without their icons."""
-    plain = re.sub(r":gray\[(.+?)\]$", r"\1", words(page), flags=re.MULTILINE)
+    plain = re.sub(r":gray\[(.+?)\] *$", r"\1", words(page), flags=re.MULTILINE)
     plain = re.sub(r":\w+\[:material/\w+:\] ?|\*\*", "", plain)
     return [line.strip() for line in plain.splitlines() if line.startswith(tuple(METRICS.values()))]
 

@@ -201,7 +201,7 @@ def test_the_slots_share_a_study_until_decided_though_a_worker_dies(home: Home, 
     assert (job.state, job.error) == ("done", None)
     assert job.progress is not None
     assert job.progress.end_reason in ("decided", "hopeless", "budget spent")
-    assert "1 cells" in job.progress.end_sentence
+    assert "of 1 comparisons" in job.progress.end_sentence
     runs = home.runs()
     assert len({run.cell_key for run in runs}) == len(runs) == job.progress.runs_done >= 4
     assert {len(slots) for slots in blocks_by_slot(home).values()} == {1} or killed != "nobody"

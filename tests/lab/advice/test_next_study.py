@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.advice.answer import Answer, JudgedPair, answer
 from lab.advice.next_study import LEAST_REPEATS, MOST_REPEATS, MOST_TIMES_PROMPTS, follow_up, next_study, sentence
-from lab.comparison.effect import Interval
 from tests.lab.advice.judged_pairs import judged
 from tests.lab.studies import study
 
@@ -79,13 +80,13 @@ def test_the_time_of_the_follow_up_is_told_in_minutes_or_hours(seconds: float, m
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 1000)), min_size=1, max_size=8), st.booleans())
 def test_sentence_and_study_name_the_same_repeats_and_prompts(needed: list[int | None], has_interval: bool) -> None:  # noqa: FBT001
-    ratio = Interval(1.1, 0.9, 1.3) if has_interval else Interval(1.1, None, None)
+    ratio: Any = (1.1, 0.9, 1.3) if has_interval else (1.1, None, None)
     pairs = [
         judged(
             "draft",
             4,
             "inconclusive",
-            (ratio.value, ratio.low, ratio.high),  # type: ignore[arg-type]
+            ratio,
             workload=WORKLOAD,
             load=LOADS[4],
             more=more,
