@@ -220,7 +220,8 @@ def _differences(pairs: Sequence[Beside], names: Mapping[StudyArm, str]) -> list
     for (what, name), (own_values, other_values) in sides.items():
         grouped.setdefault((what, _listed(own_values), _listed(other_values)), []).append(name)
     differences = [Difference(*key, tuple(arms)) for key, arms in grouped.items()]
-    return sorted(differences, key=lambda difference: _WORDS.index(difference.word))
+    order = list(pairs[0].baseline.facts) if pairs else []
+    return sorted(differences, key=lambda found: (_WORDS.index(found.word), order.index(found.what)))
 
 
 def _listed(values: Sequence[str | None]) -> str | None:

@@ -25,11 +25,9 @@ _WIDTHS = (2.2, 1.4, 1.4, 1.0)
 
 def choose_others(job_id: str) -> tuple[str, ...]:
     """Let the reader choose other studies; return their job ids."""
-    labels = [
-        url_params.job_label(str(row.study_name), str(row.job_id))
-        for row in published_data.studies_with_results().itertuples()
-        if row.job_id != job_id
-    ]
+    studies = published_data.studies_with_results()
+    pairs = zip(studies["study_name"], studies["job_id"], strict=True)
+    labels = [url_params.job_label(name, other) for name, other in pairs if other != job_id]
     chosen = url_widgets.choose_many(
         url_params.WITH, labels, help_text=_HELP, placeholder="None", on_change=_studies_changed
     )
@@ -164,7 +162,7 @@ def _ratio_columns(measure: Metric, found: AcrossStudies) -> dict[str, object]:
         ),
         low={"width": None},
         high={"width": None},
-        why=Column("Without interval, or ratio, because", width="large"),
+        why=Column("Without interval, or ratio, because", width=215),
         value=value,
         baseline_value=Column(f"Baseline: {value.label}", value.format, "Geometric mean of its runs"),
         baseline_workload=Column("Baseline's workload"),
@@ -190,8 +188,8 @@ def _differences(found: AcrossStudies) -> pd.DataFrame:
 _DIFFERENCES = columns(
     pinned="what",
     what=Column("What", width="medium"),
-    baseline=Column("Baseline", width="medium"),
-    other=Column("Other study", width="medium"),
+    baseline=Column("Baseline", width=160),
+    other=Column("Other study", width=160),
     word=Column("State"),
     arms=Column("Arms", width="large"),
 )

@@ -32,7 +32,7 @@ _READING_HELP = (
     "none is (for a public claim). The intervals are corrected in the same way."
 )
 #: The choices in a row, and the width in pixels that each needs.
-_CHOICES, _CHOICE_WIDTH = 6, 150
+_CHOICES, _CHOICE_WIDTH = 6, 130
 
 
 def show_page() -> None:

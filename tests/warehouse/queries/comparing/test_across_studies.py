@@ -22,6 +22,7 @@ from warehouse.queries.comparing.across_studies import AcrossStudies, Difference
 from warehouse.queries.connect import open_warehouse
 
 CODE, PROSE = Workload(dataset="code", output_tokens=48), Workload(dataset="prose", output_tokens=48)
+AT_FOUR = Load(max_concurrency=4, num_prompts=16)
 LLMPERF = {
     "version": "2023-08-31",
     "name": "small",
@@ -38,11 +39,15 @@ LLMPERF = {
 
 
 def write(settings: Settings, job: str, arm: str, rates: tuple[float, ...], **changes: Any) -> None:
-    load = Load(max_concurrency=4, num_prompts=16)
-    about: dict[str, Any] = {"job_id": job, "study_name": f"study of {job}", "workload": CODE, "load": load} | changes
-    names = about.pop("name", f"{job} {arm} {about['workload'].dataset} {about['load'].name}")
+    about: dict[str, Any] = {
+        "job_id": job,
+        "study_name": f"study of {job}",
+        "workload": CODE,
+        "load": AT_FOUR,
+    } | changes
+    name = f"{job} {arm} {about['workload'].dataset} {about['load'].name}"
     for repeat, rate in enumerate(rates):
-        write_at_rate(settings, arm, repeat, rate, run_id=f"{names} {repeat}", **about)
+        write_at_rate(settings, arm, repeat, rate, run_id=f"{name} {repeat}", **about)
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +180,23 @@ def test_runs_of_one_imported_arm_on_other_hardware_are_not_pooled(settings: Set
         found = compare_across(con, ["ours", "both"])
     assert [pair.candidate.note for pair in found.pairs] == ["hardware H100", "hardware H200"]
     assert json.loads(json.dumps(across_document(found)))["pairs"][0]["note"] == "hardware H100"
+
+
+def test_repeats_on_another_host_stay_together_and_unknown_loads_match_nothing(
+    settings: Settings, tmp_path: Path
+) -> None:
+    write(settings, "ours", "base", (40,))
+    names = {"run_id": "elsewhere", "job_id": "ours", "study_name": "study of ours"}
+    elsewhere = circumstances(host="there", drafthouse_revision="def")
+    write_at_rate(settings, "base", 1, 50, workload=CODE, load=AT_FOUR, circumstances=elsewhere, **names)
+    write(settings, "theirs", "draft", (80,))
+    summary = tmp_path / "summary.json"
+    summary.write_text(json.dumps(LLMPERF | {"num_concurrent_requests": None}), encoding="utf-8")
+    import_paths(settings, [summary], labels={"study": "at any load", "arm": "unnamed"}, actor=ADMIN)
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        found = compare_across(con, ["ours", "theirs", "at any load"])
+    (pair,) = found.pairs
+    assert len(pair.baseline.runs) == 2
+    assert named(found)["host"].baseline == "here, there"
+    assert "neither a concurrency nor a request rate is known" in str(found.left_out)
