@@ -10,7 +10,7 @@ import pytest
 
 from cli.verbs.analyse.gate import _junit, _markdown
 from lab.series.alarm import MEASURES
-from lab.series.gate import Gated
+from lab.series.gate import Gated, Word
 from tests.cli.homes import new_home
 from tests.jobs.series.nights import ONE_CELL, add_series, measure, remember
 from tests.migrated import copy_migrated
@@ -31,12 +31,12 @@ def test_a_series_is_added_shown_paused_and_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("word", "sign"), [("worse", "❌"), ("not worse", "✅"), ("inconclusive", "❔")])
-def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: str, sign: str) -> None:
+def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: Word, sign: str) -> None:
     gated = [
         Gated(MEASURES[0], 0.05, word, 12, -0.071, -0.09, -0.05),
         Gated(MEASURES[1], 0.02, "not worse", 12, 0.0, 0.0, 0.0),
-    ]  # type: ignore[arg-type]
-    summary = _markdown("job-1", "nightly", word, gated)  # type: ignore[arg-type]
+    ]
+    summary = _markdown("job-1", "nightly", word, gated)
     assert summary.startswith(f"### {sign} {word.capitalize()}: `job-1` against the series `nightly`\n")
     assert f"| speed-up | -7.1% | -9.0% to -5.0% | 5.0% | 12 | {word} |" in summary
     suite = ET.fromstring(_junit("job-1", "nightly", word, gated))  # noqa: S314 - our own
