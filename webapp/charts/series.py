@@ -8,10 +8,24 @@ import pandas as pd
 from webapp.charts.marks import tips
 from webapp.charts.theme import INKS, Mode
 
-_HEIGHT, _SMALL_HEIGHT, _WALL_HEIGHT = 300, 170, 80
-_TIME = alt.X("due_at:T", title=None, axis=alt.Axis(labelOverlap="greedy", tickCount=8))
+_HEIGHT, _SMALL_HEIGHT, _WALL_HEIGHT = 300, 200, 90
+_TIME = alt.X("due_at:T", title=None, axis=alt.Axis(labelOverlap="greedy", tickCount=8), scale=alt.Scale(padding=14))
 #: How a night is drawn, by its word: it stands in the tooltip too.
 WORDS = ("usual", "learning", "suspicious", "outlier", "rise", "fall")
+
+
+def _around(rows: pd.DataFrame, *columns: str) -> tuple[float, float]:
+    """Return the range of these columns with some room: an axis from zero would hide what changes."""
+    values = pd.concat([rows[column] for column in columns]).dropna()
+    if values.empty:
+        return 0.9, 1.1
+    least, most = float(values.min()), float(values.max())
+    room = max(0.12 * (most - least), 0.01 * abs(most))
+    return least - room, most + room
+
+
+def _scale(reach: tuple[float, float]) -> alt.Scale:
+    return alt.Scale(domain=list(reach), nice=False)
 
 
 def _points(rows: pd.DataFrame, field: str, mode: Mode, size: int) -> alt.Chart:
@@ -46,25 +60,33 @@ def _points(rows: pd.DataFrame, field: str, mode: Mode, size: int) -> alt.Chart:
 def speedups(rows: pd.DataFrame, notes: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     """Draw the speed-up of each night, the predicted range behind it, new versions below and annotations above."""
     ink = INKS[mode]
-    y = alt.Y("speedup:Q", title="Speed-up (×)", scale=alt.Scale(zero=False, nice=True, padding=12))
+    reach = _around(rows, "speedup", "low", "high", "predicted_low", "predicted_high")
+    scale = _scale(reach)
+    y = alt.Y("speedup:Q", title="Speed-up (×)", scale=scale)
+    rows = rows.assign(floor=reach[0])
     base = alt.Chart(rows)
     band = base.mark_area(color=ink.arms[0], opacity=0.13, interpolate="step").encode(
-        x=_TIME, y=alt.Y("predicted_low:Q"), y2="predicted_high:Q"
+        x=_TIME, y=alt.Y("predicted_low:Q", scale=scale, stack=None), y2="predicted_high:Q"
     )
-    bars = base.mark_rule(color=ink.muted, strokeWidth=1.2).encode(x=_TIME, y=y, y2="high:Q").encode(y=alt.Y("low:Q"))
+    bars = (
+        base.mark_rule(color=ink.muted, strokeWidth=1.2)
+        .encode(x=_TIME, y=y, y2="high:Q")
+        .encode(y=alt.Y("low:Q", scale=scale))
+    )
     line = base.mark_line(color=ink.arms[0], opacity=0.45, strokeWidth=1).encode(x=_TIME, y=y)
     ticks = alt.Chart(rows[rows["is_new_version"]]).mark_text(
         align="left", baseline="bottom", dx=3, dy=-3, fontSize=11, color=ink.muted
     )
-    versions = ticks.encode(x=_TIME, y=alt.value(_HEIGHT), text="engine_version:N")
+    floor = alt.Y("floor:Q", scale=scale)
+    versions = ticks.encode(x=_TIME, y=floor, text="engine_version:N")
     marks = alt.Chart(rows[rows["is_new_version"]]).mark_tick(orient="vertical", color=ink.muted, thickness=2, size=12)
     noted = alt.Chart(notes).mark_rule(color=ink.muted, strokeDash=[3, 3]).encode(x=alt.X("due_at:T"))
     words = alt.Chart(notes).mark_text(align="left", baseline="top", dx=4, dy=2, fontSize=11, color=ink.text)
     missing = alt.Chart(rows[rows["speedup"].isna()]).mark_text(text="✕", color=ink.loss, fontSize=12, dy=-8)
     layers = [
         *(band, noted, words.encode(x=alt.X("due_at:T"), y=alt.value(0), text="text:N"), bars, line),
-        *(marks.encode(x=_TIME, y=alt.value(_HEIGHT)), versions),
-        missing.encode(x=_TIME, y=alt.value(_HEIGHT), tooltip=tips(("due:N", "Due (UTC)"), ("why:N", "No value"))),
+        *(marks.encode(x=_TIME, y=floor), versions),
+        missing.encode(x=_TIME, y=floor, tooltip=tips(("due:N", "Due (UTC)"), ("why:N", "No value"))),
         _points(rows[rows["speedup"].notna()], "speedup", mode, 65),
     ]
     return alt.LayerChart(layer=layers, height=_HEIGHT)
@@ -73,7 +95,7 @@ def speedups(rows: pd.DataFrame, notes: pd.DataFrame, mode: Mode) -> alt.LayerCh
 def small(rows: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     """Draw the speed-ups as a small multiple."""
     ink, base = INKS[mode], alt.Chart(rows[rows["speedup"].notna()])
-    scale = alt.Scale(zero=False, padding=8)
+    scale = _scale(_around(rows, "speedup"))
     y = alt.Y(
         "speedup:Q", title=None, scale=scale, axis=alt.Axis(tickCount=2, labelExpr="format(datum.value, '.2f') + '×'")
     )
@@ -88,7 +110,7 @@ def small(rows: pd.DataFrame, mode: Mode) -> alt.LayerChart:
 def lengths(rows: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     """Draw the acceptance length of each night."""
     known = rows[rows["acceptance_length"].notna()].assign(word=lambda frame: frame["acceptance_word"])
-    y = alt.Y("acceptance_length:Q", title="Tokens per round", scale=alt.Scale(zero=False, padding=10))
+    y = alt.Y("acceptance_length:Q", title="Tokens per round", scale=_scale(_around(known, "acceptance_length")))
     line = alt.Chart(known).mark_line(color=INKS[mode].arms[0], opacity=0.45, strokeWidth=1).encode(x=_TIME, y=y)
     return alt.LayerChart(layer=[line, _points(known, "acceptance_length", mode, 45)], height=_SMALL_HEIGHT)
 
@@ -98,9 +120,7 @@ def rates(rows: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     known = rows[rows["baseline_tok_per_s"].notna()]
     base = alt.Chart(known).encode(
         x=_TIME,
-        y=alt.Y(
-            "baseline_tok_per_s:Q", title="Output tokens/s of the baseline", scale=alt.Scale(zero=False, padding=10)
-        ),
+        y=alt.Y("baseline_tok_per_s:Q", title="Tokens/s", scale=_scale(_around(known, "baseline_tok_per_s"))),
         color=alt.Color("hardware:N", title=None, scale=alt.Scale(range=list(INKS[mode].arms))),
         tooltip=tips(("due:N", "Due (UTC)"), ("baseline_tok_per_s:Q", "Tokens/s", ".1f"), ("hardware:N", "Hardware")),
     )

@@ -49,7 +49,7 @@ def gate(
     gated = [
         against(past, values[measure.name], error if measure is MEASURES[0] else 0.0, measure, limits[measure])
         for measure in MEASURES
-        if (past := history(nights, measure)) or values[measure.name] is not None
+        if (past := history(nights, measure)) or measure is MEASURES[0]
     ]
     word = verdict(gated)
     if form == "json":

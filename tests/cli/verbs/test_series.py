@@ -11,7 +11,7 @@ import pytest
 
 from cli.verbs.analyse.gate import _junit, _markdown
 from lab.series.alarm import MEASURES
-from lab.series.gate import Gated
+from lab.series.gate import Gated, Word
 from tests.cli.homes import new_home
 from tests.jobs.series.nights import ONE_CELL, add_series, measure, remember
 from tests.migrated import copy_migrated
@@ -32,7 +32,11 @@ def test_a_series_is_added_shown_paused_and_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("word", "sign"), [("worse", "❌"), ("not worse", "✅"), ("inconclusive", "❔")])
+<<<<<<< HEAD
 def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: Any, sign: str) -> None:
+=======
+def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: Word, sign: str) -> None:
+>>>>>>> h26-series
     gated = [
         Gated(MEASURES[0], 0.05, word, 12, -0.071, -0.09, -0.05),
         Gated(MEASURES[1], 0.02, "not worse", 12, 0.0, 0.0, 0.0),

@@ -106,6 +106,7 @@ def test_the_figures_have_every_night_and_mark_new_versions(settings: Settings, 
     rows = drawn[0].rows
     assert len(rows) == 25
     assert list(rows.loc[rows["is_new_version"], "engine_version"]) == ["vllm 0.32.0", "vllm 0.33.0"]
+    assert rows["why"][15] == "measured"
     assert rows["why"][16] == "failed: EngineError: no memory"
     with pytest.raises(KeyError):
         figures.figures({}, "light")

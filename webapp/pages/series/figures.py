@@ -35,7 +35,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     )
     speedup = series.speedups(rows, notes, mode)
     title = f"{of.arm} against the baseline, {of.study}"
-    drawn = [Figure("nights", title, note, (), ((title, speedup),), rows, least_width=800)]
+    drawn = [Figure("nights", title, note, (), (("", speedup),), rows, least_width=800)]
     below = [
         (column, title, panel(rows, mode))
         for column, title, panel in (
@@ -44,7 +44,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
         )
         if rows[column].notna().any()
     ]
-    return drawn + [Figure(key, title, "by night", (), ((title, chart),), rows) for key, title, chart in below]
+    return drawn + [Figure(key, title, "by night", (), (("", chart),), rows) for key, title, chart in below]
 
 
 def table(nights: Sequence[Night]) -> pd.DataFrame:
@@ -59,8 +59,11 @@ def table(nights: Sequence[Night]) -> pd.DataFrame:
         due=rows["due_at"].map(moment),
         written=[ratio(*values) for values in intervals],
         length=rows["acceptance_length"].map(number),
-        word=rows["speedup_finding"].fillna("learning"),
-        acceptance_word=rows["acceptance_finding"].fillna("learning"),
-        why=[f"{state}: {note}" if note else state for state, note in zip(rows["state"], rows["note"], strict=True)],
+        word=rows["speedup_finding"].fillna(""),
+        acceptance_word=rows["acceptance_finding"].fillna(""),
+        why=[
+            f"{state}: {note}" if isinstance(note, str) else state
+            for state, note in zip(rows["state"], rows["note"], strict=True)
+        ],
         is_new_version=rows["engine_version"].notna() & (versions != versions.shift()),
     )

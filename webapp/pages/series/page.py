@@ -79,7 +79,7 @@ def show_wall(every: Sequence[Series], nights: dict[str, list[Night]], alarms: S
                     st.badge(word, color=colour)
                 rows = figures.table(nights[each.series])
                 if rows["speedup"].notna().any():
-                    panel = (each.series, charts.small(rows, colour_mode()))
+                    panel = ("", charts.small(rows, colour_mode()))
                     show_panels(Figure(f"wall-{each.series}", each.series, "", (), (panel,), rows), colour_mode())
                 st.caption(_last(nights[each.series]))
 
