@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -32,11 +31,7 @@ def test_a_series_is_added_shown_paused_and_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("word", "sign"), [("worse", "❌"), ("not worse", "✅"), ("inconclusive", "❔")])
-<<<<<<< HEAD
-def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: Any, sign: str) -> None:
-=======
 def test_the_gate_writes_what_a_pull_request_and_a_test_report_show(word: Word, sign: str) -> None:
->>>>>>> h26-series
     gated = [
         Gated(MEASURES[0], 0.05, word, 12, -0.071, -0.09, -0.05),
         Gated(MEASURES[1], 0.02, "not worse", 12, 0.0, 0.0, 0.0),
