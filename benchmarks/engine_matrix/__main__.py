@@ -112,6 +112,8 @@ def _captured(settings: Settings, folder: Path) -> Capture:
     for arm in _study([BASELINE, *_SPECULATION]).arms:
         print(f"vLLM {has.version}: {arm.name}", flush=True)
         arms[arm.name], of_arm, of_streams = asyncio.run(_tried_arm(settings, arm))
+        if (why := arms[BASELINE].why) is not None:  # this machine's doing: nothing is learned of the methods
+            raise EngineError(f"it does not serve the reference pair here: {why}")
         pages |= of_arm
         streams |= of_streams
     pages["unknown flag"] = _refused_flag(folder)
