@@ -198,5 +198,5 @@ def test_repeats_on_another_host_stay_together_and_unknown_loads_match_nothing(
         found = compare_across(con, ["ours", "theirs", "at any load"])
     (pair,) = found.pairs
     assert len(pair.baseline.runs) == 2
-    assert named(found)["host"].baseline == "here, there"
+    assert named(found)["host"].baseline == "there, here"
     assert "neither a concurrency nor a request rate is known" in str(found.left_out)
