@@ -60,7 +60,7 @@ def test_a_missing_wheel_is_named_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_a_kit_installs_the_command_without_any_route(tmp_path: Path) -> None:
-    """A kit with the few packages that `--version` needs; that a whole one serves is tried by hand."""
+    """A kit with the few packages that `--version` needs: a whole one takes minutes."""
     if subprocess.run((*_NO_ROUTE, "true"), capture_output=True, check=False).returncode:
         pytest.skip("this host makes no network namespace")
     few = [pin for pin in pins(LOCK, platform_of(HERE)) if re.match(f"({_FEW})==", pin)]
