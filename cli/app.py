@@ -139,7 +139,9 @@ def _first_paragraph(target: str) -> str:
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer calls it
     if wanted:
-        print(f"drafthouse {metadata.version('drafthouse')}")
+        from cli.output import print_text  # noqa: PLC0415 - loads Rich
+
+        print_text(f"drafthouse {metadata.version('drafthouse')}")
         raise typer.Exit
 
 
