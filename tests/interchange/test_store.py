@@ -233,7 +233,7 @@ def test_a_bundle_without_its_file_is_rejected_with_the_reason(settings: Setting
 
 def test_checks_that_need_what_the_file_does_not_tell_say_so(settings: Settings) -> None:
     imported(settings, DETAILED)
-    [(unjudged,)] = ask(settings, "select unjudged_checks from verdicts")
+    [(unjudged,)] = ask(settings, "select unjudged_checks from run_validity")
     for name in ("client_lag", "gpu_throttled", "server_token_count", "compilation_in_window", "short_warm_up"):
         assert name in unjudged
     assert not {"acceptance_adds_up", "few_rounds", "degenerate_output", "requests_failed"} & set(unjudged)

@@ -21,7 +21,7 @@ from lab.metrics.records import RunRecord
 from lab.study.plan import PlannedRun
 from tests.actors import ADMIN
 from tests.warehouse.runs import records
-from tests.workers.homes import Home
+from tests.workers.homes import Home, until
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from workers.engine_runtime import process
 from workers.engine_runtime.memory_check import memory_bytes, refuse_without_memory, while_memory_lasts
@@ -292,8 +292,8 @@ def test_an_engine_that_the_memory_cannot_hold_is_refused_unstarted(
 ) -> None:
     engine: EngineProcess = process.start(("sleep", "60"), {}, tmp_path / "log", tmp_path / "marks")
     try:
+        until(lambda: memory_bytes(engine) > 0, "the program has been loaded")
         takes = memory_bytes(engine)  # now: pages that it shares with other processes count by their number
-        assert takes > 0
         refuse_without_memory([engine])
         left = psutil.virtual_memory()._replace(available=takes // 8)
         monkeypatch.setattr(psutil, "virtual_memory", lambda: left)

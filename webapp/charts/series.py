@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from lab.metrics.catalogue import BY_NAME
 from webapp.charts.marks import tips
 from webapp.charts.theme import INKS, Mode
 
@@ -35,7 +36,7 @@ def _points(rows: pd.DataFrame, field: str, mode: Mode, size: int) -> alt.Chart:
     fills = [ink.arms[0], ink.baseline, ink.ground, ink.ground, ink.arms[2], ink.loss]
     scale = alt.Scale(domain=list(WORDS), range=colours)
     tooltip = tips(
-        *(("due:N", "Due (UTC)"), ("written:N", "Speed-up [95 %]"), ("length:N", "Acceptance length")),
+        *(("due:N", "Due (UTC)"), ("written:N", "Speed-up [95 %]"), ("length:N", BY_NAME["acceptance_length"].label)),
         *(("word:N", "Finding"), ("engine_version:N", "Engine"), ("hardware:N", "Hardware")),
     )
     drawn: alt.Chart = (

@@ -12,7 +12,7 @@ from warehouse.ingest import row_groups
 from warehouse.ingest.master import connect_master
 from warehouse.ingest.row_groups import merge_groups
 
-_VERDICT = "INSERT INTO verdicts SELECT 'run ' || ?, true, [], []"
+_VERDICT = "INSERT INTO run_validity SELECT 'run ' || ?, true, [], []"
 _HISTOGRAM = "INSERT INTO histograms SELECT 'run ' || ?, 'ttft', range, 1 FROM range(?)"
 
 

@@ -61,7 +61,7 @@ def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> Non
         write_at_rate(settings, "draft", 0, 10, run_id=run_id, **changes)
     ingest_all(settings)
     with duckdb.connect(settings.warehouse_file) as warehouse:
-        warehouse.execute("UPDATE verdicts SET is_valid = run_id <> 'invalid'")
+        warehouse.execute("UPDATE run_validity SET is_valid = run_id <> 'invalid'")
     with open_warehouse(settings.warehouse_file) as con:
         run_ids = con.execute(
             "SELECT run_id FROM valid_latest_runs WHERE origin = 'measured' ORDER BY run_id"
@@ -83,7 +83,7 @@ def test_of_several_attempts_at_a_cell_one_is_counted(settings: Settings) -> Non
             write_at_rate(settings, "draft", 0, 10, run_id=run_id, cell_key=cell, attempt=attempt, **changes)
     ingest_all(settings)
     with duckdb.connect(settings.warehouse_file) as warehouse:
-        warehouse.execute("UPDATE verdicts SET is_valid = run_id NOT IN ('c1', 'd0', 'd1')")
+        warehouse.execute("UPDATE run_validity SET is_valid = run_id NOT IN ('c1', 'd0', 'd1')")
     with open_warehouse(settings.warehouse_file) as con:
         runs_of = queries.results(con, "job-1")
         (job,) = queries.jobs_with_results(con).to_dict("records")

@@ -87,7 +87,7 @@ def test_a_superseded_attempt_is_in_no_slice_that_leaves_out_invalid_runs(settin
         write_run(settings.bundles, run_id=f"attempt {attempt}", cell_key="same", attempt=attempt)
     ingest_all(settings)
     with duckdb.connect(settings.warehouse_file) as warehouse:
-        warehouse.execute("UPDATE verdicts SET is_valid = true")
+        warehouse.execute("UPDATE run_validity SET is_valid = true")
     measured = Filters(chosen=(("origin", ("measured",)),))
     with closing(open_warehouse(settings.warehouse_file)) as connection:
         assert slices.runs(connection, measured, ())["run_id"].tolist() == ["attempt 1"]

@@ -67,7 +67,7 @@ def show_answers(headlines: Sequence[Headline]) -> None:
         for headline in headlines[:_MOST_ANSWERS]:
             answers.show_line(headline.job_id, tables.title(headline))
     if not figures.has_costs():
-        st.caption("No hourly price for this hardware, so no cost: [set one on Cost](cost).")
+        st.markdown(":small[No hourly price for this hardware, so no cost: [set one on Cost](cost).]")
 
 
 def show_first_steps(workers: Sequence[WorkerInfo]) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from jobs.series import store
 from jobs.series.store import Night
+from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number, ratio
 from webapp.charts import series
 from webapp.charts.panels import Figure
@@ -39,7 +40,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     below = [
         (column, title, panel(rows, mode))
         for column, title, panel in (
-            ("acceptance_length", "Acceptance length", series.lengths),
+            ("acceptance_length", BY_NAME["acceptance_length"].label, series.lengths),
             ("baseline_tok_per_s", "The baseline's own speed", series.rates),
         )
         if rows[column].notna().any()

@@ -9,6 +9,7 @@ import streamlit as st
 from access.web import visitor
 from jobs.series import store
 from jobs.series.store import Alarm, Night, Series
+from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import ratio
 from lab.roles import Change
 from webapp.charts import series as charts
@@ -34,7 +35,7 @@ _COLUMNS = columns(
     due=Column("Due (UTC)"),
     why=Column("State", width="medium"),
     word=Column("Finding"),
-    length=Column("Acceptance length"),
+    length=Column(BY_NAME["acceptance_length"].label),
     baseline_tok_per_s=Column("Baseline, tokens/s", "%.1f"),
 )
 _SHOWN = ["due", "why", "speedup", "low", "high", "word", "length", "baseline_tok_per_s", "engine_version", "hardware"]
