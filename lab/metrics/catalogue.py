@@ -332,7 +332,7 @@ _STEADY_METRICS = (
         "Steady window",
         "s",
         f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate; of a run "
-        "in rounds the sum over its windows",
+        "in rounds the sum over its windows, which begin at several streams when the first answer has ended",
         compute=run_data.steady_window_s,
     ),
     RunMetric(

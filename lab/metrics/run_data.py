@@ -97,7 +97,8 @@ class RunData:
         """
         streams = self.run.load.max_concurrency
         windows = by_round(self.requests) if self.run.load.closed_loop else ()
-        parts = ((requests, steady_window(requests, streams)) for requests in windows)
+        together = streams > 1 and bool(self.requests.known("round").any())
+        parts = ((requests, steady_window(requests, streams, begins_together=together)) for requests in windows)
         return tuple((requests, part) for requests, part in parts if part is not None)
 
     @cached_property
@@ -364,10 +365,12 @@ def by_round(requests: RequestTable) -> list[RequestTable]:
     return [requests.where(rounds == number) for number in np.unique(rounds[~np.isnan(rounds)])]
 
 
-def steady_window(requests: RequestTable, streams: int) -> Window | None:
+def steady_window(requests: RequestTable, streams: int, *, begins_together: bool = False) -> Window | None:
     """Return the first and last moment at which all `streams` had a request, failed ones included, or None.
 
-    Between them streams may pause briefly: a request ends a little before the next one is sent.
+    Between them streams may pause briefly: a request ends a little before the next one is sent. Of streams that begin
+    together the prompts are all read first, so they make fewer tokens than later: their window begins when the first
+    answer has ended, as it ends when one stream has no more to send.
     """
     sent_s, end_s = requests.numbers("sent_s"), requests.numbers("end_s")
     if not requests.is_completed.any():
@@ -381,6 +384,8 @@ def steady_window(requests: RequestTable, streams: int) -> Window | None:
     if not full.size:
         return None
     first_s, last_s = float(moments_s[order[full[0]]]), float(moments_s[order[full[-1] + 1]])
+    if begins_together:
+        first_s = max(first_s, float(ends_s.min()))
     return (first_s, last_s) if last_s > first_s else None
 
 

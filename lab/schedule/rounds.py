@@ -16,7 +16,7 @@ from lab.study.plan import Launch, PlannedRun, draw, in_drawn_order
 
 #: A run has at most so many windows: of a run of a minute they last some seconds each.
 MOST_WINDOWS = 12
-#: A window sends each stream so many prompts, where answers differ in length: the streams do not end together.
+#: A window sends each of several streams so many prompts: the first answer and the last ones are in no steady part.
 _PROMPTS_A_STREAM = 3
 #: And prompts for at least so many tokens, which take about a second: what happens around a window takes 0.05 s.
 LEAST_TOKENS, LEAST_TOKENS_ON_GPU = 24, 128
@@ -35,8 +35,7 @@ class PlannedWindow(NamedTuple):
 def number_of_windows(run: PlannedRun, least_tokens: int = LEAST_TOKENS) -> int:
     """Return in how many windows a run is measured in rounds. It depends on workload and load, never on the arm."""
     workload, load = run.workload, run.load
-    equal_lengths = workload.ignore_eos and not workload.own_output_lengths
-    prompts = 1 if equal_lengths or load.max_concurrency == 1 else _PROMPTS_A_STREAM
+    prompts = 1 if load.max_concurrency == 1 else _PROMPTS_A_STREAM
     prompts = max(prompts, -(-least_tokens // workload.output_tokens))
     return max(1, min(MOST_WINDOWS, load.num_prompts // (prompts * load.max_concurrency)))
 

@@ -32,7 +32,7 @@ def bundles(real_home: Home) -> list[Bundle]:
         engine_flags={"max-model-len": 1024, "enforce-eager": True, "dtype": "float32", "max-num-seqs": 8},
         arms=[{"name": "plain", "baseline": True, **ARM}, {"name": "ngram", "speculation": NGRAM, **ARM}],
         workloads=[{"category": "repeat", "output_tokens": 64}],
-        loads=[{"max_concurrency": 1, "num_prompts": 4}, {"max_concurrency": 4, "num_prompts": 16}],
+        loads=[{"max_concurrency": 1, "num_prompts": 4}, {"max_concurrency": 4, "num_prompts": 48}],
     )
     assert (job.state, job.error) == ("done", None)
     every = map(read_bundle, find_bundles(real_home.settings.bundles))

@@ -68,7 +68,7 @@ def test_all_engines_start_once_for_two_repeats_in_drawn_orders(home: Home, tmp_
 #: Two cells of four windows each.
 IN_ROUNDS: dict[str, Any] = {
     "workloads": [{"output_tokens": 24}],
-    "loads": [{"max_concurrency": 1, "num_prompts": 4}, {"max_concurrency": 2, "num_prompts": 8}],
+    "loads": [{"max_concurrency": 1, "num_prompts": 4}, {"max_concurrency": 2, "num_prompts": 24}],
 }
 
 
@@ -99,7 +99,7 @@ def test_runs_are_measured_in_rounds_that_send_the_same_prompts_on_every_arm(hom
 def test_runs_in_rounds_share_one_warm_up_of_all_workloads_under_a_load(home: Home) -> None:
     """The engine generated only its tokens before the first window, and eight when it had started."""
     workloads = [home.prompts | {"output_tokens": tokens} for tokens in (24, 48)]
-    runs = in_rounds(home, arms=arms()[:2], workloads=workloads, loads=[{"max_concurrency": 2, "num_prompts": 8}])
+    runs = in_rounds(home, arms=arms()[:2], workloads=workloads, loads=[{"max_concurrency": 2, "num_prompts": 24}])
     assert {(run.status, run.warmup_requests) for run in runs} == {("completed", 4)}
     for arm in ("plain", "second"):
         first = min((run for run in runs if run.arm.name == arm), key=lambda run: run.started_at)

@@ -25,7 +25,7 @@ from lab.study.plan import Launch, plan
 from tests.lab.studies import study
 
 ARMS = [{"name": "no draft", "baseline": True}, {"name": "one"}, {"name": "two"}]
-LOADS = [{"max_concurrency": 1, "num_prompts": 8}, {"max_concurrency": 2, "num_prompts": 8}]
+LOADS = [{"max_concurrency": 1, "num_prompts": 8}, {"max_concurrency": 2, "num_prompts": 24}]
 WORKLOADS = [{"category": category, "output_tokens": 32} for category in ("code", "repeat")]
 
 
@@ -60,7 +60,9 @@ def test_within_a_round_a_cell_is_measured_on_all_arms_before_the_next_one() -> 
 
 
 def test_arms_are_at_each_place_equally_often_and_cells_in_a_drawn_order() -> None:
-    planned, launch = beside(loads=[{"max_concurrency": streams, "num_prompts": 12 * streams} for streams in (1, 2)])
+    planned, launch = beside(
+        loads=[{"max_concurrency": streams, "num_prompts": prompts} for streams, prompts in ((1, 12), (2, 72))]
+    )
     groups = windows(planned, launch)
     orders = [
         [window.run.arm.name for window in group[first : first + 3]] for group in groups for first in range(0, 72, 3)
@@ -81,7 +83,9 @@ def test_after_a_crash_the_windows_left_have_the_same_order() -> None:
 
 
 def test_a_cell_of_few_windows_has_them_in_rounds_far_apart() -> None:
-    planned, launch = beside(loads=[{"max_concurrency": 1, "num_prompts": 8}, {"max_concurrency": 4, "num_prompts": 8}])
+    planned, launch = beside(
+        loads=[{"max_concurrency": 1, "num_prompts": 8}, {"max_concurrency": 4, "num_prompts": 24}]
+    )
     [group, _] = windows(planned, launch)
     halves = group[: len(group) // 2], group[len(group) // 2 :]
     assert [sum(window.run.load.max_concurrency == 4 for window in half) for half in halves] == [6, 6]
@@ -90,11 +94,11 @@ def test_a_cell_of_few_windows_has_them_in_rounds_far_apart() -> None:
 @pytest.mark.parametrize(
     ("workload", "load", "expected"),
     [
-        ({"output_tokens": 32}, {"max_concurrency": 8, "num_prompts": 64}, 8),
+        ({"output_tokens": 32}, {"max_concurrency": 8, "num_prompts": 64}, 2),
         ({"output_tokens": 32, "ignore_eos": False}, {"max_concurrency": 8, "num_prompts": 64}, 2),
         ({"output_tokens": 32, "ignore_eos": False}, {"max_concurrency": 1, "num_prompts": 8}, 8),
         ({"output_tokens": 6}, {"max_concurrency": 1, "num_prompts": 8}, 2),
-        ({"output_tokens": 32}, {"max_concurrency": 8, "num_prompts": 15}, 1),
+        ({"output_tokens": 32}, {"max_concurrency": 8, "num_prompts": 47}, 1),
         ({"output_tokens": 32}, {"max_concurrency": 1, "num_prompts": 1000}, MOST_WINDOWS),
     ],
 )
