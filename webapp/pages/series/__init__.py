@@ -2,4 +2,4 @@
 
 from webapp.shared.page import Page, Section
 
-PAGE = Page(__name__, "Series", ":material/timeline:", Section.UNDERSTAND, order=6, has_figures=True)
+PAGE = Page(__name__, "Series", ":material/event_repeat:", Section.UNDERSTAND, order=6, has_figures=True)
