@@ -243,7 +243,7 @@ def test_a_provider_that_is_away_is_said_in_a_sentence(settings: Settings) -> No
 
 def test_who_waits_for_a_silent_provider_keeps_nobody_else_waiting(settings: Settings, tmp_path: Path) -> None:
     async def others_are_answered(url: str, silent: socket.socket) -> bool:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as session:
 
             async def ask(path: str) -> int:
                 async with session.get(f"{url}{path}", allow_redirects=False) as answer:
