@@ -18,7 +18,6 @@ from lab.validity.checks import (
     comparability,
     contradictions,
     counting,
-    files,
     machine,
     repeats,
     settings,
@@ -46,7 +45,6 @@ CHECKS: tuple[Check, ...] = (
     *client.CHECKS,
     *machine.CHECKS,
     *steadiness.CHECKS,
-    *files.CHECKS,
 )
 #: Of several runs together.
 STUDY_CHECKS: tuple[StudyCheck, ...] = (

@@ -1,4 +1,4 @@
-"""Checks that what a server counts does not contradict what was sent and what came."""
+"""Checks that no source contradicts itself: a server's counts what was sent and what came, a file its own requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
-from lab.validity.words import of_requests, percent
+from lab.validity.words import listed, of_requests, percent
 
 #: Chunks with output beyond the tokens of an answer that are no contradiction: a server may send the end of the text
 #: apart.
@@ -109,5 +109,20 @@ CHECKS = (
         "more; so does Drafthouse, if not one byte of an answer had come within a second.",
         advice="Let the server keep connections open for longer than 2 s.",
         rule=_sent_again,
+    ),
+    Check(
+        name="file_contradicts_itself",
+        traps=(26,),
+        severity="warning",
+        looks_at=("doubts",),
+        threshold="a printed figure that is more than 0.5 % away from what the file's own requests, counts or rates "
+        "give; does not apply to measured runs",
+        why="Tools round, interpolate and define figures a little differently, but not by more than that. A larger "
+        "difference means another definition than the name says, or an edited file. The figure computed from the "
+        "requests is used.",
+        advice="Look up how this version of the tool computes the figure, and compare it only by its requests.",
+        rule=lambda evidence: (
+            Fired(f"The file contradicts itself: {listed(list(evidence.doubts), 3)}.") if evidence.doubts else None
+        ),
     ),
 )
