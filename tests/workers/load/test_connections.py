@@ -191,7 +191,7 @@ async def test_what_takes_a_chunk_long_delays_no_other_streams_time(connections:
     class Slow(Received):
         def receive(self, t_s: float, received: bytes) -> None:
             super().receive(t_s, received)
-            time.sleep(1)
+            time.sleep(3)
 
     waiting = asyncio.Barrier(2)
 
@@ -206,7 +206,7 @@ async def test_what_takes_a_chunk_long_delays_no_other_streams_time(connections:
         posts = (connections.post(url, {}, b"body", it, time.perf_counter, most_bytes=MOST_BYTES) for it in both)
         await asyncio.gather(*posts)
     (first_s,), (second_s,) = (it.times_s for it in both)
-    assert abs(first_s - second_s) < 0.9
+    assert abs(first_s - second_s) < 2.9
 
 
 async def test_what_has_been_read_of_answers_that_are_given_up_is_received(connections: Connections) -> None:
