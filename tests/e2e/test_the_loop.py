@@ -169,7 +169,7 @@ def measured(home: Home, browser: BrowserContext) -> Measured:
         page.goto(f"{home.url}/jobs?job={job_id}")
         expect(
             page.get_by_text(re.compile(r"starting engine|warming up|measuring", re.IGNORECASE)).first
-        ).to_be_visible(timeout=200_000)
+        ).to_be_visible(timeout=600_000)
         page.close()
         killed = worker(home)
         until(lambda: written(home, job_id), "a run", within_s=600)

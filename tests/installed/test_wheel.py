@@ -117,7 +117,7 @@ def lab(installed: Installed) -> Iterator[Installed]:
         yield installed
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=180)
+        process.communicate(timeout=600)
 
 
 def test_no_other_program_sees_our_rooms(installed: Installed) -> None:

@@ -142,7 +142,7 @@ def test_the_labs_role_is_no_superuser_and_owns_its_database(tmp_path: Path) -> 
         place = {"PGHOST": server.socket_folder, "PATH": f"{programs}:{os.environ['PATH']}"}
         script = REPOSITORY / "deploy" / Path(COMPOSE["configs"]["database_role"]["file"]).name
         variables = {**os.environ, **place, "PASSWORD_FILE": str(tmp_path / "password")}
-        subprocess.run(("sh", script), env=variables, check=True, timeout=60)
+        subprocess.run(("sh", script), env=variables, check=True, timeout=600)
         lab = sa.create_engine(server.url.replace("postgres@", "drafthouse@").format(name="drafthouse"))
         rights = "SELECT rolsuper, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = current_user"
         with lab.begin() as connection:

@@ -19,7 +19,7 @@ from tests.webapp.served import served
 
 WIDTHS_PX = (1280, 1920)
 _HEIGHT_PX, _MOST_HEIGHT_PX = 1000, 3200
-_PATIENCE_MS = 120_000
+_PATIENCE_MS = 600_000
 #: Charts grow into their place after the page has settled.
 GROWING_MS = 1_000
 #: Charts of a closed tab are drawn when it is opened.

@@ -15,7 +15,7 @@ from host.ports import free_port
 from tests.cli.homes import REPOSITORY
 
 #: Until the page answers; imports alone take seconds on a busy machine.
-_START_S = 180.0
+_START_S = 600.0
 
 
 @contextmanager

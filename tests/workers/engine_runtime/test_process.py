@@ -178,7 +178,7 @@ def test_kill_9_of_the_worker_ends_a_suspended_family(tmp_path: Path, family: tu
     until((tmp_path / "suspended").exists, "it is suspended")
     owner.kill()
     owner.wait()
-    until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=120)
+    until(lambda: not members(tmp_path / "marks"), "the family is gone")
 
 
 def test_what_outlives_worker_and_guard_is_ended_by_the_next_worker(tmp_path: Path, family: tuple[str, ...]) -> None:

@@ -96,7 +96,7 @@ async def test_sampling_is_always_sent(
         server.base_url,
         "normal",
         kind,
-        parameters=RequestParams(Sampling(seed=5), 9, ignore_eos=True, timeout_s=120),
+        parameters=RequestParams(Sampling(seed=5), 9, ignore_eos=True, timeout_s=600),
     )
     (body,) = server.bodies
     assert (body["temperature"], body["top_p"], body["seed"]) == (0.0, 1.0, 5)
@@ -120,7 +120,7 @@ async def test_tokens_are_requested_only_where_they_are_known_and_not_sampled(
     connections: Connections, server: Server
 ) -> None:
     assert (await sent(connections, server.base_url, "normal")).output_token_ids is None
-    sampled = RequestParams(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=120)
+    sampled = RequestParams(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=600)
     telling = Endpoint(server.base_url, "normal", token_ids=True)
     assert (await send(connections, telling, PROMPT, sampled, time.perf_counter)).output_token_ids is None
     assert [body.get("return_token_ids") for body in server.bodies] == [None, None]

@@ -24,7 +24,7 @@ MODEL = "tiny"
 K = 3
 CONTEXT_TOKENS = 1024
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-_START_S = 100.0
+_START_S = 600.0
 
 
 @dataclass(frozen=True)

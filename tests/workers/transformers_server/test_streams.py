@@ -99,7 +99,7 @@ async def test_a_server_without_speculation_has_no_counters_of_it(plain: str) ->
 @pytest.mark.parametrize("kind", ["completions", "chat"])
 async def test_the_measuring_client_gets_a_whole_record(assisted: str, kind: str) -> None:
     endpoint = Endpoint(assisted, MODEL, "chat" if kind == "chat" else "completions", per_request_spec_metrics=True)
-    params = RequestParams(Sampling(), output_tokens=32, ignore_eos=True, timeout_s=120)
+    params = RequestParams(Sampling(), output_tokens=32, ignore_eos=True, timeout_s=600)
     async with open_session() as session, Connections() as connections:
         record = await send(
             connections, endpoint, Prompt("p", None, "for i in range(10):\n"), params, iter(range(999)).__next__
