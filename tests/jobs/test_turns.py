@@ -215,7 +215,9 @@ def test_a_claim_costs_no_more_in_a_longer_queue(home: Home) -> None:
         """Those of SQLite's machine, in tens, for finding the first of so many jobs of three submitters."""
         row = {"study_id": "s", "name": "n", "study_json": "{}", "state": "queued", "needs": "/vllm/"}
         rows = [
-            row | {"job_id": f"job-{number:05}", "submitted_at": NOW, "submitted_by": SUBMITTERS[number % 3]}
+            row
+            | {"job_id": f"job-{number:05}", "submitted_at": NOW + timedelta(seconds=number)}
+            | {"submitted_by": SUBMITTERS[number % 3]}
             for number in range(queued)
         ]
         taken: list[None] = []
