@@ -10,12 +10,13 @@ import json
 import logging
 import traceback
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import sqlalchemy as sa
 
-from jobs.needs import Versions, met_by, with_versions, without_versions
-from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, get_job, job_from_row
+from jobs.needs import Versions, with_versions, without_versions
+from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, job_from_row
+from jobs.turns import queued_in_turn
 from lab.errors import DrafthouseError
 from warehouse.app_db.clock import clock_behind_s, database_now, database_now_s
 from warehouse.app_db.engine import reading
@@ -28,8 +29,6 @@ MAX_DEATHS_AT_ONE_POINT = 8
 _CLAIMS_OF_A_HOST = 7_205_759_403_792_793_600
 #: Another one: whoever holds it puts back what has expired. PostgreSQL's other processes do without.
 _REQUEUEING = 7_205_759_403_792_793_599
-#: How many jobs a claim reads at once: few at first, because most claims take the first job of the queue.
-_AT_ONCE, _MOST_AT_ONCE = 20, 1000
 
 
 class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
@@ -63,7 +62,7 @@ def claim(
         beside, shared = _running_beside(connection, worker), _shared_beside(connection, worker)
         if any(_is_alone(study_json, has_gpus=has_gpus) for study_json in beside):
             return None
-        for job_id in _queued(connection, hardware, passed_over | set(except_jobs), engines):
+        for job_id in queued_in_turn(connection, hardware, passed_over | set(except_jobs), engines):
             if (row := _locked(connection, job_id)) is None:
                 continue  # another worker has just taken it
             try:
@@ -77,21 +76,22 @@ def claim(
                 continue
             if (beside or shared - {job_id}) and _is_alone(row["study_json"], has_gpus=has_gpus):
                 return None
-            _take(connection, job, worker, lease_s, {} if engines is None else engines)
-            return get_job(connection, job_id)
+            return _taken(connection, job, worker, lease_s, {} if engines is None else engines)
     return None
 
 
-def _take(connection: sa.Connection, job: Job, worker: str, lease_s: float, engines: Versions) -> None:
-    """Give the job to the worker, under a lease with a number of its own."""
+def _taken(connection: sa.Connection, job: Job, worker: str, lease_s: float, engines: Versions) -> Job:
+    """Give the job to the worker, under a lease with a number of its own. Return it as it is then."""
     behind_s = clock_behind_s(connection)
     values: dict[str, object] = {"state": "running", "worker": worker, "lease": jobs.c.lease + 1}
     values |= {"lease_expires_at": database_now_s() + lease_s, "clock_behind_s": behind_s}
     values["needs"] = with_versions(job.needs, engines)
     values["started_at"] = sa.func.coalesce(jobs.c.started_at, database_now(connection))
-    connection.execute(jobs.update().where(jobs.c.job_id == job.job_id).values(values))
+    taking = jobs.update().where(jobs.c.job_id == job.job_id).values(values).returning(*jobs.c)
+    row = connection.execute(taking).mappings().one()
     connection.execute(workers.update().where(workers.c.worker == worker).values(clock_behind_s=behind_s))
     add_event(connection, job.job_id, "claimed", worker)
+    return job_from_row(row)
 
 
 def _running_beside(connection: sa.Connection, worker: str) -> Sequence[str]:
@@ -129,42 +129,10 @@ def _shared_beside(connection: sa.Connection, worker: str) -> set[str]:
     return {row.job_id for row in rows if row.worker.partition("/")[0] == host}
 
 
-def _queued(
-    connection: sa.Connection, hardware: str, passed_over: Collection[str], engines: Versions | None
-) -> Iterator[str]:
-    """Yield the ids of the queued jobs that this hardware may run with these engines, in turn (`jobs.turns`)."""
-    running = sa.select(jobs.c.submitted_by, sa.func.count().label("count")).where(jobs.c.state == "running")
-    ahead = running.group_by(jobs.c.submitted_by).subquery("running")
-    own = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
-    number = sa.func.row_number().over(partition_by=jobs.c.submitted_by, order_by=own).label("number")
-    columns = (jobs.c.job_id, jobs.c.submitted_by, jobs.c.priority, jobs.c.submitted_at, jobs.c.hardware, jobs.c.needs)
-    queued = sa.select(*columns, number).where(jobs.c.state == sa.literal_column("'queued'")).subquery("queued")
-    turn = queued.c.number + sa.func.coalesce(ahead.c.count, 0)
-    order = (queued.c.priority.desc(), turn, queued.c.submitted_at, queued.c.job_id)
-    of_submitter = ahead.c.submitted_by.is_not_distinct_from(queued.c.submitted_by)
-    query = sa.select(queued.c.job_id).outerjoin_from(queued, ahead, of_submitter).order_by(*order)
-    query = query.where(_fits(queued.c.hardware, hardware))
-    if engines is not None:
-        query = query.where(met_by(queued.c.needs, engines))
-    seen, at_once = set(passed_over), _AT_ONCE
-    while True:
-        found = connection.scalars(query.where(queued.c.job_id.not_in(sorted(seen))).limit(at_once)).all()
-        yield from found
-        if len(found) < at_once:
-            return
-        seen, at_once = seen | set(found), min(2 * at_once, _MOST_AT_ONCE)
-
-
 def _locked(connection: sa.Connection, job_id: str) -> sa.RowMapping | None:
     """Return the job's row if it is still queued. On SQLite the transaction is the only writer anyway."""
     query = sa.select(jobs).where(jobs.c.job_id == job_id, jobs.c.state == "queued")
     return connection.execute(query.with_for_update(skip_locked=True)).mappings().one_or_none()
-
-
-def _fits(wanted: sa.ColumnElement[str | None], hardware: str) -> sa.ColumnElement[bool]:
-    """Match substrings by REPLACE, which both databases have, and not by LIKE: names of hardware may contain % or _."""
-    mine = sa.literal(hardware.lower())
-    return wanted.is_(None) | (sa.func.replace(mine, wanted, "") != mine)
 
 
 def heartbeat(engine: sa.Engine, job_id: str, worker: str, lease_s: float, progress: Progress | None) -> bool:
@@ -173,11 +141,7 @@ def heartbeat(engine: sa.Engine, job_id: str, worker: str, lease_s: float, progr
     if progress is not None:
         values["progress_json"] = progress.model_dump_json()
     with engine.begin() as connection:
-        _update_own(connection, job_id, worker, values)
-        cancel_requested = connection.execute(
-            sa.select(jobs.c.cancel_requested).where(jobs.c.job_id == job_id)
-        ).scalar_one()
-    return not cancel_requested
+        return not _update_own(connection, job_id, worker, values)
 
 
 def finish(
@@ -230,7 +194,7 @@ def another_waits(
     if _alone_or_default(job.study.alone, has_gpus=has_gpus):
         return False
     with reading(engine).connect() as connection:
-        first = next(iter(_queued(connection, hardware, set_aside, engines)), None)
+        first = next(iter(queued_in_turn(connection, hardware, set_aside, engines)), None)
         if first is None:
             return False
         row = connection.execute(sa.select(jobs.c.priority, jobs.c.study_json).where(jobs.c.job_id == first)).one()
@@ -324,10 +288,14 @@ def _deaths(connection: sa.Connection, job_id: str, point: str) -> int:
     return connection.execute(count).scalar_one()
 
 
-def _update_own(connection: sa.Connection, job_id: str, worker: str, values: dict[str, object]) -> None:
+def _update_own(connection: sa.Connection, job_id: str, worker: str, values: dict[str, object]) -> bool:
+    """Return whether the user asked to cancel the job."""
     mine = (jobs.c.job_id == job_id) & (jobs.c.worker == worker) & (jobs.c.state == "running")
-    if connection.execute(jobs.update().where(mine).values(values)).rowcount != 1:
+    update = jobs.update().where(mine).values(values).returning(jobs.c.cancel_requested)
+    cancel_requested: bool | None = connection.execute(update).scalar_one_or_none()
+    if cancel_requested is None:
         raise LeaseLost(f"job {job_id} is no longer {worker}'s")
+    return cancel_requested
 
 
 def _unowned() -> dict[str, object]:

@@ -6,10 +6,9 @@ only hosts with the same versions go on with the job: arms of two versions would
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping
-
-import sqlalchemy as sa
 
 #: The version of each engine of a host by its name; None: unknown.
 Versions = Mapping[str, str | None]
@@ -33,13 +32,14 @@ def without_versions(needs: str) -> str:
     return "".join(f"/{one.partition(' ')[0]}/" for one in _ONE.findall(needs))
 
 
-def met_by(needs: sa.ColumnElement[str], host: Versions) -> sa.ColumnElement[bool]:
-    """Return whether a host has every engine of a column of needs: whatever it has is removed, and nothing is left."""
-    left: sa.ColumnElement[str] = needs
-    for name, version in host.items():
-        for has in {_one(name, None), _one(name, version)}:
-            left = sa.func.replace(left, has, "")
-    return left == ""
+def met_by(host: Versions) -> tuple[str, dict[str, str]]:
+    """Return whether a host has every engine of the column `needs`, as SQL with the values of its parameters: whatever
+    it has is removed, and nothing is left. Not as `= ''`: PostgreSQL would take that for rare, and sort all jobs first.
+    """
+    has = sorted({_one(name, None) for name in host} | {_one(name, version) for name, version in host.items()})
+    values = {f"engine_{number}": one for number, one in enumerate(has)}
+    left = functools.reduce(lambda left, name: f"replace({left}, :{name}, '')", values, "needs")
+    return f"length({left}) < 1", values
 
 
 def unmet(needs: str, host: Versions) -> list[str]:

@@ -7,10 +7,15 @@ the queue comes first, then the older job. So a submitter of many studies does n
 from __future__ import annotations
 
 import bisect
+import functools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
+
+import sqlalchemy as sa
+
+from jobs.needs import Versions, met_by
 
 
 class Waiting(Protocol):
@@ -80,3 +85,64 @@ class Turns(Generic[J]):
             return None
         _, own, index = best
         return self._own[own[index].submitted_by].pop(index)
+
+
+def queued_in_turn(
+    connection: sa.Connection, hardware: str, passed_over: Collection[str], engines: Versions | None
+) -> Iterator[str]:
+    """Yield the ids of the queued jobs that this hardware may run with these engines, in turn.
+
+    The first job of all is some submitter's first, and the first jobs of other submitters come directly after it if
+    they have its priority and turn.
+    """
+    has_engines, values = ("1 = 1", {}) if engines is None else met_by(engines)
+    query = _firsts(has_engines, connection.dialect.name).bindparams(hardware=hardware.lower(), **values)
+    seen = {"", *passed_over}  # one at least: PostgreSQL estimates an empty list badly
+    while rows := connection.execute(query, {"seen": sorted(seen)}).all():
+        together = [row.job_id for row in rows if (row.priority, row.turn) == (rows[0].priority, rows[0].turn)]
+        yield from together
+        seen.update(together)
+
+
+@functools.lru_cache
+def _firsts(has_engines: str, dialect: str) -> sa.TextClause:
+    """Select the first job of each submitter that a host may run, in turn.
+
+    The index `ix_jobs_queued` has the queued jobs of each submitter in order. This jumps in it from one submitter to
+    the next and to the first job that the host may run, and counts those before it. As a text, because SQLAlchemy
+    would take longer to build it than the database to answer.
+    """
+    index = "INDEXED BY ix_jobs_queued" if dialect == "sqlite" else ""  # SQLite has no statistics to find it by
+    queued = f"FROM jobs {index} WHERE state = 'queued'"
+    # Parts of names are found by REPLACE, because LIKE takes % and _ for more than themselves.
+    first = _of_submitter(
+        "submitter",
+        f"""SELECT job_id {queued} AND {{his}} AND {has_engines} AND job_id NOT IN :seen
+        AND (hardware IS NULL OR replace(:hardware, hardware, '') <> :hardware)
+        ORDER BY priority DESC, submitted_at, job_id LIMIT 1""",
+    )
+    older = "priority = first.priority AND (submitted_at, job_id) < (first.submitted_at, first.job_id)"
+    before = [
+        _of_submitter("first.submitted_by", f"SELECT count(*) {queued} AND {{his}} AND {is_before}")
+        for is_before in ("priority > first.priority", older)
+    ]
+    return sa.text(f"""
+WITH RECURSIVE submitters(submitter) AS (  -- the last one is null: nobody that is known
+    SELECT min(submitted_by) {queued}
+    UNION ALL
+    SELECT (SELECT min(submitted_by) {queued} AND submitted_by > submitter)
+    FROM submitters WHERE submitter IS NOT NULL
+),
+firsts(job_id) AS MATERIALIZED (SELECT {first} FROM submitters),
+running(submitter, jobs) AS (SELECT submitted_by, count(*) FROM jobs WHERE state = 'running' GROUP BY submitted_by)
+SELECT first.job_id, first.priority, coalesce(running.jobs, 0) + {before[0]} + {before[1]} AS turn
+FROM firsts JOIN jobs AS first ON first.job_id = firsts.job_id
+LEFT JOIN running ON submitter = first.submitted_by OR (submitter IS NULL AND first.submitted_by IS NULL)
+ORDER BY first.priority DESC, turn, first.submitted_at, first.job_id
+""").bindparams(sa.bindparam("seen", expanding=True))  # noqa: S608 - made of constants
+
+
+def _of_submitter(name: str, query: str) -> str:
+    """Return the query for one submitter, or for jobs of nobody that is known: the index finds either."""
+    known, unknown = query.format(his=f"submitted_by = {name}"), query.format(his="submitted_by IS NULL")
+    return f"CASE WHEN {name} IS NULL THEN ({unknown}) ELSE ({known}) END"

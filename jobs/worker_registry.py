@@ -148,10 +148,15 @@ def register_worker(
         connection.execute(workers_table.insert().values(row))
 
 
-def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
-    """Record that the worker is present and works on this job."""
+def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> bool:
+    """Record that the worker is present and works on this job. Return whether it is the first of the present ones by
+    name: that one looks after lost jobs for all.
+    """
     with engine.begin() as connection:
-        _update(connection, worker, last_seen=database_now(connection), job_id=job_id)
+        now = database_now(connection)
+        _update(connection, worker, last_seen=now, job_id=job_id)
+        present = workers_table.c.last_seen > now - timedelta(seconds=AWAY_AFTER_S)
+        return connection.scalar(sa.select(sa.func.min(workers_table.c.worker)).where(present)) == worker
 
 
 def record_waiting(engine: sa.Engine, worker: str, waits_for: str | None) -> None:

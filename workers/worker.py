@@ -57,8 +57,8 @@ logger = logging.getLogger(__name__)
 #: The variable of a worker's process that says when it ends by itself.
 ENDS = "ENDS_OF_DRAFTHOUSE_WORKER"
 _POLL_EVERY_S = 2.0
-#: To the database: a heartbeat and a poll share one, and open another if they coincide.
-_CONNECTIONS = (1, 1)
+#: To the database: heartbeats, polls and uploads take milliseconds each, and wait for each other.
+_CONNECTIONS = (1, 0)
 #: Pause after this host had to put a job back; after it, a job is taken only once the host seems able.
 _REST_S = 60.0
 #: That job comes after all others for this long.
@@ -107,6 +107,7 @@ class Worker:
         self._rests_until_s = 0.0  # after that, time.monotonic
         self._put_back: dict[str, float] = {}  # jobs with which this host had a fault, until when they come last
         self._present_s = 0.0  # when that was last recorded, time.monotonic
+        self._is_first = False  # of the present workers, then: it puts lost jobs back at every poll, others more rarely
         self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
         self._not_helped: set[tuple[str, int]] = set()  # jobs and attempts in which this worker failed to help
         self._given_back = set[str]()  # the job that was given back for another one
@@ -369,12 +370,13 @@ class Worker:
             try:
                 self._drain_if_asked()
                 now_s = time.monotonic()
-                if now_s - self._present_s >= PRESENCE_EVERY_S:
-                    record_presence(self._database, self._name, self._job_id)
+                if is_due := now_s - self._present_s >= PRESENCE_EVERY_S:
+                    self._is_first = record_presence(self._database, self._name, self._job_id)
                     self._present_s = now_s
                 refuse_newer_database(self._database)
-                for job_id in requeue_expired(self._database, is_dead):
-                    logger.warning("job %s: its worker died; it was queued again", job_id)
+                if is_due or self._is_first:
+                    for job_id in requeue_expired(self._database, is_dead):
+                        logger.warning("job %s: its worker died; it was queued again", job_id)
                 self._store_engines_when_idle()
             except RevisionError:  # the other thread logs and records that
                 continue

@@ -32,6 +32,7 @@ from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.migrate import migrate
 from warehouse.schema import revisions
+from workers.worker import Worker
 
 
 @pytest.fixture(scope="module")
@@ -257,3 +258,15 @@ def test_a_connection_that_the_server_has_ended_is_made_anew_unnoticed(home: Hom
         connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": ended})
     other.dispose()
     assert len(queue.jobs(home.database)) == 1
+
+
+def test_a_worker_holds_one_connection_whatever_its_threads_do(home: Home) -> None:
+    database = Worker(home.settings)._database
+
+    def session(_thread: int) -> object:
+        with database.connect() as connection:
+            return connection.scalar(sa.text("SELECT pg_backend_pid() FROM pg_sleep(0.05)"))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(session, range(8)))) == 1
+    database.dispose()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import sqlite3
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from jobs import leases, queue
 from jobs.order import estimated_starts
 from jobs.table import Job, Progress
-from jobs.turns import Turns, in_turn
+from jobs.turns import Turns, in_turn, queued_in_turn
 from lab.roles import Actor, Role
 from tests.jobs.test_order import NOW, job, worker
 from tests.workers.homes import Home
@@ -198,7 +199,7 @@ def test_a_claim_in_sql_takes_jobs_in_the_order_of_turns(either_home: Home) -> N
         with home.database.begin() as connection:
             connection.execute(jobs_table.delete())
             connection.execute(jobs_table.insert(), rows)
-            found = list(leases._queued(connection, "NVIDIA H200", passed_over, host))
+            found = list(queued_in_turn(connection, "NVIDIA H200", passed_over, host))
         running = [row["submitted_by"] for row in rows if row["state"] == "running"]
         waiting = in_turn([SimpleNamespace(**row) for row in rows if row["state"] == "queued"], running)  # type: ignore[arg-type]
         assert found == [
@@ -207,3 +208,30 @@ def test_a_claim_in_sql_takes_jobs_in_the_order_of_turns(either_home: Home) -> N
             if job.needs in able and job.hardware in (None, "h200") and job.job_id not in passed_over
         ]
         assert found
+
+
+def test_a_claim_costs_no_more_in_a_longer_queue(home: Home) -> None:
+    def steps(queued: int) -> int:
+        """Those of SQLite's machine, in tens, for finding the first of so many jobs of three submitters."""
+        row = {"study_id": "s", "name": "n", "study_json": "{}", "state": "queued", "needs": "/vllm/"}
+        rows = [
+            row
+            | {"job_id": f"job-{number:05}", "submitted_at": NOW + timedelta(seconds=number)}
+            | {"submitted_by": SUBMITTERS[number % 3]}
+            for number in range(queued)
+        ]
+        taken: list[None] = []
+        with home.database.begin() as connection:
+            connection.execute(jobs_table.delete())
+            connection.execute(jobs_table.insert(), rows)
+            machine = connection.connection.dbapi_connection
+            assert isinstance(machine, sqlite3.Connection)
+            machine.set_progress_handler(lambda: taken.append(None), 10)
+            assert next(queued_in_turn(connection, "NVIDIA H200", (), {"vllm": "0.32.0"})) == "job-00000"
+            machine.set_progress_handler(None, 0)
+        return len(taken)
+
+    with home.database.begin() as connection:
+        row = {"study_id": "s", "name": "n", "toml": "", "json": "{}", "created_at": NOW}
+        connection.execute(studies_table.insert().values(row))
+    assert steps(3000) <= 2 * steps(30)

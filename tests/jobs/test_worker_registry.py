@@ -107,3 +107,13 @@ def test_a_worker_registers_hardware_and_engines_and_needs_no_pandas(
         job_id = woken_home.submit(hardware=hardware_name()[:8].upper())
         until(lambda: woken_home.job(job_id).state == "done", "a job for this hardware is done")
         assert "pandas" not in Path(f"/proc/{worker.pid}/maps").read_text(encoding="utf-8")
+
+
+def test_the_first_of_the_present_workers_looks_after_lost_jobs(home: Home) -> None:
+    arrive(home, "b")
+    arrive(home, "a")
+    assert [record_presence(home.database, name, None) for name in "ba"] == [False, True]
+    with home.database.begin() as connection:
+        long_ago = datetime.now(UTC) - timedelta(seconds=AWAY_AFTER_S + 1)
+        connection.execute(table.update().where(table.c.worker == "a").values(last_seen=long_ago))
+    assert record_presence(home.database, "b", None)

@@ -31,11 +31,11 @@ _PATIENCE = {
     "keepalives_interval": "2",
     "keepalives_count": "3",
 }
-#: The server ends a transaction whose client is gone, and with it the locks on the client's job, unless the server, the
-#: role or the URL sets another limit. Our transactions take milliseconds.
-_IDLE_IN_TRANSACTION = (
-    "SELECT set_config('idle_in_transaction_session_timeout', '10s', false)"
-    " WHERE current_setting('idle_in_transaction_session_timeout') = '0'"
+#: Our transactions take milliseconds. So the server compiles no query, which takes longer, and ends a transaction whose
+#: client is gone, and with it the locks on the client's job, unless server, role or URL set another limit.
+_SHORT_TRANSACTIONS = (
+    "SELECT set_config('jit', 'off', false), CASE current_setting('idle_in_transaction_session_timeout')"
+    " WHEN '0' THEN set_config('idle_in_transaction_session_timeout', '10s', false) END"
 )
 
 
@@ -146,7 +146,7 @@ def _postgresql_engine(url: sa.URL, connections: tuple[int, int]) -> sa.Engine:
 
 
 def _prepare_postgresql(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
-    connection.cursor().execute(_IDLE_IN_TRANSACTION)
+    connection.cursor().execute(_SHORT_TRANSACTIONS)
     connection.commit()
 
 

@@ -83,13 +83,17 @@ jobs = sa.Table(
     sa.Index("ix_jobs_finished_at_job_id", "finished_at", "job_id"),
 )
 _QUEUED = jobs.c.state == sa.literal_column("'queued'")
-#: In the order in which the queued jobs of each submitter are taken: a claim sorts nothing.
+#: The queued jobs of each submitter in the order in which they are taken, with all by which a claim chooses: it sorts
+#: nothing, and reads no row of a job that its host cannot run.
 sa.Index(
     "ix_jobs_queued",
     jobs.c.submitted_by,
     jobs.c.priority.desc(),
     jobs.c.submitted_at,
     jobs.c.job_id,
+    jobs.c.hardware,
+    jobs.c.needs,
+    jobs.c.state,
     postgresql_where=_QUEUED,
     sqlite_where=_QUEUED,
 )
