@@ -101,9 +101,12 @@ def list_jobs(
     before: Annotated[str | None, Query(max_length=200)] = None,
     *,
     studies: bool = False,
+    hidden: bool = False,
 ) -> JobPage:
-    """List the newest jobs and all queued or running ones, or the jobs submitted before a given one."""
-    page = queue.page(call.database, limit, before)
+    """List the newest jobs and all queued or running ones, or the jobs submitted before a given one; those of hidden
+    studies on request.
+    """
+    page = queue.page(call.database, limit, before, hidden=hidden)
     aside = queue.set_aside(call.database) if before is None else []
     return JobPage(
         jobs=[_document(job, with_study=studies) for job in page.jobs],

@@ -16,6 +16,7 @@ import streamlit as st
 from jobs import queue
 from jobs.table import ACTIVE, Job, State
 from lab.errors import UserError
+from warehouse.app_db import curated
 from warehouse.app_db.engine import DATABASE_ERRORS
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
@@ -58,7 +59,7 @@ class Bar:
 
 def show_bar(*, is_of_study: bool) -> Bar:
     """Show the bar. `is_of_study`: the page shows one study, by default the newest with a comparison."""
-    studies, jobs = _studies(), _jobs()
+    studies, jobs = _listed(_studies()), _jobs()
     default = default_study(studies)
     options = labels(studies, jobs)
     if not options:
@@ -152,7 +153,7 @@ def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) 
     in_state = JOB.key in st.session_state
     named = st.session_state[JOB.key] if in_state else st.query_params.get(JOB.key)
     wanted = named if named or in_state else _only_filtered_study()
-    option = url_widgets.find_option(wanted, options) or _newest_of_name(wanted, studies) or _older_job(wanted)
+    option = url_widgets.find_option(wanted, options) or _newest_of_name(wanted, studies) or _unlisted(wanted)
     if named and option is None:  # Explore itself reports a study that only its filter names
         st.session_state[url_widgets.missing_key(JOB.key)] = named
     chosen: str | None = option or default
@@ -174,14 +175,17 @@ def _newest_of_name(name: str | None, studies: pd.DataFrame) -> str | None:
     return None if named.empty else _newest(named)
 
 
-def _older_job(wanted: str | None) -> str | None:
-    """Return the label of a job that is not listed."""
+def _unlisted(wanted: str | None) -> str | None:
+    """Return the label, with the name of today, of an older job or of a hidden study."""
     if not wanted:
         return None
+    job_id = url_params.job_id_of(wanted)
     try:
-        job = queue.job(published_data.engine(), url_params.job_id_of(wanted))
+        job = queue.job(published_data.engine(), job_id)
     except UserError:
-        return None
+        studies = _studies()
+        found = studies if studies.empty else studies[studies["job_id"] == job_id]
+        return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
     return url_params.job_label(job.name, job.job_id)
 
 
@@ -224,6 +228,16 @@ def _studies() -> pd.DataFrame:
         return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
     except (UserError, duckdb.Error):
         return pd.DataFrame()
+
+
+def listed_studies() -> pd.DataFrame:
+    """Return the studies with results that are not hidden."""
+    return _listed(_studies())
+
+
+def _listed(studies: pd.DataFrame) -> pd.DataFrame:
+    """Return the studies that are not hidden."""
+    return studies if studies.empty else studies[~studies["is_hidden"]]
 
 
 def _jobs() -> list[Job]:
@@ -274,12 +288,16 @@ def chosen_study() -> str:
     job_id = url_params.job_id_of(chosen)
     studies = published_data.studies_with_results()
     if job_id not in set(studies["job_id"]):
-        _show_without_results(job_id, default_study(studies))
+        _show_without_results(job_id, default_study(_listed(studies)))
     return job_id
 
 
 def _show_without_results(job_id: str, default: str | None) -> None:
-    job = job_state(job_id)
+    job, known = job_state(job_id), curated.find(published_data.engine(), job_id)
+    if known.deleted_at is not None:
+        st.info(f"{literal(queue.deleted_sentence(known))}.", icon=":material/delete:")
+        st.page_link(page_file("jobs"), label="Deleted studies", icon=":material/list_alt:")
+        st.stop()
     error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
     verb = "is unknown here" if job is None else _STATES[job.state]
     st.info(f"This study has no results: it {verb}{error}.", icon=":material/hourglass_empty:")

@@ -8,7 +8,7 @@ import streamlit as st
 from jobs import queue
 from lab.errors import UserError
 from webapp.pages.jobs import detail, sections, set_aside, workers
-from webapp.shared import published_data, url_params
+from webapp.shared import curating, published_data, undo_banner, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal
 
@@ -20,25 +20,26 @@ def show_page() -> None:
 
 
 def _show(engine: sa.Engine) -> None:
-    before = st.query_params.get(url_params.BEFORE)
+    before, hidden = st.query_params.get(url_params.BEFORE), bool(st.session_state.get(sections.HIDDEN))
     try:
-        page = queue.page(engine, before=before)
+        page = queue.page(engine, before=before, hidden=hidden)
     except UserError as error:
         st.warning(f"{literal(error)}. Shown instead: the newest jobs.", icon=":material/link_off:")
-        before, page = None, queue.page(engine)
+        before, page = None, queue.page(engine, hidden=hidden)
+    undo_banner.show(curating.UNDO)
     set_aside.show(engine)
     if not page.jobs:
         sections.show_empty_state()
     active = queue.active(engine)
     sections.show_active(active)
     workers.show(engine)
-    if not page.jobs:
-        return
-    sections.show_table(page.jobs)
-    sections.show_pages(page, before)
-    chosen = st.session_state.get(url_params.JOB.key)
-    default = next((job for job in active if job.state == "running"), page.jobs[0])
-    detail.show(engine, url_params.job_id_of(chosen) if chosen else default.job_id)
+    if page.jobs:
+        sections.show_table(page.jobs)
+        sections.show_pages(page, before)
+        chosen = st.session_state.get(url_params.JOB.key)
+        default = next((job for job in active if job.state == "running"), page.jobs[0])
+        detail.show(engine, url_params.job_id_of(chosen) if chosen else default.job_id)
+    curating.show_deleted()
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
 
 _REFRESH_EVERY = "1s"
+#: Key in the session's state: whether hidden studies are listed.
+HIDDEN = "jobs-hidden"
 #: A longer table scrolls.
 _MAX_ROWS = 8
 _HISTORY = columns(
@@ -165,7 +167,9 @@ def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
 
 def show_table(jobs: Sequence[Job]) -> None:
     """Show a page of jobs, newest first; the selected job is shown in detail below."""
-    st.subheader("All jobs", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.subheader("All jobs", anchor=False, width="content")
+        st.toggle("Hidden ones, too", key=HIDDEN, width="content")
     st.dataframe(
         history(jobs),
         hide_index=True,
