@@ -79,7 +79,7 @@ def test_a_name_note_and_tags_reach_every_reader(settings: Settings, database: s
     assert ask(settings, f"select distinct study from comparisons where job_id = '{job_id}'") == [("ours, idle host",)]
     with open_warehouse(settings.warehouse_file) as con:
         assert jobs_of(con, "ours, idle host") == [job_id]
-        assert len(runs(con, Filters((("tag", ("prod", "else")),)), [])) == len(runs(con, Filters(), []))
+        assert set(runs(con, Filters((("tag", ("prod", "else")),)), [])["job_id"]) == {job_id}
         assert runs(con, Filters((("tag", ("else",)),)), []).empty
         old_link = Filters((("study", (f"mine · {job_id}",)),))
         assert set(runs(con, old_link, [])["study"]) == {f"ours, idle host · {job_id}"}
@@ -124,7 +124,7 @@ def test_a_hidden_study_leaves_lists_and_no_number_changes(
     assert dict(listed(settings)) == {"mine": True, "later": False}
     assert {job: ask(settings, VERDICTS.replace("ID", job)) for job in (job_id, later)} == before
     with open_warehouse(settings.warehouse_file) as con:
-        assert set(runs(con, Filters(), [])["job_id"]) == {later}
+        assert set(runs(con, Filters((("origin", ("measured",)),)), [])["job_id"]) == {later}
         assert set(runs(con, Filters((("study", (job_id,)),)), [])["job_id"]) == {job_id}
         assert {headline.job_id for headline in headlines(con)} == {later}
     curation.change(database, job_id, actor=ADMIN, hidden=False)
@@ -153,7 +153,7 @@ def test_a_deleted_study_leaves_every_reader_and_comes_back_as_it_was(
     assert not any(shown().values())
     assert listed(settings) == []
     assert [*queue.page(database, hidden=True).jobs, *queue.ended(database, 9), *queue.jobs(database)] == []
-    with pytest.raises(UnknownNameError, match=f"was deleted by ada on .*study restore {job_id}` brings it back"):
+    with pytest.raises(UnknownNameError, match=rf"was deleted by ada on .*study restore {job_id}` brings it back"):
         queue.job(database, job_id)
     with pytest.raises(UnknownNameError, match="study restore"):
         curation.study_of(settings, database, job_id)
@@ -270,7 +270,7 @@ def test_a_purge_removes_bundles_and_verdicts_and_goes_on_after_a_kill(
     assert [path for path in settings.home.rglob("*") if job_id in path.name and path.is_file()] == []
     assert ask(settings, "select distinct job_id from runs where origin = 'measured'") == [(later,)]
     assert ask(settings, "select distinct job_id from judgements") == [(later,)]
-    with pytest.raises(UserError, match="was purged on .*: its bundles are gone"):
+    with pytest.raises(UserError, match=r"was purged on .*: its bundles are gone"):
         curation.restore(settings, database, job_id, actor=ADMIN)
 
 

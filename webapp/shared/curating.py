@@ -33,7 +33,7 @@ def show(job_id: str) -> None:
 
 def show_menu(job_id: str, called: str) -> None:
     """Draw the menu of a study for those who may change it; its content is built when it opens."""
-    if not visitor.allowed(Change.CURATE, _owner(job_id)):
+    if not visitor.allowed(Change.CURATE, owner_of(job_id)):
         return
     menu = st.popover("Study", icon=":material/edit_note:", key=f"study-menu-{job_id}", on_change="rerun")
     if menu.open:
@@ -43,7 +43,8 @@ def show_menu(job_id: str, called: str) -> None:
             _show_deleting(job_id, called)
 
 
-def _owner(job_id: str) -> str | None:
+def owner_of(job_id: str) -> str | None:
+    """Return who submitted or imported a study; None: nobody that is known."""
     with published_data.engine().connect() as connection:
         return curated.owner_of(connection, job_id)
 
@@ -115,6 +116,6 @@ def _show_one(one: Curated) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         by = f"by {literal(one.deleted_by)}, {moment(one.deleted_at)}"
         st.markdown(f"**{literal(one.name or one.job_id)}** :gray[{literal(one.job_id)} · {by}]", width="content")
-        if visitor.allowed(Change.CURATE, _owner(one.job_id)):
+        if visitor.allowed(Change.CURATE, owner_of(one.job_id)):
             key = f"restore-{one.job_id}"
             st.button("Restore", icon=":material/undo:", key=key, on_click=_restore, args=(one.job_id,))

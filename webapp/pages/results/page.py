@@ -64,7 +64,11 @@ def show_page() -> None:
     with share_column, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         curating.show_menu(job_id, name if isinstance(name, str) else job_id)
         dialogs.show_share_menu(
-            Kind.STUDY, job_id, name if isinstance(name, str) else "A study", urljoin(st.context.url or "", view.link)
+            Kind.STUDY,
+            job_id,
+            name if isinstance(name, str) else "A study",
+            urljoin(st.context.url or "", view.link),
+            owner=curating.owner_of(job_id),
         )
     mode = colour_mode()
     drawn = figures.draw(job_id, category, measure.name, judgement, mode)
