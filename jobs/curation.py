@@ -108,7 +108,7 @@ def delete(settings: Settings, database: sa.Engine, job_id: str, *, actor: Actor
         if job is None and called is None and known.deleted_at is None:
             raise UnknownNameError(f"there is no study {job_id}")
         if known.deleted_at is None:
-            deleted = replace(known, name=known.name or called, deleted_at=datetime.now(UTC), deleted_by=actor.name)
+            deleted = replace(known, called=called, deleted_at=datetime.now(UTC), deleted_by=actor.name)
             curated.store(connection, deleted)
             audit.record(connection, actor, Change.CURATE, job_id, deleted=True)
     if job is None:
@@ -128,7 +128,7 @@ def restore(settings: Settings, database: sa.Engine, name: str, *, actor: Actor)
     with database.begin() as connection:
         known = _of(connection, found.job_id, actor, may_be_deleted=True)
         if known.deleted_at is not None:
-            curated.store(connection, replace(known, deleted_at=None, deleted_by=None))
+            curated.store(connection, replace(known, deleted_at=None, deleted_by=None, called=None))
             audit.record(connection, actor, Change.CURATE, found.job_id, restored=True)
     return found.job_id
 
@@ -141,7 +141,7 @@ def deleted(database: sa.Engine) -> list[Curated]:
 def deleted_of(database: sa.Engine, name: str) -> Curated:
     """Return the last deleted study of this job or name. Raises UnknownNameError without one."""
     every = [one for one in curated.all_curated(database) if one.deleted_at is not None]
-    found = [one for one in every if one.job_id == name] or [one for one in every if one.name == name]
+    found = [one for one in every if one.job_id == name] or [one for one in every if one.called == name]
     if not found:
         raise UnknownNameError(f"no deleted study is called {name!r}: `drafthouse study list --deleted` lists them")
     return next((one for one in found if one.purged_at is None), found[0])

@@ -165,7 +165,7 @@ def test_a_deleted_study_leaves_every_reader_and_comes_back_as_it_was(
     ):
         with pytest.raises(UserError, match="was deleted by ada"):
             refused()
-    assert [one.name for one in curation.deleted(database)] == ["mine"]
+    assert [one.called for one in curation.deleted(database)] == ["mine"]
     assert curation.restore(settings, database, "mine", actor=ADMIN) == job_id
     ingest_all(settings)
     assert shown() == before
@@ -200,7 +200,7 @@ def test_an_import_is_deleted_restored_and_imported_anew(settings: Settings, dat
     curation.delete(settings, database, job_id, actor=SUBMITTER)
     ingest_all(settings)
     assert listed(settings) == []
-    assert [one.name for one in curation.deleted(database)] == ["theirs"]
+    assert [one.called for one in curation.deleted(database)] == ["theirs"]
     curation.restore(settings, database, "theirs", actor=SUBMITTER)
     ingest_all(settings)
     assert listed(settings) == [("theirs", False)]
@@ -215,7 +215,7 @@ def test_an_import_is_deleted_restored_and_imported_anew(settings: Settings, dat
 def test_a_deletion_that_was_killed_before_the_files_moved_is_whole(settings: Settings, database: sa.Engine) -> None:
     (job_id,) = import_paths(settings, [SAMPLE], actor=ADMIN).jobs
     with database.begin() as connection:  # as `delete` does, and no more
-        row = replace(curated.read(connection, job_id), name="it", deleted_at=datetime.now(UTC), deleted_by="ada")
+        row = replace(curated.read(connection, job_id), called="it", deleted_at=datetime.now(UTC), deleted_by="ada")
         curated.store(connection, row)
     ingest_all(settings)
     assert listed(settings) == []

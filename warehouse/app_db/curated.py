@@ -30,6 +30,7 @@ class Curated:
     hidden_at: datetime | None = None
     deleted_at: datetime | None = None
     deleted_by: str | None = None
+    called: str | None = None  # its name when it was deleted
     purged_at: datetime | None = None
     owner: str | None = None  # who imported it; None: nobody that is known, or it was measured here
 
@@ -64,7 +65,10 @@ def note_import(engine: sa.Engine, job_ids: Iterable[str], owner: str) -> None:
         for job_id in job_ids:
             known = read(connection, job_id)
             store(
-                connection, replace(known, owner=known.owner or owner, deleted_at=None, deleted_by=None, purged_at=None)
+                connection,
+                replace(
+                    known, owner=known.owner or owner, deleted_at=None, deleted_by=None, called=None, purged_at=None
+                ),
             )
 
 

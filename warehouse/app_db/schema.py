@@ -155,6 +155,7 @@ curated_studies = sa.Table(
     sa.Column("hidden_at", UtcDateTime, doc="since when lists leave it out; null if they do not"),
     sa.Column("deleted_at", UtcDateTime, doc="when it was deleted; the views of results do not have it since"),
     sa.Column("deleted_by", sa.Text, doc="who deleted it"),
+    sa.Column("called", sa.Text, doc="its name when it was deleted"),
     sa.Column("purged_at", UtcDateTime, doc="when its bundles were removed; until then it can be restored"),
     sa.Column("owner", sa.Text),  # who imported it first; null: nobody that is known, or it was measured here
 )

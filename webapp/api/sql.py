@@ -72,7 +72,7 @@ def list_queries(call: AuthorisedCall) -> list[SavedQuery]:
     ]
 
 
-@router.get("/queries/{name}", response_class=Response)
+@router.get("/queries/{name:path}", response_class=Response)
 async def run_query(
     call: AuthorisedCall,
     name: str,

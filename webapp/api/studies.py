@@ -131,6 +131,7 @@ class CuratedStudy(BaseModel):
     hidden_at: datetime | None
     deleted_at: datetime | None
     deleted_by: str | None
+    called: str | None
     purged_at: datetime | None
     depends: list[str] | None = None
 

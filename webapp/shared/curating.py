@@ -115,7 +115,7 @@ def show_deleted() -> None:
 def _show_one(one: Curated) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         by = f"by {literal(one.deleted_by)}, {moment(one.deleted_at)}"
-        st.markdown(f"**{literal(one.name or one.job_id)}** :gray[{literal(one.job_id)} · {by}]", width="content")
+        st.markdown(f"**{literal(one.called or one.job_id)}** :gray[{literal(one.job_id)} · {by}]", width="content")
         if visitor.allowed(Change.CURATE, owner_of(one.job_id)):
             key = f"restore-{one.job_id}"
             st.button("Restore", icon=":material/undo:", key=key, on_click=_restore, args=(one.job_id,))

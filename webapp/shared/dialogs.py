@@ -76,7 +76,7 @@ def _show_without_login(kind: Kind, subject: str, title: str, owner: str | None)
         )
         is_wanted = st.button("Make a link", key=f"{key}-make", type="primary", icon=":material/add_link:")
     if is_wanted:
-        _make(kind, subject, title, timedelta(days=lasts), as_of, owner)
+        _make(kind, subject, title, lasts=timedelta(days=lasts), as_of=as_of, owner=owner)
     _show_made(subject)
     if others := shared_links.working_links_to(published_data.engine(), kind, subject):
         by_owner = Counter(link.owner for link in others)
@@ -87,7 +87,7 @@ def _show_without_login(kind: Kind, subject: str, title: str, owner: str | None)
     st.page_link(page, label="Links I have made", icon=":material/list:", query_params={ACCOUNT_TAB.key: LINKS_TAB})
 
 
-def _make(kind: Kind, subject: str, title: str, lasts: timedelta, as_of: datetime | None, owner: str | None) -> None:
+def _make(kind: Kind, subject: str, title: str, *, lasts: timedelta, as_of: datetime | None, owner: str | None) -> None:
     ours = gate().settings
     try:
         made, secret = shared_links.make_link(

@@ -51,7 +51,7 @@ def list_studies(
     rows = [
         (
             one.job_id,
-            one.name,
+            one.called or one.name,
             ", ".join(one.tags),
             one.note.partition("\n")[0],
             one.hidden_at,

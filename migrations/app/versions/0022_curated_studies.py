@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("tags", sa.Text, server_default=sa.text("''"), nullable=False),
         *(sa.Column(name, _MOMENT) for name in ("hidden_at", "deleted_at")),
         sa.Column("deleted_by", sa.Text),
+        sa.Column("called", sa.Text),
         sa.Column("purged_at", _MOMENT),
         sa.Column("owner", sa.Text),
         sa.PrimaryKeyConstraint("job_id", name="pk_curated_studies"),

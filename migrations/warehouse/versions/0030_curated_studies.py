@@ -17,7 +17,7 @@ def upgrade() -> None:
     op.execute(
         "CREATE TABLE curated_studies (job_id VARCHAR NOT NULL, name VARCHAR, note VARCHAR NOT NULL, "
         "tags VARCHAR NOT NULL, hidden_at TIMESTAMPTZ, deleted_at TIMESTAMPTZ, deleted_by VARCHAR, "
-        "purged_at TIMESTAMPTZ)"
+        "called VARCHAR, purged_at TIMESTAMPTZ)"
     )
 
 
