@@ -32,6 +32,15 @@ def removed_jobs(bundles: Path) -> set[str]:
     return {path.name.partition(_SEPARATOR)[0] for path in folder.iterdir()} if folder.is_dir() else set()
 
 
+def removed_runs(bundles: Path, seen: set[str]) -> set[str]:
+    """Return the paths of the runs in folders of removed results that were not `seen`, and add those folders to it."""
+    folder, found = removed_folder(bundles), set[str]()
+    for moved in (moved for moved in folder.iterdir() if moved.name not in seen):
+        found.update(f"{moved.name.partition(_SEPARATOR)[0]}/{run.name}" for run in _runs(moved))
+        seen.add(moved.name)
+    return found
+
+
 def imported_runs(bundles: Path, job_id: str) -> list[str]:
     """Return the paths of the runs of a job of imported results; none for any other job. Raises UserError for a text
     that cannot be a job's id.
