@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from access.web import visitor
-from jobs import curation
+from jobs import curation, queue
 from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import curated
@@ -102,6 +102,16 @@ def _restore(job_id: str) -> None:
     undo_banner.record(UNDO, f"{job_id} is restored. Its results are there again within seconds.", icon="undo")
 
 
+def show_gone(job_id: str) -> bool:
+    """Say that a study was deleted, with a button that restores it; return whether it was."""
+    known = curated.find(published_data.engine(), job_id)
+    if known.deleted_at is None:
+        return False
+    st.info(f"{literal(queue.deleted_sentence(known))}.", icon=":material/delete:")
+    _show_restoring(known, "here")
+    return True
+
+
 def show_deleted() -> None:
     """List the deleted studies, folded, each with a button that restores it."""
     deleted = curation.deleted(published_data.engine())
@@ -116,6 +126,10 @@ def _show_one(one: Curated) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         by = f"by {literal(one.deleted_by)}, {moment(one.deleted_at)}"
         st.markdown(f"**{literal(one.called or one.job_id)}** :gray[{literal(one.job_id)} · {by}]", width="content")
-        if visitor.allowed(Change.CURATE, owner_of(one.job_id)):
-            key = f"restore-{one.job_id}"
-            st.button("Restore", icon=":material/undo:", key=key, on_click=_restore, args=(one.job_id,))
+        _show_restoring(one, "listed")
+
+
+def _show_restoring(one: Curated, where: str) -> None:
+    if one.purged_at is None and visitor.allowed(Change.CURATE, owner_of(one.job_id)):
+        key = f"restore-{where}-{one.job_id}"
+        st.button("Restore", icon=":material/undo:", key=key, on_click=_restore, args=(one.job_id,))

@@ -18,7 +18,7 @@ from jobs.table import ACTIVE, Job, State
 from lab.errors import UserError
 from warehouse.app_db import curated
 from warehouse.app_db.engine import DATABASE_ERRORS
-from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared import curating, published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, literal
@@ -176,14 +176,16 @@ def _newest_of_name(name: str | None, studies: pd.DataFrame) -> str | None:
 
 
 def _unlisted(wanted: str | None) -> str | None:
-    """Return the label, with the name of today, of an older job or of a hidden study."""
+    """Return the label, with the name of today, of an older job, or of a hidden or deleted study."""
     if not wanted:
         return None
     job_id = url_params.job_id_of(wanted)
     try:
         job = queue.job(published_data.engine(), job_id)
     except UserError:
-        studies = _studies()
+        known, studies = curated.find(published_data.engine(), job_id), _studies()
+        if known.deleted_at is not None:
+            return url_params.job_label(known.called or job_id, job_id)
         found = studies if studies.empty else studies[studies["job_id"] == job_id]
         return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
     return url_params.job_label(job.name, job.job_id)
@@ -293,11 +295,9 @@ def chosen_study() -> str:
 
 
 def _show_without_results(job_id: str, default: str | None) -> None:
-    job, known = job_state(job_id), curated.find(published_data.engine(), job_id)
-    if known.deleted_at is not None:
-        st.info(f"{literal(queue.deleted_sentence(known))}.", icon=":material/delete:")
-        st.page_link(page_file("jobs"), label="Deleted studies", icon=":material/list_alt:")
+    if curating.show_gone(job_id):
         st.stop()
+    job = job_state(job_id)
     error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
     verb = "is unknown here" if job is None else _STATES[job.state]
     st.info(f"This study has no results: it {verb}{error}.", icon=":material/hourglass_empty:")

@@ -173,7 +173,7 @@ def test_a_study_is_named_hidden_deleted_and_restored(client: TestClient, settin
     changed = client.patch(path, json={"name": "renamed", "tags": ["b", "a"], "hidden": True}).json()
     assert (changed["name"], changed["tags"], changed["note"]) == ("renamed", ["a", "b"], "")
     assert client.get("studies/renamed").json()["depends"] == []
-    assert [one["job_id"] for one in client.get("studies").json()] == [job_id]
+    assert job_id in [one["job_id"] for one in client.get("studies").json()]
     assert job_id not in [job["job_id"] for job in client.get("jobs").json()["jobs"]]
     assert job_id in [job["job_id"] for job in client.get("jobs?hidden=true").json()["jobs"]]
     refused = client.patch(path, json={"tags": ["no, commas"]})
@@ -203,7 +203,7 @@ def test_a_saved_query_answers_by_its_name_with_parameters(client: TestClient, s
     assert (found.status_code, found.json()["columns"]) == (200, ["arm", "runs"])
     (row,) = found.json()["rows"]
     assert row[0] == "no draft"
-    assert client.get(address, params={"arm": "' OR 1=1 --", "from": "0", "format": "csv"}).text == "arm,runs\r\n"
+    assert client.get(address, params={"arm": "' OR 1=1 --", "from": "0", "format": "csv"}).text == '"arm","runs"\n'
     missing = client.get(address, params={"arm": "x"})
     assert (missing.status_code, missing.json()["detail"]) == (400, "Invalid Input Error: give a value for $from")
     assert client.get("queries/none").status_code == 404

@@ -92,7 +92,9 @@ def test_a_link_clicked_before_the_url_has_changed_opens_its_own_view(server: Se
 
 def test_ticked_runs_of_two_studies_are_compared(server: Server, page: Page) -> None:
     first, second = (measure_study(server.settings, three_arms(name=name)) for name in ("ticked", "beside"))
-    page.goto(f"{server.url}/explore?study={first}&study={second}&categories=code&concurrency=4&arms=draft&job={second}")
+    page.goto(
+        f"{server.url}/explore?study={first}&study={second}&categories=code&concurrency=4&arms=draft&job={second}"
+    )
     heading(page, "Explore")
     table = page.get_by_test_id("stDataFrame").first
     compare = page.get_by_role("button", name="Compare the 2 chosen runs")

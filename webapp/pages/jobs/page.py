@@ -38,7 +38,9 @@ def _show(engine: sa.Engine) -> None:
         sections.show_pages(page, before)
         chosen = st.session_state.get(url_params.JOB.key)
         default = next((job for job in active if job.state == "running"), page.jobs[0])
-        detail.show(engine, url_params.job_id_of(chosen) if chosen else default.job_id)
+        job_id = url_params.job_id_of(chosen) if chosen else default.job_id
+        if not curating.show_gone(job_id):
+            detail.show(engine, job_id)
     curating.show_deleted()
 
 
