@@ -154,7 +154,7 @@ curated_studies = sa.Table(
     sa.Column("tags", sa.Text, nullable=False, server_default=sa.text("''"), doc="its tags, separated by commas"),
     sa.Column("hidden_at", UtcDateTime, doc="since when lists leave it out; null if they do not"),
     sa.Column("deleted_at", UtcDateTime, doc="when it was deleted; the views of results do not have it since"),
-    sa.Column("deleted_by", sa.Text, doc="who deleted it"),
+    sa.Column("deleted_by", sa.Text),  # everybody reads the warehouse, and only administrators who did what
     sa.Column("called", sa.Text, doc="its name when it was deleted"),
     sa.Column("purged_at", UtcDateTime, doc="when its bundles were removed; until then it can be restored"),
     sa.Column("owner", sa.Text),  # who imported it first; null: nobody that is known, or it was measured here

@@ -16,7 +16,7 @@ _VIEWS = ("answers", "comparisons", "requests", "request_records", "valid_latest
 def upgrade() -> None:
     op.execute(
         "CREATE TABLE curated_studies (job_id VARCHAR NOT NULL, name VARCHAR, note VARCHAR NOT NULL, "
-        "tags VARCHAR NOT NULL, hidden_at TIMESTAMPTZ, deleted_at TIMESTAMPTZ, deleted_by VARCHAR, "
+        "tags VARCHAR NOT NULL, hidden_at TIMESTAMPTZ, deleted_at TIMESTAMPTZ, "
         "called VARCHAR, purged_at TIMESTAMPTZ)"
     )
 
