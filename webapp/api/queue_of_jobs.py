@@ -22,6 +22,7 @@ from jobs.engine_logs import log_tail
 from jobs.engines.profiles import speculation_words
 from jobs.table import FINISHED, MAX_PRIORITY, Job, State
 from lab.errors import UnknownNameError
+from warehouse.app_db import curated
 from warehouse.bundles.store import local_bundle
 from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
@@ -222,7 +223,8 @@ def _job_id_of_runs(call: Call, name: str) -> str:
     try:
         return queue.job_id_of(call.database, name)
     except UnknownNameError:
-        if _PLAIN.fullmatch(name) and (call.settings.bundles / name).is_dir():
+        is_here = _PLAIN.fullmatch(name) and (call.settings.bundles / name).is_dir()
+        if is_here and curated.find(call.database, name).deleted_at is None:
             return name
         raise
 

@@ -181,6 +181,7 @@ def test_a_study_is_named_hidden_deleted_and_restored(client: TestClient, settin
     assert client.delete(path).json()["called"] == "renamed"
     gone = client.get(f"jobs/{job_id}")
     assert (gone.status_code, "study restore" in gone.json()["detail"]) == (404, True)
+    assert client.get(f"jobs/{job_id}/runs").status_code == 404
     assert client.get("studies/renamed").status_code == 404
     assert client.post("studies/renamed/restore", headers=SUBMITTER).status_code == 403
     assert client.post("studies/renamed/restore").json()["deleted_at"] is None
