@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import duckdb
 import sqlalchemy as sa
 
 from access.shared_links import Kind
@@ -23,7 +22,7 @@ from interchange.store import move_aside, move_back
 from jobs import queue
 from jobs.table import FINISHED, find_row
 from lab import roles
-from lab.errors import UnknownNameError, UserError
+from lab.errors import AccessError, UnknownNameError, UserError
 from lab.roles import Actor, Change, Role
 from lab.study import Study
 from warehouse.app_db import audit, curated, stored_objects
@@ -79,7 +78,7 @@ def change(
 
     Raises UserError for a name, note or tag that cannot be, and AccessError if the study is not the actor's to change.
     """
-    with database.begin() as connection:
+    with curated.changing(database) as connection:
         known = _of(connection, job_id, actor)
         changed = known
         if name is not None:
@@ -100,7 +99,7 @@ def change(
 def delete(settings: Settings, database: sa.Engine, job_id: str, *, actor: Actor) -> None:
     """Delete a study that has ended; repeating it changes nothing. Raises UserError if it is queued or running."""
     called = _called(settings, database, job_id)
-    with database.begin() as connection:
+    with curated.changing(database) as connection:
         known = _of(connection, job_id, actor, may_be_deleted=True)
         job = find_row(connection, job_id, lock=True)
         if job is not None and job["state"] not in FINISHED:
@@ -125,7 +124,7 @@ def restore(settings: Settings, database: sa.Engine, name: str, *, actor: Actor)
         is_own = find_row(connection, found.job_id) is not None
     if not is_own:
         move_back(settings, found.job_id)
-    with database.begin() as connection:
+    with curated.changing(database) as connection:
         known = _of(connection, found.job_id, actor, may_be_deleted=True)
         if known.deleted_at is not None:
             curated.store(connection, replace(known, deleted_at=None, deleted_by=None, called=None))
@@ -154,18 +153,17 @@ def due_for_purging(database: sa.Engine, now: datetime) -> list[Curated]:
 def purge(settings: Settings, database: sa.Engine, job_id: str, *, actor: Actor) -> None:
     """Remove the bundles and verdicts of a deleted study for good. It goes on where it was killed.
 
-    Raises UserError if the study is not deleted, and AccessError unless the actor is an administrator.
+    Raises UnknownNameError if the study is not deleted, and AccessError unless the actor is an administrator there.
     """
-    roles.require(actor, Change.CURATE)
     if actor.role is not Role.ADMINISTRATOR or actor.via != "command":
-        raise UserError("only an administrator of the lab's own host can purge studies")
+        raise AccessError("only an administrator of the lab's own host can purge studies")
     known = deleted_of(database, job_id)
     if (store := open_store(settings)) is not None:
         store.purge(known.job_id)
         rows = stored_objects.of_job(database, known.job_id)
         stored_objects.record_change(database, {row.path: None for row in rows if row.serial is not None})
     purge_job(settings.bundles, known.job_id)
-    with database.begin() as connection:
+    with curated.changing(database) as connection:
         if known.purged_at is None:
             curated.store(connection, replace(known, purged_at=datetime.now(UTC)))
             audit.record(connection, actor, Change.CURATE, known.job_id, purged=True)
@@ -182,13 +180,9 @@ def dependents(settings: Settings, database: sa.Engine, job_id: str) -> list[str
             informed = dicts(con, _INFORMED, [job_id, job_id])[0]["studies"]
     with reading(database).connect() as connection:
         shown = pins.c.parameters_json.contains(job_id, autoescape=True)
-        boards = sa.select(dashboards.c.name, sa.func.count()).join(
-            pins, pins.c.dashboard_id == dashboards.c.dashboard_id
-        )
         present = (shown, pins.c.removed_at.is_(None), dashboards.c.removed_at.is_(None))
-        for board, count in connection.execute(
-            boards.where(*present).group_by(dashboards.c.name).order_by(dashboards.c.name)
-        ):
+        boards = sa.select(dashboards.c.name, sa.func.count()).join(pins).where(*present).group_by(dashboards.c.name)
+        for board, count in connection.execute(boards.order_by(dashboards.c.name)):
             found.append(f"{_count(count, 'pin')} on the dashboard {board}")
         of_study = sa.and_(shared_links.c.kind == Kind.STUDY, shared_links.c.subject == job_id)
         of_runs = sa.and_(shared_links.c.kind == Kind.RUN, shared_links.c.subject.in_(run_ids))
@@ -232,12 +226,8 @@ def _called(settings: Settings, database: sa.Engine, job_id: str) -> str | None:
     if name is not None or not settings.warehouse_file.exists():
         return name
     with open_warehouse(settings.warehouse_file) as con:
-        return _named(con, job_id)
-
-
-def _named(con: duckdb.DuckDBPyConnection, job_id: str) -> str | None:
-    found: str | None = dicts(con, _NAME_OF, [job_id])[0]["name"]
-    return found
+        found: str | None = dicts(con, _NAME_OF, [job_id])[0]["name"]
+        return found
 
 
 def _rename_job(connection: sa.Connection, job_id: str, name: str | None) -> None:

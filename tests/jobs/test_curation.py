@@ -237,7 +237,7 @@ def test_only_its_submitter_or_an_administrator_changes_a_study(
     with pytest.raises(AccessError):
         curation.restore(settings, database, job_id, actor=OTHER_SUBMITTER)
     curation.restore(settings, database, job_id, actor=SUBMITTER)
-    with pytest.raises(UserError, match="only an administrator of the lab's own host"):
+    with pytest.raises(AccessError, match="only an administrator of the lab's own host"):
         curation.purge(settings, database, job_id, actor=ADMIN)
 
 

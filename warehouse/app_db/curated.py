@@ -5,7 +5,8 @@ A study is named by its job. What may be changed, and by whom, is in `jobs.curat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,6 +18,8 @@ from warehouse.app_db.schema import curated_studies as table
 from warehouse.app_db.schema import jobs
 
 _SEPARATOR = ","
+#: An arbitrary constant: everyone who changes this table of one PostgreSQL database takes the same lock.
+_LOCK = 4_026_531_850
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,15 @@ class Curated:
     called: str | None = None  # its name when it was deleted
     purged_at: datetime | None = None
     owner: str | None = None  # who imported it; None: nobody that is known, or it was measured here
+
+
+@contextmanager
+def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Hold a transaction that excludes other changes, so that nobody undoes another's: on SQLite every one does so."""
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        yield connection
 
 
 def find(engine: sa.Engine, job_id: str) -> Curated:
@@ -61,7 +73,7 @@ def store(connection: sa.Connection, curated: Curated) -> None:
 
 def note_import(engine: sa.Engine, job_ids: Iterable[str], owner: str) -> None:
     """Note who imported these studies first. Whatever was deleted is there again: its files were imported once more."""
-    with engine.begin() as connection:
+    with changing(engine) as connection:
         for job_id in job_ids:
             known = read(connection, job_id)
             store(
