@@ -129,8 +129,8 @@ class Elsewhere:
                 self._fetch_bundle(folder / job_id, job_id, run_id)
         return folder
 
-    def page(self, before: str | None, *, hidden: bool = False) -> Page:
-        found = self._lab.ask("/jobs", query={"before": before, "studies": True, "hidden": hidden})
+    def page(self, before: str | None, *, hidden: bool = False, tag: str | None = None) -> Page:
+        found = self._lab.ask("/jobs", query={"before": before, "studies": True, "hidden": hidden, "tag": tag})
         return Page(tuple(map(_job, found["jobs"])), found["older"])
 
     def curated_studies(self) -> list[Curated]:

@@ -103,11 +103,11 @@ class Here:
             local_bundle(self._settings, job_id, run_id)
         return self._settings.bundles
 
-    def page(self, before: str | None, *, hidden: bool = False) -> queue.Page:
+    def page(self, before: str | None, *, hidden: bool = False, tag: str | None = None) -> queue.Page:
         """Return the newest jobs, or the jobs submitted before a given one."""
         from jobs import queue
 
-        return queue.page(self.database, before=before, hidden=hidden)
+        return queue.page(self.database, before=before, hidden=hidden, tag=tag)
 
     def curated_studies(self) -> list[Curated]:
         """Return what people added to studies, and which they deleted."""

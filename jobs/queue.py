@@ -146,13 +146,15 @@ class Page:
     older: str | None
 
 
-def page(engine: sa.Engine, limit: int = 200, before: str | None = None, *, hidden: bool = False) -> Page:
+def page(
+    engine: sa.Engine, limit: int = 200, before: str | None = None, *, hidden: bool = False, tag: str | None = None
+) -> Page:
     """Return the newest jobs and, however old, all queued and running ones; or the jobs submitted before one.
 
-    Leaves out the jobs of `set_aside`, deleted studies, and hidden ones unless they are asked for. Raises UserError if
-    there is no job `before`.
+    Leaves out the jobs of `set_aside`, deleted studies, hidden ones unless they are asked for, and those without the
+    `tag` that is asked for. Raises UserError if there is no job `before`.
     """
-    newest = _NEWEST.where(listed(hidden=hidden)).limit(limit + 1)
+    newest = _NEWEST.where(listed(hidden=hidden, tag=tag)).limit(limit + 1)
     with reading(engine).connect() as connection:
         if before is not None:
             last = get_row(connection, before)
@@ -163,7 +165,7 @@ def page(engine: sa.Engine, limit: int = 200, before: str | None = None, *, hidd
     if len(rows) <= limit:
         return Page(tuple(shown), None)
     shown_ids = {job.job_id for job in shown}
-    more = [job for job in active(engine) if job.job_id not in shown_ids] if before is None else []
+    more = [job for job in active(engine) if job.job_id not in shown_ids] if before is None and tag is None else []
     return Page((*shown, *more), rows[limit - 1]["job_id"])
 
 

@@ -84,11 +84,18 @@ def note_import(engine: sa.Engine, job_ids: Iterable[str], owner: str) -> None:
             )
 
 
-def listed(*, hidden: bool = False) -> sa.ColumnElement[bool]:
-    """Return the condition that a job's study is not deleted, nor hidden unless `hidden` ones are asked for."""
+def listed(*, hidden: bool = False, tag: str | None = None) -> sa.ColumnElement[bool]:
+    """Return the condition that a job's study is not deleted, nor hidden unless `hidden` ones are asked for, and has
+    the tag, if one is given.
+    """
     is_gone = table.c.deleted_at.is_not(None)
     unlisted = is_gone if hidden else sa.or_(is_gone, table.c.hidden_at.is_not(None))
-    return jobs.c.job_id.not_in(sa.select(table.c.job_id).where(unlisted))
+    is_listed = jobs.c.job_id.not_in(sa.select(table.c.job_id).where(unlisted))
+    if tag is None:
+        return is_listed
+    tags = sa.literal(_SEPARATOR) + table.c.tags + _SEPARATOR
+    has_tag = tags.contains(f"{_SEPARATOR}{tag}{_SEPARATOR}", autoescape=True)
+    return sa.and_(is_listed, jobs.c.job_id.in_(sa.select(table.c.job_id).where(has_tag)))
 
 
 def owner_of(connection: sa.Connection, job_id: str) -> str | None:

@@ -100,6 +100,7 @@ def list_jobs(
     call: AuthorisedCall,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     before: Annotated[str | None, Query(max_length=200)] = None,
+    tag: Annotated[str | None, Query(max_length=200, description="Only jobs of studies with this tag.")] = None,
     *,
     studies: bool = False,
     hidden: bool = False,
@@ -107,7 +108,7 @@ def list_jobs(
     """List the newest jobs and all queued or running ones, or the jobs submitted before a given one; those of hidden
     studies on request.
     """
-    page = queue.page(call.database, limit, before, hidden=hidden)
+    page = queue.page(call.database, limit, before, hidden=hidden, tag=tag)
     aside = queue.set_aside(call.database) if before is None else []
     return JobPage(
         jobs=[_document(job, with_study=studies) for job in page.jobs],

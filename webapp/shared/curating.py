@@ -10,6 +10,7 @@ from lab.errors import UserError
 from lab.roles import Change
 from warehouse.app_db import curated
 from warehouse.app_db.curated import Curated
+from warehouse.app_db.engine import reading
 from webapp.shared import published_data, undo_banner
 from webapp.shared.errors import callback
 from webapp.shared.text import count, literal, moment
@@ -45,28 +46,29 @@ def show_menu(job_id: str, called: str) -> None:
 
 def owner_of(job_id: str) -> str | None:
     """Return who submitted or imported a study; None: nobody that is known."""
-    with published_data.engine().connect() as connection:
+    with reading(published_data.engine()).connect() as connection:
         return curated.owner_of(connection, job_id)
 
 
 def _show_form(job_id: str, called: str) -> None:
-    known = curated.find(published_data.engine(), job_id)
+    known, tags_in_use = curated.find(published_data.engine(), job_id), tags()
     with st.form(f"study-form-{job_id}", border=False):
         name = st.text_input("Name", called, max_chars=curation.MOST_NAME)
         help_text = f"Up to {curation.MOST_TAGS}; Explore filters by them"
-        tags = st.multiselect(
-            "Tags", sorted({*known.tags, *_tags()}), known.tags, accept_new_options=True, help=help_text
+        chosen = st.multiselect(
+            "Tags", sorted({*known.tags, *tags_in_use}), known.tags, accept_new_options=True, help=help_text
         )
         note = st.text_area("Note", known.note, max_chars=curation.MOST_NOTE, height=100)
         help_text = "Lists and pickers leave it out; verdicts, links and SQL stay as they are"
         hidden = st.checkbox("Hidden", known.hidden_at is not None, help=help_text)
         if st.form_submit_button("Save", type="primary", icon=":material/check:"):
             renamed = None if name.strip() == called else name
-            _change(job_id, name=renamed, tags=tags, note=note, hidden=hidden)
+            _change(job_id, name=renamed, tags=chosen, note=note, hidden=hidden)
 
 
-def _tags() -> set[str]:
-    return {tag for one in curated.all_curated(published_data.engine()) for tag in one.tags}
+def tags() -> list[str]:
+    """Return the tags of all studies."""
+    return sorted({tag for one in curated.all_curated(published_data.engine()) for tag in one.tags})
 
 
 def _change(job_id: str, *, name: str | None, tags: list[str], note: str, hidden: bool) -> None:

@@ -20,19 +20,22 @@ def show_page() -> None:
 
 
 def _show(engine: sa.Engine) -> None:
-    before, hidden = st.query_params.get(url_params.BEFORE), bool(st.session_state.get(sections.HIDDEN))
+    before, chosen_ones = st.query_params.get(url_params.BEFORE), sections.chosen_ones()
     try:
-        page = queue.page(engine, before=before, hidden=hidden)
+        page = queue.page(engine, before=before, **chosen_ones)
     except UserError as error:
         st.warning(f"{literal(error)}. Shown instead: the newest jobs.", icon=":material/link_off:")
-        before, page = None, queue.page(engine, hidden=hidden)
+        before, page = None, queue.page(engine, **chosen_ones)
     undo_banner.show(curating.UNDO)
     set_aside.show(engine)
-    if not page.jobs:
+    is_filtered = any(chosen_ones.values()) or sections.some_are_hidden()
+    if not page.jobs and not is_filtered:
         sections.show_empty_state()
     active = queue.active(engine)
     sections.show_active(active)
     workers.show(engine)
+    if page.jobs or is_filtered:
+        sections.show_choices()
     if page.jobs:
         sections.show_table(page.jobs)
         sections.show_pages(page, before)
