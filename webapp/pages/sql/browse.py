@@ -5,7 +5,7 @@ All of it is in the link: the table, the columns whose values are counted, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -79,8 +79,11 @@ def _show_facet(name: str, column: str, others: dict[str, str], chosen: str | No
     key = f"browse-{name}-{column}"
     if key not in st.session_state:
         st.session_state[key] = chosen
-    show: Callable[[str], str] = lambda value: f"{literal(value)} ({counted.get(value, 0):,})"  # noqa: E731
-    st.pills(column, values, key=key, format_func=show, on_change=_choose, args=(column, key))
+
+    def with_count(value: str) -> str:
+        return f"{literal(value)} ({counted.get(value, 0):,})"
+
+    st.pills(column, values, key=key, format_func=with_count, on_change=_choose, args=(column, key))
 
 
 @callback
@@ -91,8 +94,10 @@ def _choose(column: str, key: str) -> None:
 
 
 def _set(parameter: str, values: Sequence[str]) -> None:
+    if st.query_params.get_all(parameter) == list(values):
+        return
     if values:
-        st.query_params[parameter] = values
+        st.query_params[parameter] = list(values)
     else:
         st.query_params.pop(parameter, None)
 
