@@ -113,12 +113,12 @@ def _newest(studies: pd.DataFrame) -> str:
 
 def labels(studies: pd.DataFrame, jobs: Sequence[Job]) -> list[str]:
     """Return studies with results and the newest jobs, the last submitted first."""
-    submitted: dict[str, datetime] = {
-        url_params.job_label(row["study_name"], row["job_id"]): _utc(row["submitted_at"])
+    submitted: dict[str, tuple[datetime, str]] = {
+        row["job_id"]: (_utc(row["submitted_at"]), url_params.job_label(row["study_name"], row["job_id"]))
         for _, row in studies.iterrows()
     }
-    submitted |= {url_params.job_label(job.name, job.job_id): _utc(job.submitted_at) for job in jobs}
-    return sorted(submitted, key=lambda label: (submitted[label], label), reverse=True)
+    submitted |= {job.job_id: (_utc(job.submitted_at), url_params.job_label(job.name, job.job_id)) for job in jobs}
+    return [label for _, label in sorted(submitted.values(), reverse=True)]
 
 
 def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
@@ -288,6 +288,8 @@ def chosen_study() -> str:
     """Return the id of the study in the bar. Ends the page with the reason if it has no results (yet)."""
     chosen: str = st.session_state[JOB.key]
     job_id = url_params.job_id_of(chosen)
+    if curating.show_gone(job_id):  # the warehouse may have it for some seconds more
+        st.stop()
     studies = published_data.studies_with_results()
     if job_id not in set(studies["job_id"]):
         _show_without_results(job_id, default_study(_listed(studies)))
@@ -295,8 +297,6 @@ def chosen_study() -> str:
 
 
 def _show_without_results(job_id: str, default: str | None) -> None:
-    if curating.show_gone(job_id):
-        st.stop()
     job = job_state(job_id)
     error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
     verb = "is unknown here" if job is None else _STATES[job.state]
