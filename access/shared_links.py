@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Literal
 
 import sqlalchemy as sa
 
@@ -16,16 +17,26 @@ from access import passwords
 from access.accounts import is_present
 from lab import roles
 from lab.errors import AccessError
-from lab.roles import Actor, Change
+from lab.roles import Actor, Change, Role
 from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
-from warehouse.app_db.schema import shared_links, users
+from warehouse.app_db.schema import curated_studies, dashboards, jobs, shared_links, users
 
 #: How many working links a user may have at once.
 MOST_LINKS = 500
 MOST_TITLE = 200
+#: Who may make links: see the setting `web_share_by`.
+Sharing = Literal["everybody", "owners", "administrators"]
 #: How often a link's last use is written.
 _SEEN_EVERY = timedelta(minutes=1)
+
+
+#: Why somebody may not make a link.
+NOT_TO_PUBLISH: dict[Sharing, str] = {
+    "owners": "in this lab only its owner may publish a study or a run, and an administrator anything "
+    "(DRAFTHOUSE_WEB_SHARE_BY): ask one of them",
+    "administrators": "in this lab only administrators publish anything (DRAFTHOUSE_WEB_SHARE_BY): ask one of them",
+}
 
 
 class Kind(StrEnum):
@@ -56,6 +67,12 @@ class SharedLink:
         return self.revoked_at is None and now < self.ends_at
 
 
+def may_publish(actor: Actor, kind: Kind, owner: str | None, by: Sharing) -> bool:
+    """Return whether the actor may make a link to what `owner` owns. A dashboard may show other people's studies."""
+    own = kind is not Kind.DASHBOARD and owner == actor.name
+    return actor.role is Role.ADMINISTRATOR or by == "everybody" or (by == "owners" and own)
+
+
 def make_link(
     engine: sa.Engine,
     kind: Kind,
@@ -66,13 +83,18 @@ def make_link(
     most: timedelta,
     actor: Actor,
     as_of: datetime | None = None,
+    owner: str | None = None,
+    by: Sharing = "everybody",
 ) -> tuple[SharedLink, str]:
     """Make a link that works for `lasts`, `most` at the longest, and return it with its secret. It shows the data of
-    `as_of`, or always the newest.
+    `as_of`, or always the newest. `owner`: of what it shows; `by`: who may make links in this lab.
 
-    Raises AccessError for a time that is not positive or too long, and for too many links.
+    Raises AccessError if the actor may not publish this, for a time that is not positive or too long, and for too many
+    links.
     """
     roles.require(actor, Change.SHARE, is_new=True)
+    if not may_publish(actor, kind, owner, by):
+        raise AccessError(NOT_TO_PUBLISH[by])
     if not most:
         raise AccessError("shared links are turned off in this lab: see DRAFTHOUSE_WEB_SHARE_DAYS")
     if not timedelta(0) < lasts <= most:
@@ -119,6 +141,22 @@ def all_links(engine: sa.Engine, owner: str | None = None) -> list[SharedLink]:
         return [_link(row) for row in rows]
 
 
+def others_links_to(engine: sa.Engine, owner: str) -> list[SharedLink]:
+    """Return the working links that others made to this user's studies and dashboards, the newest first."""
+    submitted = sa.select(jobs.c.job_id).where(jobs.c.submitted_by == owner)
+    imported = sa.select(curated_studies.c.job_id).where(curated_studies.c.owner == owner)
+    boards = sa.select(dashboards.c.dashboard_id).where(dashboards.c.owner == owner)
+    links = shared_links.c
+    theirs = sa.or_(
+        sa.and_(links.kind == Kind.STUDY, sa.or_(links.subject.in_(submitted), links.subject.in_(imported))),
+        sa.and_(links.kind == Kind.DASHBOARD, links.subject.in_(boards)),
+    )
+    works = (links.revoked_at.is_(None), links.ends_at > datetime.now(UTC), links.owner != owner)
+    with reading(engine).connect() as connection:
+        query = sa.select(shared_links).where(theirs, *works).order_by(links.created_at.desc(), links.link_id)
+        return [_link(row) for row in connection.execute(query).mappings()]
+
+
 def working_links_to(engine: sa.Engine, kind: Kind, subject: str) -> list[SharedLink]:
     """Return the working links of all users to this subject, the newest first."""
     of_it = (shared_links.c.kind == kind, shared_links.c.subject == subject, shared_links.c.revoked_at.is_(None))
@@ -129,13 +167,16 @@ def working_links_to(engine: sa.Engine, kind: Kind, subject: str) -> list[Shared
 
 
 def revoke(engine: sa.Engine, link_id: str, *, actor: Actor) -> None:
-    """End a link at once. Raises AccessError if there is none, or if it is not the actor's to end."""
+    """End a link at once. Raises AccessError if there is none, or if neither the link nor what it shows is the actor's
+    to end.
+    """
+    shows_own = link_id in {link.link_id for link in others_links_to(engine, actor.name)}
     with engine.begin() as connection:
         this = shared_links.c.link_id == link_id
         found = connection.execute(sa.select(shared_links).where(this)).mappings().one_or_none()
         if found is None:
             raise AccessError(f"there is no shared link {link_id!r}")
-        roles.require(actor, Change.SHARE, found["owner"])
+        roles.require(actor, Change.SHARE, actor.name if shows_own else found["owner"])
         if found["revoked_at"] is None:
             connection.execute(shared_links.update().where(this).values(revoked_at=datetime.now(UTC)))
             audit.record(connection, actor, Change.SHARE, f"{found['kind']} {found['subject']}", revoked=link_id)

@@ -36,6 +36,7 @@ PANELS: dict[str, dict[str, str]] = {
         "priority": "measure.jobs:priority",
         "series": "measure.series:app",
         "logs": "measure.jobs:logs",
+        "study": "measure.study:app",
     },
     "Analyse": {
         "compare": "analyse.compare:compare",

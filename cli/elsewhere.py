@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from jobs.datasets.listing import DatasetState
     from lab.advice.answer import Answer
+    from warehouse.app_db.curated import Curated
     from warehouse.app_db.price_book import Entry
 
 
@@ -128,9 +129,28 @@ class Elsewhere:
                 self._fetch_bundle(folder / job_id, job_id, run_id)
         return folder
 
-    def page(self, before: str | None) -> Page:
-        found = self._lab.ask("/jobs", query={"before": before, "studies": True})
+    def page(self, before: str | None, *, hidden: bool = False, tag: str | None = None) -> Page:
+        found = self._lab.ask("/jobs", query={"before": before, "studies": True, "hidden": hidden, "tag": tag})
         return Page(tuple(map(_job, found["jobs"])), found["older"])
+
+    def curated_studies(self) -> list[Curated]:
+        return list(map(_curated, self._lab.ask("/studies")))
+
+    def study(self, name: str) -> tuple[Curated, Sequence[str]]:
+        found = self._lab.ask(f"/studies/{drafthouse.quoted(name)}")
+        return _curated(found), found["depends"]
+
+    def change_study(self, job_id: str, **changes: Any) -> Curated:
+        return _curated(self._lab.ask(f"/studies/{drafthouse.quoted(job_id)}", "PATCH", body=changes))
+
+    def delete_study(self, job_id: str) -> None:
+        self._lab.ask(f"/studies/{drafthouse.quoted(job_id)}", "DELETE")
+
+    def restore_study(self, name: str) -> str:
+        return str(self._lab.ask(f"/studies/{drafthouse.quoted(name)}/restore", "POST")["job_id"])
+
+    def purge_studies(self, name: str | None) -> list[str]:  # noqa: ARG002 - the signature is Lab's
+        raise UserError("purging is for the lab's own host: run it there, without --server and DRAFTHOUSE_SERVER")
 
     def set_aside(self) -> list[SetAside]:
         return [SetAside(**job, traceback="") for job in self._lab.ask("/jobs", query={"limit": 1})["set_aside"]]
@@ -319,6 +339,12 @@ def _known(record: type) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return a function that drops the fields that a newer lab adds to a record."""
     names = {field.name for field in fields(record)}
     return lambda values: {name: value for name, value in values.items() if name in names}
+
+
+def _curated(document: Mapping[str, Any]) -> Curated:
+    from warehouse.app_db.curated import Curated
+
+    return TypeAdapter(Curated).validate_json(json.dumps(_known(Curated)(document)))
 
 
 def _job(document: Mapping[str, Any]) -> Job:

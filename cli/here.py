@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lab.advice.answer import Answer
     from lab.cost import Price
     from lab.study import Arm, Study
+    from warehouse.app_db.curated import Curated
     from warehouse.app_db.price_book import Entry
 
 
@@ -102,11 +103,57 @@ class Here:
             local_bundle(self._settings, job_id, run_id)
         return self._settings.bundles
 
-    def page(self, before: str | None) -> queue.Page:
+    def page(self, before: str | None, *, hidden: bool = False, tag: str | None = None) -> queue.Page:
         """Return the newest jobs, or the jobs submitted before a given one."""
         from jobs import queue
 
-        return queue.page(self.database, before=before)
+        return queue.page(self.database, before=before, hidden=hidden, tag=tag)
+
+    def curated_studies(self) -> list[Curated]:
+        """Return what people added to studies, and which they deleted."""
+        from warehouse.app_db import curated
+
+        return curated.all_curated(self.database)
+
+    def study(self, name: str) -> tuple[Curated, Sequence[str]]:
+        """Return what people added to a study, and what depends on it."""
+        from jobs import curation
+        from warehouse.app_db import curated
+
+        job_id = curation.study_of(self._settings, self.database, name)
+        return curated.find(self.database, job_id), curation.dependents(self._settings, self.database, job_id)
+
+    def change_study(self, job_id: str, **changes: Any) -> Curated:
+        """Change name, note, tags or hidden of a study."""
+        from jobs import curation
+
+        return curation.change(self.database, job_id, actor=local_actor(), **changes)
+
+    def delete_study(self, job_id: str) -> None:
+        from jobs import curation
+
+        curation.delete(self._settings, self.database, job_id, actor=local_actor())
+
+    def restore_study(self, name: str) -> str:
+        """Restore a deleted study and return its job."""
+        from jobs import curation
+
+        return curation.restore(self._settings, self.database, name, actor=local_actor())
+
+    def purge_studies(self, name: str | None) -> list[str]:
+        """Remove the bundles of a deleted study, or of all that were deleted long enough ago; return their jobs."""
+        from datetime import UTC, datetime
+
+        from jobs import curation
+
+        due = (
+            [curation.deleted_of(self.database, name)]
+            if name
+            else curation.due_for_purging(self.database, datetime.now(UTC))
+        )
+        for one in due:
+            curation.purge(self._settings, self.database, one.job_id, actor=local_actor())
+        return [one.job_id for one in due]
 
     def set_aside(self) -> list[queue.SetAside]:
         """Return the jobs that cannot be read."""

@@ -146,6 +146,11 @@ class Settings(BaseSettings):
         le=3650,
         description="longest time in days for a link without a login; 0: no such link works",
     )
+    web_share_by: Literal["everybody", "owners", "administrators"] = Field(
+        default="owners",
+        description="who may make such links: everybody, to anything; owners, to studies and runs that they submitted "
+        "or imported; administrators, to anything, as they may in every case",
+    )
     web_snapshots: int = Field(
         default=3,
         ge=1,

@@ -1,4 +1,4 @@
-"""Import files of other tools: store their runs as bundles, all of them or none; remove and restore such results."""
+"""Import files of other tools: store their runs as bundles, all of them or none; move such results aside and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from interchange.restore import is_export, restore_as_measured, restore_bundles
 from lab import roles
 from lab.errors import AccessError, BundleError, ForeignFileError
 from lab.roles import Actor, Change, Role
-from warehouse.app_db import audit, stored_objects
+from warehouse.app_db import audit, curated, stored_objects
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import open_engine, reading
 from warehouse.bundles.imported_bundle import (
@@ -31,7 +31,7 @@ from warehouse.bundles.imported_bundle import (
 )
 from warehouse.bundles.imported_run import ImportedRun
 from warehouse.bundles.pending import mark_pending
-from warehouse.bundles.removed import removable_runs, remove_job, restore_job
+from warehouse.bundles.removed import imported_runs, remove_job, restore_job
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.bundles.store import open_store
 from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
@@ -103,7 +103,7 @@ def import_paths(
     size_bytes = max(size_bytes, restored.size_bytes)
     measured = {"as_measured": True} if as_measured else {}
     new = len(restored.new_run_ids)
-    _record(settings, actor, ", ".join(restored.jobs), new_runs=new, bytes=size_bytes, **measured)
+    _record(settings, actor, restored.jobs, new_runs=new, bytes=size_bytes, **measured)
     return Import(restored.jobs, (), restored.new_run_ids, (), restored.run_ids)
 
 
@@ -154,7 +154,7 @@ def import_read(
     job_of = imported_jobs(settings.bundles)
     new_ids = {record.run.run_id for record in new}
     jobs = dict.fromkeys(job_of[run.run_id] for run in read.runs)  # runs that were stored already keep their jobs
-    _record(settings, actor, ", ".join(jobs), new_runs=len(new_ids), bytes=size_bytes)
+    _record(settings, actor, tuple(jobs), new_runs=len(new_ids), bytes=size_bytes)
     runs, lacking = [], []
     for run in read.runs:
         job_id = job_of[run.run_id]
@@ -202,22 +202,21 @@ def _limits(settings: Settings, actor: Actor) -> Callable[[int], None]:
     return refuse_too_much
 
 
-def remove_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
-    """Remove all runs of a job of imported results. Raises UserError for any other job, or AccessError."""
-    roles.require(actor, Change.IMPORT)
-    paths = removable_runs(settings.bundles, job_id)
+def move_aside(settings: Settings, job_id: str) -> None:
+    """Move the runs of a deleted job aside, if they are imported results and there."""
+    paths = imported_runs(settings.bundles, job_id)
+    if not paths:
+        return
     if (store := open_store(settings)) is not None:
         for path in paths:
             store.remove(path)
         with open_engine(settings.app_database_url) as engine:
             stored_objects.record_change(engine, dict.fromkeys(paths))
     remove_job(settings.bundles, job_id)
-    _record(settings, actor, job_id, removed=True)
 
 
-def restore_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
-    """Restore the runs that `remove_imported` removed last. Raises UserError if there are none, or AccessError."""
-    roles.require(actor, Change.IMPORT)
+def move_back(settings: Settings, job_id: str) -> None:
+    """Move the runs that `move_aside` moved last back, if there are any."""
     paths = restore_job(settings.bundles, job_id)
     if (store := open_store(settings)) is not None:
         manifests = {path: store.put_back(path) for path in paths}
@@ -225,12 +224,12 @@ def restore_imported(settings: Settings, job_id: str, *, actor: Actor) -> None:
             mark_pending(settings.bundles, path)  # it was removed before it was uploaded
         with open_engine(settings.app_database_url) as engine:
             stored_objects.record_change(engine, {path: sha256 for path, sha256 in manifests.items() if sha256})
-    _record(settings, actor, job_id, restored=True)
 
 
-def _record(settings: Settings, actor: Actor, subject: str, **detail: object) -> None:
+def _record(settings: Settings, actor: Actor, jobs: Sequence[str], **detail: object) -> None:
     with open_engine(settings.app_database_url) as engine:
-        audit.record_alone(engine, actor, Change.IMPORT, subject, **detail)
+        curated.note_import(engine, jobs, actor.name)
+        audit.record_alone(engine, actor, Change.IMPORT, ", ".join(jobs), **detail)
 
 
 def _storable(read: ReadRuns) -> ReadRuns:

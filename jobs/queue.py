@@ -35,8 +35,9 @@ from lab.errors import AccessError, StudyError, UnknownNameError, UserError
 from lab.roles import Actor, Change
 from lab.study import Study
 from lab.study.parsing import study_to_toml
-from warehouse.app_db import audit
+from warehouse.app_db import audit, curated
 from warehouse.app_db.clock import database_now
+from warehouse.app_db.curated import Curated, listed
 from warehouse.app_db.engine import app_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
@@ -145,12 +146,15 @@ class Page:
     older: str | None
 
 
-def page(engine: sa.Engine, limit: int = 200, before: str | None = None) -> Page:
+def page(
+    engine: sa.Engine, limit: int = 200, before: str | None = None, *, hidden: bool = False, tag: str | None = None
+) -> Page:
     """Return the newest jobs and, however old, all queued and running ones; or the jobs submitted before one.
 
-    Leaves out the jobs of `set_aside`. Raises UserError if there is no job `before`.
+    Leaves out the jobs of `set_aside`, deleted studies, hidden ones unless they are asked for, and those without the
+    `tag` that is asked for. Raises UserError if there is no job `before`.
     """
-    newest = _NEWEST.limit(limit + 1)
+    newest = _NEWEST.where(listed(hidden=hidden, tag=tag)).limit(limit + 1)
     with reading(engine).connect() as connection:
         if before is not None:
             last = get_row(connection, before)
@@ -161,13 +165,13 @@ def page(engine: sa.Engine, limit: int = 200, before: str | None = None) -> Page
     if len(rows) <= limit:
         return Page(tuple(shown), None)
     shown_ids = {job.job_id for job in shown}
-    more = [job for job in active(engine) if job.job_id not in shown_ids] if before is None else []
+    more = [job for job in active(engine) if job.job_id not in shown_ids] if before is None and tag is None else []
     return Page((*shown, *more), rows[limit - 1]["job_id"])
 
 
 def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
-    """Return the newest jobs, newest first, without the unreadable ones of `set_aside`."""
-    return _readable(engine, _NEWEST.limit(limit))
+    """Return the newest jobs, newest first, without hidden and deleted ones, and the unreadable ones of `set_aside`."""
+    return _readable(engine, _NEWEST.where(listed()).limit(limit))
 
 
 def active(engine: sa.Engine) -> list[Job]:
@@ -176,14 +180,17 @@ def active(engine: sa.Engine) -> list[Job]:
 
 
 def ended(engine: sa.Engine, limit: int) -> list[Job]:
-    """Return the jobs that ended last, the latest first, without the unreadable ones of `set_aside`."""
+    """Return the jobs that ended last, the latest first, without hidden and deleted ones and the unreadable ones of
+    `set_aside`.
+    """
     last = (jobs_table.c.finished_at.desc(), jobs_table.c.job_id.desc())
-    return _readable(engine, sa.select(jobs_table).where(jobs_table.c.state.in_(FINISHED)).order_by(*last).limit(limit))
+    query = sa.select(jobs_table).where(jobs_table.c.state.in_(FINISHED), listed())
+    return _readable(engine, query.order_by(*last).limit(limit))
 
 
 def newest_of_study(engine: sa.Engine, digest: str) -> Job | None:
     """Return the newest job of the study whose digest has this prefix, or None."""
-    same = _NEWEST.where(jobs_table.c.study_id.startswith(digest, autoescape=True))
+    same = _NEWEST.where(jobs_table.c.study_id.startswith(digest, autoescape=True), listed(hidden=True))
     return next(iter(_readable(engine, same.limit(1))), None)
 
 
@@ -226,9 +233,23 @@ def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
 
 
 def job(engine: sa.Engine, job_id: str) -> Job:
-    """Return one job. Raises UserError if there is no job with this id, or if it cannot be read."""
+    """Return one job. Raises UserError if there is no job with this id, if it cannot be read, or if it was deleted."""
     with reading(engine).connect() as connection:
-        return get_job(connection, job_id)
+        found = get_job(connection, job_id)
+        _refuse_deleted(curated.read(connection, job_id))
+        return found
+
+
+def deleted_sentence(known: Curated) -> str:
+    """Say who deleted a study, when, and how it comes back."""
+    when, by = known.deleted_at, known.deleted_by
+    rest = "its bundles are gone" if known.purged_at else f"`drafthouse study restore {known.job_id}` brings it back"
+    return f"{known.job_id} was deleted by {by} on {when:%Y-%m-%d}: {rest}"
+
+
+def _refuse_deleted(known: Curated) -> None:
+    if known.deleted_at is not None:
+        raise UnknownNameError(deleted_sentence(known))
 
 
 def job_id_of(engine: sa.Engine, name: str, states: Sequence[State] | None = None) -> str:
@@ -240,12 +261,14 @@ def job_id_of(engine: sa.Engine, name: str, states: Sequence[State] | None = Non
     fits = sa.true() if states is None else jobs_table.c.state.in_(states)
     query = (
         sa.select(jobs_table.c.job_id)
-        .where(sa.or_(jobs_table.c.job_id == name, jobs_table.c.name == name))
+        .where(sa.or_(jobs_table.c.job_id == name, jobs_table.c.name == name), listed(hidden=True))
         .order_by((jobs_table.c.job_id == name).desc(), sa.case((fits, 0), else_=1), *newest)
         .limit(1)
     )
     with reading(engine).connect() as connection:
         job_id = connection.execute(query).scalar()
+        if job_id is None:
+            _refuse_deleted(curated.read(connection, name))
     if job_id is None:
         raise UnknownNameError(
             f"there is no job {name!r}, and no job of a study of that name: `drafthouse jobs` lists all jobs"
@@ -293,6 +316,7 @@ def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = Fa
     with engine.begin() as connection:
         job = get_job(connection, job_id, lock=True)
         roles.require(actor, Change.RETRY, job.submitted_by)
+        _refuse_deleted(curated.read(connection, job_id))
         if job.state not in FINISHED:
             raise UserError(f"job {job_id} is {job.state}: only a job that has ended can be run again")
         if not everything and job.state == "done" and not (job.progress and job.progress.runs_failed):

@@ -56,6 +56,7 @@ class Change(StrEnum):
     CANCEL = "job.cancel"
     RETRY = "job.retry"
     JUDGE = "study.judge"
+    CURATE = "study.change"
     ORDER = "job.order"
     SERIES = "series.change"
     PRICES = "price.change"
@@ -75,6 +76,7 @@ RULES: dict[Change, Rule] = {
     Change.CANCEL: Rule("cancel a job", Role.SUBMITTER),
     Change.RETRY: Rule("run a job again", Role.SUBMITTER),
     Change.JUDGE: Rule("judge a study again", Role.SUBMITTER, Role.SUBMITTER),
+    Change.CURATE: Rule("rename, tag, hide or delete a study", Role.SUBMITTER),
     Change.ORDER: Rule("move a job forward in the queue", Role.ADMINISTRATOR),
     Change.SERIES: Rule("change a series", Role.SUBMITTER),
     Change.PRICES: Rule("change the price book", Role.ADMINISTRATOR),

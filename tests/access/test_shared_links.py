@@ -9,9 +9,10 @@ import sqlalchemy as sa
 
 from access import accounts, shared_links
 from access.shared_links import Kind, SharedLink
+from jobs import queue
 from lab.errors import AccessError
 from lab.roles import Actor, Role
-from tests.actors import ADMIN, VIEWER
+from tests.actors import ADMIN, OTHER_SUBMITTER, SUBMITTER, VIEWER
 from tests.workers.homes import Home
 from warehouse.app_db import schema
 
@@ -79,3 +80,30 @@ def test_nobody_has_more_links_than_can_be_looked_after(home: Home, monkeypatch:
         made(home)
     shared_links.revoke(home.database, link.link_id, actor=VIEWER)
     made(home)
+
+
+def test_the_lab_says_who_may_publish_what(home: Home) -> None:
+    def publish(actor: Actor, kind: Kind, owner: str | None, by: shared_links.Sharing) -> None:
+        shared_links.make_link(home.database, kind, "it", "it", lasts=DAY, most=MOST, actor=actor, owner=owner, by=by)
+
+    publish(VIEWER, Kind.STUDY, None, "everybody")
+    publish(SUBMITTER, Kind.STUDY, "sam", "owners")
+    publish(ADMIN, Kind.DASHBOARD, "sam", "administrators")
+    for kind, owner in ((Kind.STUDY, "sue"), (Kind.RUN, None), (Kind.DASHBOARD, "sam")):  # it shows others' studies
+        with pytest.raises(AccessError, match="only its owner may publish a study or a run"):
+            publish(SUBMITTER, kind, owner, "owners")
+    with pytest.raises(AccessError, match="only administrators publish anything"):
+        publish(SUBMITTER, Kind.STUDY, "sam", "administrators")
+
+
+def test_owners_see_and_end_links_that_others_made_to_their_studies(home: Home) -> None:
+    job_id = queue.submit(home.settings, home.study(), actor=SUBMITTER)
+    link, secret = shared_links.make_link(home.database, Kind.STUDY, job_id, "mine", lasts=DAY, most=MOST, actor=VIEWER)
+    shared_links.make_link(home.database, Kind.STUDY, job_id, "mine", lasts=DAY, most=MOST, actor=SUBMITTER)
+    assert [found.link_id for found in shared_links.others_links_to(home.database, "sam")] == [link.link_id]
+    assert shared_links.others_links_to(home.database, "sue") == []
+    with pytest.raises(AccessError, match="belongs to vera"):
+        shared_links.revoke(home.database, link.link_id, actor=OTHER_SUBMITTER)
+    shared_links.revoke(home.database, link.link_id, actor=SUBMITTER)
+    assert shared_links.opened(home.database, secret) is None
+    assert shared_links.others_links_to(home.database, "sam") == []

@@ -14,7 +14,7 @@ from access import accounts, shared_links, tokens
 from access.local import local_actor
 from access.shared_links import Kind
 from interchange.store import import_paths
-from jobs import hosts, leases, order, queue, worker_registry
+from jobs import curation, hosts, leases, order, queue, worker_registry
 from jobs.datasets.listing import add_dataset, remove_dataset
 from jobs.judging import judge_again
 from lab.cost import Price
@@ -50,6 +50,11 @@ def _failed(home: Home) -> str:
     job_id = _queued(home)
     leases.claim(home.database, "w", 30.0)
     leases.finish(home.database, job_id, "w", "failed", error="gone")
+    return job_id
+
+
+def _deleted(home: Home) -> str:
+    curation.delete(home.settings, home.database, job_id := _failed(home), actor=SUBMITTER)
     return job_id
 
 
@@ -130,6 +135,15 @@ CASES = {
     "retry": Case(Change.RETRY, lambda h, job, a: queue.retry(h.database, job, actor=a), _OWNERS, _failed),
     "judge again": Case(
         Change.JUDGE, lambda h, job, a: judge_again(h.settings, h.database, job, actor=a), _SUBMITTERS, _measured
+    ),
+    "note": Case(
+        Change.CURATE, lambda h, job, a: curation.change(h.database, job, actor=a, note="x"), _OWNERS, _queued
+    ),
+    "delete a study": Case(
+        Change.CURATE, lambda h, job, a: curation.delete(h.settings, h.database, job, actor=a), _OWNERS, _failed
+    ),
+    "restore a study": Case(
+        Change.CURATE, lambda h, job, a: curation.restore(h.settings, h.database, job, actor=a), _OWNERS, _deleted
     ),
     "priority": Case(Change.ORDER, lambda h, job, a: order.reprioritise(h.database, job, 3, actor=a), _ADMINS, _queued),
     "move up": Case(Change.ORDER, lambda h, job, a: order.move_up(h.database, job, actor=a), _ADMINS, _two_queued),

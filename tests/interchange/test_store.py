@@ -15,12 +15,12 @@ import pytest
 from host.settings import Settings
 from interchange.files import read_paths
 from interchange.reading import read_runs
-from interchange.store import Import, import_paths, remove_imported, restore_imported
+from interchange.store import Import, import_paths, move_aside, move_back
 from interchange.vllm_json import vllm_results
-from lab.errors import AccessError, BundleError, ForeignFileError, UserError
+from lab.errors import BundleError, ForeignFileError, UserError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION
 from lab.validity import CHECKS
-from tests.actors import ADMIN, VIEWER
+from tests.actors import ADMIN
 from tests.interchange.sample_files import APPENDED, DETAILED, SAMPLES
 from tests.interchange.test_aggregates import BENCHY, LLAMA, LOADGEN, REPORT, RESPONSES, SETTING, SUMMARY, TRTLLM
 from tests.interchange.test_model_answers import line
@@ -185,7 +185,7 @@ def test_a_run_whose_metadata_comes_second_is_shown_as_it_is_stored(settings: Se
     assert [run.columns["target"] for run in again.runs] == [None]
     (sentence,) = again.refused
     assert "the run is stored already, without target, ignore_eos, temperature, engine: to replace it, " in sentence
-    remove_imported(settings, first.jobs[0], actor=ADMIN)
+    move_aside(settings, first.jobs[0])
     assert imported(settings, folder).runs[0].columns["target"] is not None
 
 
@@ -399,38 +399,32 @@ def test_removed_results_leave_the_warehouse_and_come_back_as_they_were(settings
     (job_id,) = imported(settings, DETAILED, hardware="H200").jobs
     with_it = contents(settings)
     for _ in range(2):
-        remove_imported(settings, job_id, actor=ADMIN)
+        move_aside(settings, job_id)
         ingest_all(settings)
         assert contents(settings) == without
-        restore_imported(settings, job_id, actor=ADMIN)
+        move_back(settings, job_id)
         ingest_all(settings)
         assert contents(settings) == with_it
 
 
 def test_what_was_removed_may_be_imported_again(settings: Settings) -> None:
     (job_id,) = imported(settings, DETAILED).jobs
-    remove_imported(settings, job_id, actor=ADMIN)
+    move_aside(settings, job_id)
     assert len(imported(settings, DETAILED).new_run_ids) == 1
-    restore_imported(settings, job_id, actor=ADMIN)  # changes nothing
+    move_back(settings, job_id)  # changes nothing
     ingest_all(settings)
     assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(1,)]
 
 
-def test_only_imported_results_can_be_removed_and_only_by_whom_may(settings: Settings) -> None:
+def test_only_imported_results_are_moved(settings: Settings) -> None:
     write_run(settings.bundles)
-    (job_id,) = imported(settings, DETAILED).jobs
-    for wrong, sentence in (
-        ("job-1", "no imported results"),
-        ("nothing", "no imported results"),
-        ("../x", "not the id"),
-    ):
-        with pytest.raises(UserError, match=sentence):
-            remove_imported(settings, wrong, actor=ADMIN)
-    with pytest.raises(UserError, match="no results of job-1 were removed"):
-        restore_imported(settings, "job-1", actor=ADMIN)
-    for change in (remove_imported, restore_imported):
-        with pytest.raises(AccessError):
-            change(settings, job_id, actor=VIEWER)
+    imported(settings, DETAILED)
+    for other in ("job-1", "nothing"):
+        move_aside(settings, other)
+        move_back(settings, other)
+    with pytest.raises(UserError, match="not the id"):
+        move_aside(settings, "../x")
+    ingest_all(settings)
     assert ask(settings, "select count(*) from runs where origin <> 'published'") == [(2,)]
 
 

@@ -14,7 +14,10 @@ def ask(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
 
 
 def contents(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows of every table of the published warehouse but jobs, sorted by all columns."""
+    """Return the rows of every table of the published warehouse but jobs and what was added to studies, sorted by all
+    columns.
+    """
     with open_warehouse(settings.warehouse_file) as connection:
-        names = connection.execute("select table_name from duckdb_tables() where table_name != 'jobs'").fetchall()
+        query = "select table_name from duckdb_tables() where table_name not in ('jobs', 'curated_studies')"
+        names = connection.execute(query).fetchall()
         return {name: connection.execute(f'select * from "{name}" order by all').fetchall() for (name,) in names}

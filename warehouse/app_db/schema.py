@@ -1,6 +1,7 @@
 """The tables of the app database, in SQLite or PostgreSQL.
 
-The `doc` of a column of studies, jobs, prices and series is its comment in the warehouse's replica of the table, too.
+The `doc` of a column of studies, jobs, curated studies, prices and series is its comment in the warehouse's replica of
+the table, too.
 """
 
 from __future__ import annotations
@@ -146,6 +147,21 @@ hosts = sa.Table(
     sa.Column("failures", sa.Integer, nullable=False),  # jobs in a row that it had to put back
     sa.Column("reason", sa.Text, nullable=False),  # of the last one
     sa.Column("set_aside_at", UtcDateTime),  # since when it takes no job; null: it takes some
+)
+
+curated_studies = sa.Table(
+    "curated_studies",
+    APP,
+    sa.Column("job_id", sa.Text, primary_key=True, doc="the study, own or imported, by its job"),
+    sa.Column("name", sa.Text, doc="the name that it was given later; null: it has its first one"),
+    sa.Column("note", sa.Text, nullable=False, server_default=sa.text("''"), doc="what people noted about it"),
+    sa.Column("tags", sa.Text, nullable=False, server_default=sa.text("''"), doc="its tags, separated by commas"),
+    sa.Column("hidden_at", UtcDateTime, doc="since when lists leave it out; null if they do not"),
+    sa.Column("deleted_at", UtcDateTime, doc="when it was deleted; the views of results do not have it since"),
+    sa.Column("deleted_by", sa.Text),  # everybody reads the warehouse, and only administrators who did what
+    sa.Column("called", sa.Text, doc="its name when it was deleted"),
+    sa.Column("purged_at", UtcDateTime, doc="when its bundles were removed; until then it can be restored"),
+    sa.Column("owner", sa.Text),  # who imported it first; null: nobody that is known, or it was measured here
 )
 
 stored_objects = sa.Table(

@@ -1,4 +1,4 @@
-"""Bundles of imported results that were removed: moved aside as they are, never changed or deleted.
+"""Bundles of imported results that were removed: moved aside as they are, never changed. A purge alone deletes some.
 
 The ingester finds what was moved, and takes its rows out of the warehouse or puts them in again.
 """
@@ -6,12 +6,14 @@ The ingester finds what was moved, and takes its rows out of the warehouse or pu
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from lab.errors import UserError
 from warehouse.bundles.imported_bundle import is_imported
+from warehouse.bundles.judgements import judgements_folder
 from warehouse.bundles.provenance import PROVENANCE_FILE
 
 #: The separator between a job and the moment of its removal in a folder's name.
@@ -30,28 +32,40 @@ def removed_jobs(bundles: Path) -> set[str]:
     return {path.name.partition(_SEPARATOR)[0] for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def removable_runs(bundles: Path, job_id: str) -> list[str]:
-    """Return the paths of the runs of a job of imported results. Raises UserError for any other job."""
+def removed_runs(bundles: Path, seen: set[str]) -> set[str]:
+    """Return the paths of the runs in folders of removed results that were not `seen`, and add those folders to it."""
+    folder, found = removed_folder(bundles), set[str]()
+    for moved in (moved for moved in folder.iterdir() if moved.name not in seen):
+        found.update(f"{moved.name.partition(_SEPARATOR)[0]}/{run.name}" for run in _runs(moved))
+        seen.add(moved.name)
+    return found
+
+
+def imported_runs(bundles: Path, job_id: str) -> list[str]:
+    """Return the paths of the runs of a job of imported results; none for any other job. Raises UserError for a text
+    that cannot be a job's id.
+    """
     folder = _job_folder(bundles, job_id)
-    if not folder.is_dir() or not all(is_imported(run) or (run / PROVENANCE_FILE).exists() for run in _runs(folder)):
-        raise UserError(f"{job_id} has no imported results: only those can be removed")
-    return [f"{job_id}/{run.name}" for run in _runs(folder)]
+    runs = list(_runs(folder)) if folder.is_dir() else []
+    is_of_imports = all(is_imported(run) or (run / PROVENANCE_FILE).exists() for run in runs)
+    return [f"{job_id}/{run.name}" for run in runs] if is_of_imports else []
 
 
 def remove_job(bundles: Path, job_id: str) -> None:
-    """Move the runs of a job of imported results aside. Raises UserError for any other job."""
-    removable_runs(bundles, job_id)
+    """Move the runs of a job aside."""
     folder, aside = _job_folder(bundles, job_id), removed_folder(bundles)
     aside.mkdir(exist_ok=True)
     folder.rename(aside / f"{job_id}{_SEPARATOR}{time.time_ns()}")
 
 
 def restore_job(bundles: Path, job_id: str) -> list[str]:
-    """Move the last removed runs back, except those that were imported again meanwhile. Return their paths."""
+    """Move the last removed runs back, if there are any, except those that were imported again meanwhile. Return their
+    paths.
+    """
     target = _job_folder(bundles, job_id)
     moved = sorted(removed_folder(bundles).glob(f"{job_id}{_SEPARATOR}*"))
     if not moved:
-        raise UserError(f"no results of {job_id} were removed")
+        return []
     target.mkdir(exist_ok=True)
     back = [run for run in _runs(moved[-1]) if not (target / run.name).exists()]
     for run in back:
@@ -59,6 +73,20 @@ def restore_job(bundles: Path, job_id: str) -> list[str]:
     if not any(moved[-1].iterdir()):
         moved[-1].rmdir()
     return [f"{job_id}/{run.name}" for run in back]
+
+
+def purge_job(bundles: Path, job_id: str) -> None:
+    """Delete the runs and verdicts of a job for good, those that were moved aside too; repeating it goes on.
+
+    They are moved aside first, and empty folders stay there: by them the ingester finds what is gone.
+    """
+    aside = removed_folder(bundles)
+    if _job_folder(bundles, job_id).is_dir():
+        remove_job(bundles, job_id)
+    for run in (run for moved in aside.glob(f"{job_id}{_SEPARATOR}*") for run in moved.iterdir()):
+        shutil.rmtree(run) if run.is_dir() else run.unlink()
+    for file in judgements_folder(bundles).glob(f"{job_id}{_SEPARATOR}*.json"):
+        file.unlink()
 
 
 def remove_copy(bundles: Path, path: str) -> None:

@@ -179,6 +179,16 @@ class ObjectStore:
         self._move(f"removed/{_key(path)}", _key(path))
         return self.manifest_sha256(path)
 
+    def purge(self, job_id: str) -> None:
+        """Delete everything of a job for good: the manifests first, so that none names what is gone."""
+        import obstore  # noqa: PLC0415 - see the module's docstring
+
+        for kind in ("runs", "verdicts", "removed/runs", "parts/runs", "parts/verdicts"):
+            with self._named():
+                keys = [item["path"] for page in obstore.list(self._store, f"{kind}/{job_id}") for item in page]
+                if keys:
+                    obstore.delete(self._store, keys)
+
     def _move(self, key: str, to: str) -> None:
         import obstore  # noqa: PLC0415 - see the module's docstring
 

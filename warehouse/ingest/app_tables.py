@@ -15,6 +15,7 @@ from warehouse.ingest.master import insert, transaction
 from warehouse.schema.column import Column, rows
 from warehouse.schema.tables import (
     ALARM_COLUMNS,
+    CURATED_COLUMNS,
     JOB_COLUMNS,
     NIGHT_COLUMNS,
     PRICE_COLUMNS,
@@ -28,6 +29,7 @@ _STUDIES = app_schema.studies
 _REPLICATED: dict[sa.Table, tuple[Column, ...]] = {
     _STUDIES: STUDY_COLUMNS,
     app_schema.jobs: JOB_COLUMNS,
+    app_schema.curated_studies: CURATED_COLUMNS,
     app_schema.prices: PRICE_COLUMNS,
     app_schema.series: SERIES_COLUMNS,
     app_schema.nights: NIGHT_COLUMNS,

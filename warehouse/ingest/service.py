@@ -25,7 +25,7 @@ from host.process_memory import do_without_pandas, limit_memory
 from host.settings import Settings, load_settings
 from lab.errors import RevisionError, UserError
 from warehouse.app_db.engine import DATABASE_ERRORS, app_engine, database_words
-from warehouse.bundles.removed import removed_folder, removed_jobs
+from warehouse.bundles.removed import removed_folder, removed_jobs, removed_runs
 from warehouse.bundles.run_bundle import RUN_FILE, is_being_written
 from warehouse.bundles.store import open_store
 from warehouse.bundles.uploads import upload_all, uploading
@@ -93,6 +93,7 @@ class Ingester:
     only_grown: bool = True  # no row of a run was removed since the last publication
     refused: str = ""  # why the app tables cannot be read, as last logged
     removed_ns: int = -1  # when results were removed last, as far as this ingester has looked
+    removed_seen: set[str] = field(default_factory=set)  # folders of removed results
     judged_ns: int = -1  # likewise when a job was judged last
     may_have_ended: bool = True  # whether a job may have ended that is not judged yet
     unjudgeable: set[str] = field(default_factory=set)  # jobs that ended and failed to be judged
@@ -307,9 +308,10 @@ def _forget_removed_runs(ingester: Ingester) -> None:
         modified_ns = removed_folder(root).stat().st_mtime_ns
         if modified_ns == ingester.removed_ns:
             return
-        jobs = removed_jobs(root)
+        jobs, moved = removed_jobs(root), removed_runs(root, ingester.removed_seen)
         of_jobs = (path for path in ingester.ingested if path.partition("/")[0] in jobs)
-        gone = {path for path in of_jobs if not (root / path / RUN_FILE).exists()}
+        # What was moved aside and imported anew has other labels.
+        gone = {path for path in of_jobs if path in moved or not (root / path / RUN_FILE).exists()}
         if gone:
             with _named("forgetting removed results"):
                 forget_runs(ingester.connection, gone)

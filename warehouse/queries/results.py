@@ -36,7 +36,7 @@ _COUNTS = """row_number() OVER (PARTITION BY job_id, cell_key ORDER BY status = 
 
 def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """job_id, study_name, target, hardware, submitted_at, origin, is_in_queue, runs_completed, runs_invalid (of these),
-    runs_failed, is_comparison (an arm and its baseline have valid runs); newest first.
+    runs_failed, is_comparison (an arm and its baseline have valid runs), is_hidden; newest first, without deleted ones.
 
     Of several attempts at a cell one counts. If the app database does not know the job (an import, or a bundle from
     another home), it is not in the queue, and submitted_at is its first run's start.
@@ -47,7 +47,8 @@ def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
         WITH counted AS (
             SELECT runs.*, is_valid FROM runs LEFT JOIN run_validity USING (run_id) QUALIFY {_COUNTS}
         )
-        SELECT r.job_id, any_value(r.study_name) AS study_name, any_value(r.target) AS target,
+        SELECT r.job_id, coalesce(any_value(c.name), any_value(r.study_name)) AS study_name,
+            any_value(r.target) AS target,
             string_agg(DISTINCT r.hardware, ', ' ORDER BY r.hardware) AS hardware,
             coalesce(any_value(j.submitted_at), min(r.started_at)) AS submitted_at, any_value(r.origin) AS origin,
             bool_or(j.job_id IS NOT NULL) AS is_in_queue,
@@ -57,9 +58,9 @@ def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
             coalesce(
                 bool_or(r.is_baseline) FILTER (r.status = 'completed' AND r.is_valid IS NOT false)
                 AND bool_or(NOT r.is_baseline) FILTER (r.status = 'completed' AND r.is_valid IS NOT false), false
-            ) AS is_comparison
-        FROM counted AS r LEFT JOIN jobs AS j USING (job_id)
-        GROUP BY r.job_id ORDER BY submitted_at DESC, r.job_id DESC
+            ) AS is_comparison, bool_or(c.hidden_at IS NOT NULL) AS is_hidden
+        FROM counted AS r LEFT JOIN jobs AS j USING (job_id) LEFT JOIN curated_studies AS c USING (job_id)
+        WHERE c.deleted_at IS NULL GROUP BY r.job_id ORDER BY submitted_at DESC, r.job_id DESC
         """,  # noqa: S608 - no text of a user is in it
     )
 
@@ -177,11 +178,14 @@ def telemetry(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
 
 
 def run(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """All columns of `runs`, `run_validity` and `run_metrics` of one run; no row for an unknown run."""
+    """All columns of `runs`, `run_validity` and `run_metrics` of one run; no row for an unknown run, or one of a
+    deleted study.
+    """
     return frame(
         con,
         """
         SELECT * FROM runs JOIN run_metrics USING (run_id) LEFT JOIN run_validity USING (run_id) WHERE run_id = ?
+            AND job_id NOT IN (SELECT job_id FROM curated_studies WHERE deleted_at IS NOT NULL)
         """,
         [run_id],
     )

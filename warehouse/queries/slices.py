@@ -46,6 +46,8 @@ DIMENSIONS: dict[str, str] = {
     "origin": "origin",
     "day": f"coalesce(strftime(started_at, '%Y-%m-%d'), '{UNKNOWN}')",
 }
+#: A filter only: a study has several.
+TAG = "tag"
 #: Dimensions of requests, by which and of which `runs` gives groups of a run's requests: their column of
 #: `request_groups`.
 REQUEST_DIMENSIONS: dict[str, str] = {"turn": "turn", "context": "context_tokens"}
@@ -67,7 +69,8 @@ _VALID = {"not invalid": "is_valid IS NOT false", "valid": "is_valid", "invalid"
 @dataclass(frozen=True)
 class Filters:
     """A choice of completed runs. `chosen` lists dimensions with their allowed values, all of which must match; with
-    one of REQUEST_DIMENSIONS only such requests of the runs are meant.
+    one of REQUEST_DIMENSIONS only such requests of the runs are meant. A study matches by the job in its value,
+    whatever its name is now, and by any of its tags. Runs of hidden studies match only if studies are chosen.
 
     Runs of an origin in `beside` match whatever their study. `begun_from` and `begun_to` are days in UTC, both
     included; a run of unknown start is outside of every range.
@@ -137,13 +140,22 @@ def where(filters: Filters) -> tuple[str, list[Any]]:
     for name, values in filters.chosen:
         if not values:
             continue
-        value = f'"{name}"' if name in REQUEST_DIMENSIONS else DIMENSIONS[_known(name, DIMENSIONS)]
-        clause = f"list_contains(?::VARCHAR[], {value})"
+        if name == "study":
+            of_job = "origin <> 'published' AND list_contains(?::VARCHAR[], job_id)"
+            clause = f"({of_job} OR list_contains(?::VARCHAR[], {DIMENSIONS[name]}))"
+            parameters.append([value.rpartition(" · ")[2] for value in values])
+        elif name == TAG:
+            clause = "list_has_any(tags, ?::VARCHAR[])"
+        else:
+            value = f'"{name}"' if name in REQUEST_DIMENSIONS else DIMENSIONS[_known(name, DIMENSIONS)]
+            clause = f"list_contains(?::VARCHAR[], {value})"
         parameters.append(list(values))
         if name == "study" and filters.beside:
             clause = f"({clause} OR list_contains(?::VARCHAR[], origin))"
             parameters.append(list(filters.beside))
         clauses.append(clause)
+    if not dict(filters.chosen).get("study"):
+        clauses.append("is_hidden IS NOT true")
     for day, clause in ((filters.begun_from, "started_at >= ?::DATE"), (filters.begun_to, "started_at < ?::DATE + 1")):
         if day is not None:
             clauses.append(clause)
@@ -208,12 +220,13 @@ def options(con: duckdb.DuckDBPyConnection, filters: Filters | None = None) -> p
         f"FROM request_groups JOIN each USING (run_id) WHERE grain = '{name}' GROUP BY ALL"
         for name, column in REQUEST_DIMENSIONS.items()
     )
-    parts = " UNION ALL ".join((*of_runs, *of_requests))
+    of_tags = f"SELECT '{TAG}', unnest(tags), count(*), max(begun) FROM each GROUP BY ALL"
+    parts = " UNION ALL ".join((*of_runs, *of_requests, of_tags))
     return frame(
         con,
         f"""
         WITH each AS MATERIALIZED (
-            SELECT run_id, {selected(DIMENSIONS)}, started_at AS begun FROM {_relation(filters)} WHERE {condition}
+            SELECT run_id, {selected(DIMENSIONS)}, tags, started_at AS begun FROM {_relation(filters)} WHERE {condition}
         ) {parts} ORDER BY ALL
         """,
         parameters,

@@ -42,17 +42,26 @@ NOTHING_OPENS = os.strerror(24)  # EMFILE
 _ROOM_MIB = 256
 
 
-def answer(attaching: list[str], sql: str, *, archive: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
+def answer(
+    attaching: list[str],
+    sql: str,
+    *,
+    parameters: dict[str, str],
+    archive: str,
+    max_rows: int,
+    max_bytes: int,
+    memory_mib: int,
+) -> pa.Table:
     """Return the first rows, as many as fit; the schema's metadata says what cut it, `rows`, `bytes` or `values`.
 
-    Raises duckdb.Error.
+    `parameters` are values of the statement's `$name`s, as text. Raises duckdb.Error.
 
     The statements `attaching` are ours and attach the warehouse; `archive` is the folder of its archive.
     """
     connection = _opened(attaching, memory_mib)
     _shut(connection, memory_mib, _archived(connection, archive))
     _refuse_others(connection, sql)
-    reader = connection.execute(sql).to_arrow_reader(1024)
+    reader = connection.execute(sql, _given(connection, sql, parameters)).to_arrow_reader(1024)
     if len(reader.schema) > _MOST_COLUMNS:
         raise duckdb.InvalidInputException(
             f"the answer has {len(reader.schema):,} columns: select at most {_MOST_COLUMNS:,}"
@@ -113,6 +122,14 @@ def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
             f"the warehouse is read-only here: {name if name != '???' else 'this statement'} is not allowed; SELECT, "
             "DESCRIBE, SHOW, SUMMARIZE and EXPLAIN are"
         )
+
+
+def _given(connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, str]) -> dict[str, str]:
+    """Return the values that the statement asks for: those of others in the address are left out."""
+    names = connection.extract_statements(sql)[0].named_parameters
+    if missing := sorted(names - parameters.keys()):
+        raise duckdb.InvalidInputException(f"give a value for ${', $'.join(missing)}")
+    return {name: parameters[name] for name in names}
 
 
 def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.StatementType:

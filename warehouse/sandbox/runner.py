@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,6 +38,11 @@ MAX_ROWS = 10_000
 #: The most bytes of an answer: as much as a browser and JSON can handle.
 MAX_BYTES = 32 * 2**20
 _WAIT_S = 0.2
+_NO_PARAMETERS: Mapping[str, str] = {}
+#: A parameter, or what a `$` in it is none of: texts, quoted names and comments.
+_PARAMETERS = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|\$([A-Za-z_]\w*)""", re.DOTALL
+)
 MOST_CHARACTERS = 100_000
 #: The child imports from this installation and its libraries alone. It runs at a lower priority than the pages: one
 #: query may take all processors.
@@ -88,14 +93,18 @@ def run_sql(
     while_waiting: Callable[[], object] = lambda: None,
     *,
     actor: Actor | None = None,
+    parameters: Mapping[str, str] = _NO_PARAMETERS,
 ) -> SqlResult:
     """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's message.
+
+    `parameters`: values of the statement's `$name`s.
 
     The statement is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within
     `queries.point_in_time.as_of` it sees the warehouse as of that moment. `while_waiting` is called a few times per
     second; whatever it raises kills the statement. For an `actor` who may read it, there is a table `audit` too.
     """
-    _refuse_unreadable(sql)
+    for text in (sql, *parameters.values()):
+        _refuse_unreadable(text)
     if not settings.warehouse_file.exists():
         raise UserError(f"there is no warehouse in {settings.home.absolute()} yet: run `{MIGRATE_COMMAND}`")
     request = {
@@ -103,6 +112,7 @@ def run_sql(
         "attaching": [*attaching(str(settings.warehouse_file.absolute())), *_audit(settings, sql, actor)],
         "archive": str(settings.archive_dir.absolute()),
         "sql": sql,
+        "parameters": dict(parameters),
         "max_rows": max_rows,
         "max_bytes": MAX_BYTES,
         "memory_mib": settings.sql_memory_mib,
@@ -112,6 +122,11 @@ def run_sql(
         code = _YIELDING_CHILD if quiet.under_way(settings.home, "window") else _CHILD
         done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s, while_waiting)
     return _answer(done, settings.sql_memory_mib)
+
+
+def parameters_of(sql: str) -> list[str]:
+    """Return the names of the statement's parameters, such as `arm` of `WHERE arm = $arm`, in their order."""
+    return list(dict.fromkeys(filter(None, (found[2] for found in _PARAMETERS.finditer(sql)))))
 
 
 def asks_for_audit(sql: str, actor: Actor) -> bool:

@@ -77,6 +77,7 @@ def _replica(source: sa.Table) -> tuple[Column, ...]:
 
 
 STUDY_COLUMNS, JOB_COLUMNS, PRICE_COLUMNS = map(_replica, (app_schema.studies, app_schema.jobs, app_schema.prices))
+CURATED_COLUMNS = _replica(app_schema.curated_studies)
 SERIES_COLUMNS, NIGHT_COLUMNS, ALARM_COLUMNS = map(_replica, (app_schema.series, app_schema.nights, app_schema.alarms))
 VERDICT_COLUMNS: tuple[Column, ...] = (
     column("is_valid", "bool", "false if a check found that the run's figures are wrong", "valid"),
@@ -172,6 +173,13 @@ jobs = table(
     "jobs",
     "Studies on their way through the queue, replicated from the app database; no measurement depends on it",
     JOB_COLUMNS,
+)
+curated_studies = table(
+    WAREHOUSE,
+    "curated_studies",
+    "What people added to studies, own and imported, replicated from the app database: one row per study that somebody "
+    "named, noted, tagged, hid or deleted. The view results has the names and tags",
+    CURATED_COLUMNS,
 )
 prices = table(
     WAREHOUSE,

@@ -28,6 +28,10 @@ _NOT_IN_RESULTS |= {"workload_json", "load_json", "log_begin_bytes", "log_end_by
 _REVISION = "One row: the revision of the warehouse's tables, for Drafthouse itself"
 
 
+#: Of a row with a job_id: its study is not deleted.
+NOT_DELETED = "job_id NOT IN (SELECT job_id FROM curated_studies WHERE deleted_at IS NOT NULL)"
+
+
 @dataclass(frozen=True)
 class View:
     """A view: its columns in order, each with the SQL expression that gives it, and the rest of its SELECT."""
@@ -51,6 +55,11 @@ _CLOSED_LOOP = """CASE WHEN r.request_rate_rps IS NOT NULL OR coalesce(r.arrival
         WHEN r.origin = 'imported' AND r.concurrency IS NULL THEN NULL ELSE true END"""
 _COMPUTED = (
     (
+        "string_split(nullif(c.tags, ''), ',')",
+        column("tags", "texts?", "the tags of its study; null without tags"),
+    ),
+    ("c.hidden_at IS NOT NULL", column("is_hidden", "bool?", "whether lists leave its study out")),
+    (
         "coalesce(workload, '')",
         column("workload_label", "text", "workload, or nothing for an imported run of which no workload is known"),
     ),
@@ -65,16 +74,23 @@ _COMPUTED = (
     ),
 )
 
+_RENAMED = "study_name"
 RESULTS = View(
     "results",
-    "One row per run, whatever its origin: what was run, on what, and its numbers; null means unknown, never zero",
+    "One row per run, whatever its origin: what was run, on what, and its numbers; null means unknown, never zero. "
+    "Without the runs of deleted studies, and with the names that studies were given later",
     (
-        *_of("r", (column for column in RUN_COLUMNS if column.name not in _NOT_IN_RESULTS)),
+        *(
+            (f"coalesce(c.name, {expression})" if shown.name == _RENAMED else expression, shown)
+            for expression, shown in _of("r", RUN_COLUMNS)
+            if shown.name not in _NOT_IN_RESULTS
+        ),
         *_COMPUTED,
         *_of("v", VERDICT_COLUMNS),
         *_of("m", METRIC_COLUMNS),
     ),
     "FROM runs AS r JOIN run_metrics AS m USING (run_id) LEFT JOIN run_validity AS v USING (run_id)\n"
+    "LEFT JOIN curated_studies AS c ON c.job_id = r.job_id WHERE c.deleted_at IS NULL\n"
     "UNION ALL BY NAME SELECT *, coalesce(workload, dataset) AS workload_label FROM published_runs",
 )
 #: The rule for which runs count, for every reader that compares, averages or pools runs.
@@ -104,20 +120,30 @@ REQUESTS = View(
     "requests",
     "One row per request: when it was sent and answered, its latencies, and the run it belongs to",
     (*_of("r", (_RUN[name] for name in _IN_REQUESTS)), *_of("q", REQUEST_COLUMNS)),
-    "FROM request_records AS q JOIN runs AS r USING (run_id)",
+    f"FROM request_records AS q JOIN runs AS r USING (run_id) WHERE r.{NOT_DELETED}",
 )
 _JUDGINGS = """
-    WITH here AS (SELECT * FROM judgements{of_job}),
+    WITH here AS (SELECT * FROM judgements WHERE {of_job}),
     since AS (
         SELECT judgement_id, count(*) AS of_runs, count(*) FILTER (r.run_id IS NULL) AS removed,
             count(*) FILTER (v.is_valid = false) AS invalid, min(v.why_invalid[1]) FILTER (v.is_valid = false) AS why
         FROM (SELECT judgement_id, unnest(run_ids) AS run_id FROM here) AS rested
-        LEFT JOIN (SELECT run_id FROM runs{of_job}) AS r USING (run_id) LEFT JOIN run_validity AS v USING (run_id)
+        LEFT JOIN (SELECT run_id FROM runs WHERE {of_job}) AS r USING (run_id)
+        LEFT JOIN run_validity AS v USING (run_id)
         GROUP BY judgement_id
     ),
     more AS (
-        SELECT judgement_id, count(*) AS added FROM here JOIN (FROM valid_latest_runs{of_job}) AS latest USING (job_id)
+        SELECT judgement_id, count(*) AS added
+        FROM here JOIN (FROM valid_latest_runs WHERE {of_job}) AS latest USING (job_id)
         WHERE concurrency IS NOT NULL AND pattern IS NOT NULL AND NOT list_contains(run_ids, run_id)
+        GROUP BY judgement_id
+    ),
+    noise AS (
+        SELECT judgement_id, count(DISTINCT job_id) AS deleted
+        FROM (
+            SELECT judgement_id, unnest(history_jobs) AS job_id FROM judged_metrics SEMI JOIN here USING (judgement_id)
+        ) AS earlier
+        JOIN (SELECT job_id FROM curated_studies WHERE deleted_at IS NOT NULL) AS gone USING (job_id)
         GROUP BY judgement_id
     )
     SELECT here.*, cause = 'ended' AND here.tries = max(here.tries) OVER (PARTITION BY here.job_id)
@@ -128,9 +154,13 @@ _JUDGINGS = """
             CASE WHEN invalid > 0 THEN concat(
                 invalid, ' of its ', of_runs, if(invalid = 1, ' runs was', ' runs were'), ' found invalid: ', why) END,
             CASE WHEN added > 0
-                THEN concat(added, if(added = 1, ' run was', ' runs were'), ' measured or restored since') END
+                THEN concat(added, if(added = 1, ' run was', ' runs were'), ' measured or restored since') END,
+            CASE WHEN deleted > 0 THEN concat(
+                deleted, if(deleted = 1, ' study that informed the noise was', ' studies that informed the noise were'),
+                ' deleted') END
         ), '') AS changed_because
     FROM here LEFT JOIN since USING (judgement_id) LEFT JOIN more USING (judgement_id)
+    LEFT JOIN noise USING (judgement_id)
     LEFT JOIN jobs AS queued ON queued.job_id = here.job_id
 """
 
@@ -140,7 +170,7 @@ def judgings(of_job: str = "") -> str:
 
     `of_job` is a condition on job_id, which is applied before anything is joined.
     """
-    return _JUDGINGS.format(of_job=f" WHERE {of_job}" if of_job else "")
+    return _JUDGINGS.format(of_job=f"{NOT_DELETED} AND {of_job}" if of_job else NOT_DELETED)
 
 
 _JUDGED = {column.name: column for column in (*JUDGED_ARM_COLUMNS, *JUDGED_METRIC_COLUMNS, *JUDGEMENT_COLUMNS)}
@@ -149,7 +179,7 @@ COMPARISONS = View(
     "One row per arm, cell, metric and reading: the verdicts as they were stored when their study ended, and those of "
     "studies that were judged again. Pages and the command show those with is_default",
     (
-        *_of("j", (_JUDGED["study"],)),
+        ("coalesce(c.name, j.study)", _JUDGED["study"]),
         *_of("a", (_JUDGED["arm"],)),
         *_of("m", (_JUDGED["baseline"],)),
         *_of("a", (_JUDGED[name] for name in ("workload", "load", "concurrency", "metric"))),
@@ -170,7 +200,7 @@ COMPARISONS = View(
         *_of("j", (_JUDGED["judgement_id"],)),
     ),
     "FROM judged_arms AS a JOIN judged_metrics AS m USING (judgement_id, metric)\n"
-    f"JOIN ({judgings()}) AS j USING (judgement_id)",
+    f"JOIN ({judgings()}) AS j USING (judgement_id) LEFT JOIN curated_studies AS c ON c.job_id = j.job_id",
 )
 _SHOWN = {column.name: column for _, column in COMPARISONS.columns}
 #: A faster arm's interval lies on one side of 1: below it if less is better. The surest has the most certain gain.

@@ -22,6 +22,7 @@ from jobs.engine_logs import log_tail
 from jobs.engines.profiles import speculation_words
 from jobs.table import FINISHED, MAX_PRIORITY, Job, State
 from lab.errors import UnknownNameError
+from warehouse.app_db import curated
 from warehouse.bundles.store import local_bundle
 from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
@@ -99,11 +100,15 @@ def list_jobs(
     call: AuthorisedCall,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     before: Annotated[str | None, Query(max_length=200)] = None,
+    tag: Annotated[str | None, Query(max_length=200, description="Only jobs of studies with this tag.")] = None,
     *,
     studies: bool = False,
+    hidden: bool = False,
 ) -> JobPage:
-    """List the newest jobs and all queued or running ones, or the jobs submitted before a given one."""
-    page = queue.page(call.database, limit, before)
+    """List the newest jobs and all queued or running ones, or the jobs submitted before a given one; those of hidden
+    studies on request.
+    """
+    page = queue.page(call.database, limit, before, hidden=hidden, tag=tag)
     aside = queue.set_aside(call.database) if before is None else []
     return JobPage(
         jobs=[_document(job, with_study=studies) for job in page.jobs],
@@ -219,7 +224,8 @@ def _job_id_of_runs(call: Call, name: str) -> str:
     try:
         return queue.job_id_of(call.database, name)
     except UnknownNameError:
-        if _PLAIN.fullmatch(name) and (call.settings.bundles / name).is_dir():
+        is_here = _PLAIN.fullmatch(name) and (call.settings.bundles / name).is_dir()
+        if is_here and curated.find(call.database, name).deleted_at is None:
             return name
         raise
 

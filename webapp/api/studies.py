@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, Field, JsonValue
 
-from jobs import judging, queue
+from jobs import curation, judging, queue
 from jobs.forecast import follow_up_seconds, plan_document
 from jobs.submission import Context, problems, unknown
 from jobs.table import MAX_PRIORITY
@@ -16,6 +17,8 @@ from lab.advice.advise import advise as recommend
 from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_dict, study_from_toml
+from warehouse.app_db import curated
+from warehouse.app_db.curated import Curated
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
 from warehouse.queries.comparing.across_studies import across_document, compare_across
 from warehouse.queries.comparing.answers import metric_answers, study_answer
@@ -31,7 +34,7 @@ from warehouse.queries.comparing.study_cells import MOST_RUNS
 from warehouse.queries.comparing.tunings import answered
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
-from webapp.api.calls import AuthorisedCall
+from webapp.api.calls import AuthorisedCall, Call
 from webapp.api.limits import Operation, takes
 from webapp.api.problems import FieldProblem
 
@@ -114,6 +117,76 @@ def plan_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Plan
 def submit_study(call: AuthorisedCall, sent: Annotated[SentStudy, Body()]) -> Submitted:
     """Queue a study as a job."""
     return Submitted(job_id=queue.submit(call.settings, sent.read(), sent.priority, actor=call.actor))
+
+
+class CuratedStudy(BaseModel):
+    """What people added to a study. `name` is null if it has its first one; `depends` names what shows or rests on it,
+    where one study is asked for.
+    """
+
+    job_id: str
+    name: str | None
+    note: str
+    tags: list[str]
+    hidden_at: datetime | None
+    deleted_at: datetime | None
+    deleted_by: str | None
+    called: str | None
+    purged_at: datetime | None
+    depends: list[str] | None = None
+
+
+class StudyChange(BaseModel):
+    """What to change of a study; what is missing stays. An empty name gives it its first one back."""
+
+    name: str | None = Field(default=None, max_length=curation.MOST_NAME)
+    note: str | None = Field(default=None, max_length=curation.MOST_NOTE)
+    tags: list[ShortText] | None = Field(default=None, max_length=curation.MOST_TAGS)
+    hidden: bool | None = None
+
+
+@router.get("/studies")
+def list_curated(call: AuthorisedCall) -> list[CuratedStudy]:
+    """List the studies that somebody named, noted, tagged, hid or deleted; all others are in the view `results`."""
+    return [_curated(one) for one in curated.all_curated(call.database)]
+
+
+@router.get("/studies/{study}")
+def show_study(call: AuthorisedCall, study: str) -> CuratedStudy:
+    """Show what people added to a study, and what depends on it. The study is a name, a digest or a job's id."""
+    job_id = _job(call, study)
+    depends = curation.dependents(call.settings, call.database, job_id)
+    return _curated(curated.find(call.database, job_id)).model_copy(update={"depends": depends})
+
+
+@router.patch("/studies/{study}")
+def change_study(call: AuthorisedCall, study: str, sent: Annotated[StudyChange, Body()]) -> CuratedStudy:
+    """Rename, note, tag or hide a study. Nothing that is computed from it changes."""
+    return _curated(curation.change(call.database, _job(call, study), actor=call.actor, **sent.model_dump()))
+
+
+@router.delete("/studies/{study}")
+def delete_study(call: AuthorisedCall, study: str) -> CuratedStudy:
+    """Delete a study that has ended. It can be restored until its bundles are purged on the lab's host."""
+    job_id = _job(call, study)
+    curation.delete(call.settings, call.database, job_id, actor=call.actor)
+    return _curated(curated.find(call.database, job_id))
+
+
+@router.post("/studies/{study}/restore")
+def restore_study(call: AuthorisedCall, study: str) -> CuratedStudy:
+    """Restore a deleted study as it was, by its job's id or its name."""
+    return _curated(
+        curated.find(call.database, curation.restore(call.settings, call.database, study, actor=call.actor))
+    )
+
+
+def _job(call: Call, study: str) -> str:
+    return curation.study_of(call.settings, call.database, study)
+
+
+def _curated(one: Curated) -> CuratedStudy:
+    return CuratedStudy.model_validate(vars(one) | {"tags": list(one.tags)})
 
 
 class JudgedAgain(BaseModel):

@@ -38,8 +38,10 @@ def shared_address(settings: Settings, secret: str) -> str:
     return f"{settings.public_url}{SHARED}/{secret}"
 
 
-def show_share_menu(kind: Kind, subject: str, title: str, link: str) -> None:
-    """Show the Share menu; its content is built when it opens. `link`: the address of the page itself."""
+def show_share_menu(kind: Kind, subject: str, title: str, link: str, *, owner: str | None = None) -> None:
+    """Show the Share menu; its content is built when it opens. `link`: the address of the page itself. `owner`: of the
+    study behind it, who may be the only one to publish it.
+    """
     menu = st.popover("Share", icon=":material/link:", key=f"share-{kind}", on_change="rerun")
     if not menu.open:
         st.session_state.pop(_MADE, None)
@@ -51,10 +53,14 @@ def show_share_menu(kind: Kind, subject: str, title: str, link: str) -> None:
         st.link_button("Print or save as PDF", printed, icon=":material/print:")
         if visitor.allowed_any(Change.SHARE) and gate().settings.web_share_days:
             st.divider()
-            _show_without_login(kind, subject, title)
+            by = gate().settings.web_share_by
+            if shared_links.may_publish(visitor.actor(), kind, owner, by):
+                _show_without_login(kind, subject, title, owner)
+            else:
+                st.caption(f"A link without a login: {literal(shared_links.NOT_TO_PUBLISH[by])}.")
 
 
-def _show_without_login(kind: Kind, subject: str, title: str) -> None:
+def _show_without_login(kind: Kind, subject: str, title: str, owner: str | None) -> None:
     most = gate().settings.web_share_days
     days = [day for day in _DAYS if day <= most] or [most]
     st.markdown("**For anybody, without a login**")
@@ -70,7 +76,7 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
         )
         is_wanted = st.button("Make a link", key=f"{key}-make", type="primary", icon=":material/add_link:")
     if is_wanted:
-        _make(kind, subject, title, timedelta(days=lasts), as_of)
+        _make(kind, subject, title, lasts=timedelta(days=lasts), as_of=as_of, owner=owner)
     _show_made(subject)
     if others := shared_links.working_links_to(published_data.engine(), kind, subject):
         by_owner = Counter(link.owner for link in others)
@@ -81,11 +87,20 @@ def _show_without_login(kind: Kind, subject: str, title: str) -> None:
     st.page_link(page, label="Links I have made", icon=":material/list:", query_params={ACCOUNT_TAB.key: LINKS_TAB})
 
 
-def _make(kind: Kind, subject: str, title: str, lasts: timedelta, as_of: datetime | None) -> None:
-    most = timedelta(days=gate().settings.web_share_days)
+def _make(kind: Kind, subject: str, title: str, *, lasts: timedelta, as_of: datetime | None, owner: str | None) -> None:
+    ours = gate().settings
     try:
         made, secret = shared_links.make_link(
-            published_data.engine(), kind, subject, title, lasts=lasts, most=most, actor=visitor.actor(), as_of=as_of
+            published_data.engine(),
+            kind,
+            subject,
+            title,
+            lasts=lasts,
+            most=timedelta(days=ours.web_share_days),
+            actor=visitor.actor(),
+            as_of=as_of,
+            owner=owner,
+            by=ours.web_share_by,
         )
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")

@@ -16,8 +16,9 @@ import streamlit as st
 from jobs import queue
 from jobs.table import ACTIVE, Job, State
 from lab.errors import UserError
+from warehouse.app_db import curated
 from warehouse.app_db.engine import DATABASE_ERRORS
-from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared import curating, published_data, url_params, url_widgets
 from webapp.shared.cards import show_badge
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, literal
@@ -58,7 +59,7 @@ class Bar:
 
 def show_bar(*, is_of_study: bool) -> Bar:
     """Show the bar. `is_of_study`: the page shows one study, by default the newest with a comparison."""
-    studies, jobs = _studies(), _jobs()
+    studies, jobs = _listed(_studies()), _jobs()
     default = default_study(studies)
     options = labels(studies, jobs)
     if not options:
@@ -112,12 +113,12 @@ def _newest(studies: pd.DataFrame) -> str:
 
 def labels(studies: pd.DataFrame, jobs: Sequence[Job]) -> list[str]:
     """Return studies with results and the newest jobs, the last submitted first."""
-    submitted: dict[str, datetime] = {
-        url_params.job_label(row["study_name"], row["job_id"]): _utc(row["submitted_at"])
+    submitted: dict[str, tuple[datetime, str]] = {
+        row["job_id"]: (_utc(row["submitted_at"]), url_params.job_label(row["study_name"], row["job_id"]))
         for _, row in studies.iterrows()
     }
-    submitted |= {url_params.job_label(job.name, job.job_id): _utc(job.submitted_at) for job in jobs}
-    return sorted(submitted, key=lambda label: (submitted[label], label), reverse=True)
+    submitted |= {job.job_id: (_utc(job.submitted_at), url_params.job_label(job.name, job.job_id)) for job in jobs}
+    return [label for _, label in sorted(submitted.values(), reverse=True)]
 
 
 def newer_failure(studies: pd.DataFrame, jobs: Sequence[Job]) -> Failure | None:
@@ -152,7 +153,7 @@ def _chosen(options: Sequence[str], studies: pd.DataFrame, default: str | None) 
     in_state = JOB.key in st.session_state
     named = st.session_state[JOB.key] if in_state else st.query_params.get(JOB.key)
     wanted = named if named or in_state else _only_filtered_study()
-    option = url_widgets.find_option(wanted, options) or _newest_of_name(wanted, studies) or _older_job(wanted)
+    option = url_widgets.find_option(wanted, options) or _newest_of_name(wanted, studies) or _unlisted(wanted)
     if named and option is None:  # Explore itself reports a study that only its filter names
         st.session_state[url_widgets.missing_key(JOB.key)] = named
     chosen: str | None = option or default
@@ -174,14 +175,19 @@ def _newest_of_name(name: str | None, studies: pd.DataFrame) -> str | None:
     return None if named.empty else _newest(named)
 
 
-def _older_job(wanted: str | None) -> str | None:
-    """Return the label of a job that is not listed."""
+def _unlisted(wanted: str | None) -> str | None:
+    """Return the label, with the name of today, of an older job, or of a hidden or deleted study."""
     if not wanted:
         return None
+    job_id = url_params.job_id_of(wanted)
     try:
-        job = queue.job(published_data.engine(), url_params.job_id_of(wanted))
+        job = queue.job(published_data.engine(), job_id)
     except UserError:
-        return None
+        known, studies = curated.find(published_data.engine(), job_id), _studies()
+        if known.deleted_at is not None:
+            return url_params.job_label(known.called or job_id, job_id)
+        found = studies if studies.empty else studies[studies["job_id"] == job_id]
+        return None if found.empty else url_params.job_label(found["study_name"].iloc[0], job_id)
     return url_params.job_label(job.name, job.job_id)
 
 
@@ -224,6 +230,16 @@ def _studies() -> pd.DataFrame:
         return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
     except (UserError, duckdb.Error):
         return pd.DataFrame()
+
+
+def listed_studies() -> pd.DataFrame:
+    """Return the studies with results that are not hidden."""
+    return _listed(_studies())
+
+
+def _listed(studies: pd.DataFrame) -> pd.DataFrame:
+    """Return the studies that are not hidden."""
+    return studies if studies.empty else studies[~studies["is_hidden"]]
 
 
 def _jobs() -> list[Job]:
@@ -272,9 +288,11 @@ def chosen_study() -> str:
     """Return the id of the study in the bar. Ends the page with the reason if it has no results (yet)."""
     chosen: str = st.session_state[JOB.key]
     job_id = url_params.job_id_of(chosen)
+    if curating.show_gone(job_id):  # the warehouse may have it for some seconds more
+        st.stop()
     studies = published_data.studies_with_results()
     if job_id not in set(studies["job_id"]):
-        _show_without_results(job_id, default_study(studies))
+        _show_without_results(job_id, default_study(_listed(studies)))
     return job_id
 
 

@@ -105,6 +105,7 @@ SLICED: dict[str, Param] = {
     "origin": Param("origin", "Origin", "origin"),
     "turn": Param("turns", "Turn of the session", "turn"),
     "context": Param("contexts", "Context up to (tokens)", "context"),
+    "tag": Param("tags", "Tag of the study", "tag"),
 }
 VALIDITY = Param("validity", "Validity", "validity")
 BEGUN_FROM = Param("from", "Started on or after", "first day")

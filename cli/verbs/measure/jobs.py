@@ -19,11 +19,13 @@ from jobs.table import Job
 def jobs(
     *,
     before: Annotated[str | None, typer.Option(help="List the jobs that were submitted before this one.")] = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="List those of hidden studies, too.")] = False,
+    tag: Annotated[str | None, typer.Option(help="List only those of studies with this tag.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest 200 jobs, and all that are queued or running."""
     here = the_lab()
-    page = here.page(before)
+    page = here.page(before, hidden=hidden, tag=tag)
     if as_json:
         print_json([_as_dict(job) for job in page.jobs])
     else:

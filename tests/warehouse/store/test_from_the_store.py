@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
+from access.local import local_actor
 from host.settings import Settings
-from interchange.store import import_paths, remove_imported, restore_imported
+from interchange.store import import_paths
+from jobs import curation
 from jobs.engine_logs import log_tail
 from tests.actors import ADMIN
 from tests.processes import REPOSITORY
@@ -19,7 +21,7 @@ from tests.warehouse.store.servers import Store
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.bundles import uploads
-from warehouse.bundles.store import StoreAway
+from warehouse.bundles.store import StoreAway, open_store
 from warehouse.bundles.uploads import announce_pending, fetch_job, prepare, upload_all
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
@@ -115,23 +117,34 @@ def test_a_verdict_goes_the_same_way(here: Settings, elsewhere: Settings, databa
     assert ask(here, judged) == ask(elsewhere, judged)
 
 
-def test_results_that_are_removed_are_gone_everywhere_and_come_back(here: Settings, elsewhere: Settings) -> None:
+def test_results_that_are_removed_are_gone_everywhere_and_come_back(
+    here: Settings, elsewhere: Settings, database: sa.Engine
+) -> None:
     prepare(here)
     (job_id,) = import_paths(here, [SAMPLE], actor=ADMIN).jobs
     counts = "select count(*) from runs"
     for settings in (here, elsewhere):
         ingest_all(settings)
         assert ask(settings, counts) == [(1,)]
-    remove_imported(here, job_id, actor=ADMIN)
+    curation.delete(here, database, job_id, actor=ADMIN)
     for settings in (here, elsewhere):
         ingest_all(settings)
         assert ask(settings, counts) == [(0,)]
     rebuild(elsewhere)
     assert ask(elsewhere, counts) == [(0,)]
-    restore_imported(here, job_id, actor=ADMIN)
+    curation.restore(here, database, job_id, actor=ADMIN)
     for settings in (here, elsewhere):
         ingest_all(settings)
         assert ask(settings, counts) == [(1,)]
+    was = list((here.bundles / job_id).iterdir())
+    curation.delete(here, database, job_id, actor=ADMIN)
+    curation.purge(here, database, job_id, actor=local_actor())
+    bucket = open_store(here)
+    assert bucket is not None
+    assert (bucket.paths(job_id), [bucket.put_back(f"{job_id}/{path.name}") for path in was]) == ([], [None])
+    for settings in (here, elsewhere):
+        ingest_all(settings)
+        assert ask(settings, counts) == [(0,)]
 
 
 def test_the_log_of_a_run_is_read_through_the_store(here: Settings, elsewhere: Settings, database: sa.Engine) -> None:

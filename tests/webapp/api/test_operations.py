@@ -15,7 +15,7 @@ from tests.lab.studies import study
 from tests.webapp.api.inside import ROLE, inside
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
-from warehouse.app_db import audit
+from warehouse.app_db import audit, saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
 
@@ -165,3 +165,46 @@ def test_a_queued_job_is_moved_by_an_administrator(client: TestClient, settings:
     assert client.post(f"jobs/{job}/priority", json={"priority": 3}, headers=SUBMITTER).status_code == 403
     assert client.post(f"jobs/{job}/priority", json={"priority": 3}).json()["priority"] == 3
     assert client.get("jobs?studies=true").json()["jobs"][0]["study"]["name"] == "waiting"
+
+
+def test_a_study_is_named_hidden_deleted_and_restored(client: TestClient, settings: Settings, job_id: str) -> None:
+    path = f"studies/{job_id}"
+    assert client.patch(path, json={"note": "x"}, headers=SUBMITTER).status_code == 403
+    changed = client.patch(path, json={"name": "renamed", "tags": ["b", "a"], "hidden": True}).json()
+    assert (changed["name"], changed["tags"], changed["note"]) == ("renamed", ["a", "b"], "")
+    assert client.get("studies/renamed").json()["depends"] == []
+    assert job_id in [one["job_id"] for one in client.get("studies").json()]
+    assert job_id not in [job["job_id"] for job in client.get("jobs").json()["jobs"]]
+    assert job_id in [job["job_id"] for job in client.get("jobs?hidden=true").json()["jobs"]]
+    refused = client.patch(path, json={"tags": ["no, commas"]})
+    assert (refused.status_code, "cannot be a tag" in refused.json()["detail"]) == (400, True)
+    assert client.delete(path).json()["called"] == "renamed"
+    gone = client.get(f"jobs/{job_id}")
+    assert (gone.status_code, "study restore" in gone.json()["detail"]) == (404, True)
+    assert client.get(f"jobs/{job_id}/runs").status_code == 404
+    assert client.get("studies/renamed").status_code == 404
+    assert client.post("studies/renamed/restore", headers=SUBMITTER).status_code == 403
+    assert client.post("studies/renamed/restore").json()["deleted_at"] is None
+    assert changes(settings)[0] == ("a administrator", "study.change", "api")
+    client.patch(path, json={"name": "", "tags": [], "hidden": False})
+    assert client.get(path).json()["name"] is None
+
+
+def test_a_saved_query_answers_by_its_name_with_parameters(client: TestClient, settings: Settings) -> None:
+    sql = "SELECT arm, count(*) AS runs FROM results WHERE arm = $arm AND repeat >= $from GROUP BY ALL"
+    database = app_engine(settings.app_database_url)
+    view_id = saved_views.save(database, "sql", {"sql": sql, "drawn": None}, actor=ADMIN)
+    saved_views.name_view(database, "sql", "runs of/an arm", view_id, actor=ADMIN)
+    database.dispose()
+    assert [(one["name"], one["parameters"]) for one in client.get("queries").json()] == [
+        ("runs of/an arm", ["arm", "from"])
+    ]
+    address = "queries/runs%20of%2Fan%20arm"
+    found = client.get(address, params={"arm": "no draft", "from": "1"}, headers=VIEWER)
+    assert (found.status_code, found.json()["columns"]) == (200, ["arm", "runs"])
+    (row,) = found.json()["rows"]
+    assert row[0] == "no draft"
+    assert client.get(address, params={"arm": "' OR 1=1 --", "from": "0", "format": "csv"}).text == '"arm","runs"\n'
+    missing = client.get(address, params={"arm": "x"})
+    assert (missing.status_code, missing.json()["detail"]) == (400, "Invalid Input Error: give a value for $from")
+    assert client.get("queries/none").status_code == 404

@@ -211,3 +211,33 @@ def test_the_audit_table_is_for_administrators_and_in_no_shared_figure(open_page
     with pytest.raises(QueryError, match="audit does not exist"):
         data.answer(asked)
     assert data.audit_answer(asked, VIEWER) is None
+
+
+def test_parameters_of_a_query_have_fields_and_stay_in_its_link(settings: Settings, open_page: OpenPage) -> None:
+    app = write(open_page("sql"), "SELECT count(*) AS runs FROM results WHERE arm = $arm AND repeat = $repeat -- $no")
+    assert "Give a value for $arm, $repeat above." in words(app)
+    ran(app.text_input(key="sql-parameter-arm").set_value("no draft").run())
+    app = ran(app.text_input(key="sql-parameter-repeat").set_value("0").run())
+    assert app.dataframe[0].value["runs"].tolist() != [0]
+    again = open_page("sql", query=link_of(app))
+    assert again.text_input(key="sql-parameter-arm").value == "no draft"
+    assert again.dataframe[0].value.equals(app.dataframe[0].value)
+    with pytest.raises(QueryError, match=r"give a value for \$b"):
+        run_sql(settings, "SELECT $a || $b", parameters={"a": "1"})
+    assert run_sql(settings, "SELECT $a", parameters={"a": "x'; DROP", "other": ""}).rows() == [["x'; DROP"]]
+
+
+def test_a_table_is_browsed_by_its_values_and_the_link_has_them(settings: Settings, open_page: OpenPage) -> None:
+    chosen = {"table": "results", "facet": "arm", "is": "arm=no draft"}
+    app = open_page("sql", **chosen)
+    rows = app.dataframe[0].value
+    assert set(rows["arm"]) == {"no draft"}
+    (pills,) = app.get("button_group")
+    assert f"no draft ({len(rows)})" in [option.content for option in pills.proto.options]
+    app = click(app, "Edit as SQL")
+    assert (
+        app.text_area(key="sql-text").value
+        == """SELECT * FROM "results" WHERE "arm"::VARCHAR = 'no draft' LIMIT 1000"""
+    )
+    assert "table" not in app.query_params
+    assert open_page("sql", table="no such").text_area(key="sql-text")

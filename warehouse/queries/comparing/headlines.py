@@ -37,6 +37,7 @@ _NEWEST = """
         max(r.started_at) AS measured_at
     FROM valid_latest_runs AS r LEFT JOIN jobs AS j USING (job_id)
     WHERE r.origin = 'measured' AND r.concurrency IS NOT NULL AND r.pattern IS NOT NULL AND r.output_tok_per_s > 0
+        AND NOT r.is_hidden
     GROUP BY r.target, r.job_id HAVING bool_or(r.is_baseline) AND bool_or(NOT r.is_baseline)
         AND count(DISTINCT coalesce(r.arm_id, r.arm)) > 1 -- controls alone are no answer
     QUALIFY row_number() OVER (

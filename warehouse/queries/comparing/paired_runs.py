@@ -60,7 +60,7 @@ class ArmRuns:
 _NAMED = """
     SELECT job_id, coalesce(bool_or(is_valid), false), count(*) FILTER (status = 'failed'), count(*)
     FROM results WHERE study_name = $1 AND (origin = 'measured' OR NOT EXISTS (
-        SELECT 1 FROM runs WHERE study_name = $1 AND origin = 'measured'))
+        SELECT 1 FROM results WHERE study_name = $1 AND origin = 'measured'))
     GROUP BY job_id ORDER BY max(started_at) DESC, job_id DESC
 """
 
@@ -107,7 +107,8 @@ def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
     """
     matching = con.execute(
         """
-        SELECT job_id FROM runs WHERE job_id = $1 OR (len($1) >= 6 AND starts_with(study_id, $1))
+        SELECT job_id FROM results
+        WHERE origin <> 'published' AND (job_id = $1 OR (len($1) >= 6 AND starts_with(study_id, $1)))
         GROUP BY job_id ORDER BY job_id
         """,
         [study],

@@ -45,6 +45,11 @@ def show() -> None:
         _show(link, with_owner=everybodys)
     if len(working) > _MOST_SHOWN:
         st.caption(f"The newest {_MOST_SHOWN} of {count(len(working), 'link')} that work.")
+    others = [] if everybodys else shared_links.others_links_to(published_data.engine(), actor.name)
+    if others:
+        st.markdown("**Links that others made to what is yours**")
+    for link in others[:_MOST_SHOWN]:
+        _show(link, with_owner=True)
     if ended := len(listed) - len(working):
         st.caption(f"{count(ended, 'more link')} have ended." if ended > 1 else "1 more link has ended.")
 

@@ -25,7 +25,7 @@ _WIDTHS = (2.2, 1.4, 1.4, 1.0)
 
 def choose_others(job_id: str) -> tuple[str, ...]:
     """Let the reader choose other studies; return their job ids."""
-    studies = published_data.studies_with_results()
+    studies = study_picker.listed_studies()
     pairs = zip(studies["study_name"], studies["job_id"], strict=True)
     labels = [url_params.job_label(name, other) for name, other in pairs if other != job_id]
     chosen = url_widgets.choose_many(

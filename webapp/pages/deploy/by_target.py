@@ -36,7 +36,7 @@ def deployments(target: str) -> pd.DataFrame:
     job and the arms to enable.
     """
     studies = published_data.studies_with_results()
-    ours = studies[(studies["target"] == target) & studies["is_comparison"]].head(_MOST_STUDIES)
+    ours = studies[(studies["target"] == target) & studies["is_comparison"] & ~studies["is_hidden"]].head(_MOST_STUDIES)
     rows: dict[tuple[str, str, str], dict[str, object]] = {}
     for study in ours.to_dict("records"):
         answer = answers.answer_of(study["job_id"])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from warehouse.queries.slices import TAG
 from webapp.charts.explore.axes import natural
 from webapp.pages.explore import data
 from webapp.pages.explore.selection import (
@@ -127,9 +128,11 @@ def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
     studies = options[options["dimension"] == "study"].sort_values("begun", ascending=False, na_position="last")
     origins = set(options.loc[options["dimension"] == "origin", "value"])
     beside = [name for name, origin in BESIDE.items() if origin in origins]
+    listed = list(studies["value"])
+    hidden = [_first()] if _first() not in (*beside, *listed) else []  # the bar's own, if it is hidden
     return url_widgets.choose_many(
         url_params.SLICED["study"],
-        [EVERY_STUDY, *beside, *studies["value"]],
+        [EVERY_STUDY, *beside, *listed, *hidden],
         first=[_first()],
         help_text="Choose one or more; “everything published” adds all published results",
         on_change=_studies_changed,
@@ -155,7 +158,7 @@ def _choose_values(options: pd.DataFrame, name: str, param: url_params.Param) ->
     return url_widgets.choose_many(
         param,
         values,
-        show=len(values) > 1,
+        show=len(values) > (name != TAG),
         keeps_missing=True,
         show_option=lambda value: f"{value} ({runs.get(value, 0):,})",
     )

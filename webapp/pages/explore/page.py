@@ -11,7 +11,7 @@ import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
 from warehouse.queries.comparing.study_cells import MOST_RUNS
-from warehouse.queries.slices import GROUPED
+from warehouse.queries.slices import GROUPED, TAG
 from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, OF_REQUESTS, Axis, natural
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
 from webapp.pages.explore import data as explore_data
@@ -41,7 +41,7 @@ _PROMPTS = columns(
     most_ms=Column("Longest E2E (ms)", "%,.0f"),
     prompt_id=Column("Prompt id", help="The digest of the prompt: the same in every run that sent it"),
 )
-_LABELS = {axis.column: axis.label for axis in (*DIMENSIONS, *OF_REQUESTS)}
+_LABELS = {axis.column: axis.label for axis in (*DIMENSIONS, *OF_REQUESTS)} | {TAG: "Tag of the study"}
 _FIRST = ("arm", "run_id", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
 _ORIGINS = ["measured", "imported", "published"]

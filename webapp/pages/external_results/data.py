@@ -11,7 +11,8 @@ import pandas as pd
 
 from access.web import visitor
 from interchange.files import ForeignFile
-from interchange.store import Import, import_read, remove_imported, restore_imported
+from interchange.store import Import, import_read
+from jobs import curation
 from jobs.presets import load_preset
 from lab.published import book
 from lab.published.replication import PairedFigure
@@ -54,11 +55,11 @@ def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) 
 
 
 def remove(job_id: str) -> None:
-    remove_imported(published_data.settings(), job_id, actor=visitor.actor())
+    curation.delete(published_data.settings(), published_data.engine(), job_id, actor=visitor.actor())
 
 
 def restore(job_id: str) -> None:
-    restore_imported(published_data.settings(), job_id, actor=visitor.actor())
+    curation.restore(published_data.settings(), published_data.engine(), job_id, actor=visitor.actor())
 
 
 imported_jobs = published_query(1)(queries.imported_jobs)

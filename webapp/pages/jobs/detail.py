@@ -13,7 +13,7 @@ from jobs.table import FINISHED, Job
 from lab.roles import Change
 from lab.study.parsing import study_to_toml
 from webapp.pages.jobs import runs
-from webapp.shared import published_data, url_params
+from webapp.shared import curating, published_data, url_params
 from webapp.shared.cards import show_badge
 from webapp.shared.columns import SECOND, Column, columns
 from webapp.shared.errors import show_user_errors
@@ -32,6 +32,7 @@ def show(engine: sa.Engine, job_id: str) -> None:
     job = queue.job(engine, job_id)
     with st.container(border=True):
         _show_head(job)
+        curating.show(job_id)
         if job.why_ended:
             st.markdown(literal(job.why_ended))
         if job.state in FINISHED:
@@ -66,6 +67,7 @@ def _show_head(job: Job) -> None:
                 st.page_link(page_file("submit"), label=label, icon=":material/edit:", query_params=query)
             if job.state in FINISHED and visitor.allowed(Change.RETRY, job.submitted_by):
                 _show_retry_buttons(job)
+                curating.show_menu(job.job_id, job.name)
     by = f" by {literal(job.submitted_by)}" if job.submitted_by else ""
     st.caption(
         f"Submitted {moment(job.submitted_at)}{by} · started {moment(job.started_at)}"

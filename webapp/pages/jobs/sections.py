@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TypedDict
 
 import pandas as pd
 import streamlit as st
@@ -16,8 +17,9 @@ from jobs.table import Job, Progress
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number
 from lab.roles import Change
+from warehouse.app_db import curated
 from webapp.pages.jobs import queue_controls
-from webapp.shared import published_data, url_params
+from webapp.shared import curating, published_data, url_params
 from webapp.shared.cards import BADGES, show_badge, state_word
 from webapp.shared.columns import MINUTE, Column, columns
 from webapp.shared.errors import show_user_errors
@@ -25,6 +27,8 @@ from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
 
 _REFRESH_EVERY = "1s"
+#: Keys in the session's state: whether hidden studies are listed, and the tag of those that are.
+_HIDDEN, _TAG = "jobs-hidden", "jobs-tag"
 #: A longer table scrolls.
 _MAX_ROWS = 8
 _HISTORY = columns(
@@ -163,9 +167,36 @@ def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
     ]
 
 
+class Chosen(TypedDict):
+    """Which jobs are listed."""
+
+    hidden: bool
+    tag: str | None
+
+
+def chosen_ones() -> Chosen:
+    return Chosen(hidden=bool(st.session_state.get(_HIDDEN)), tag=st.session_state.get(_TAG))
+
+
+def some_are_hidden() -> bool:
+    return any(one.hidden_at is not None for one in curated.all_curated(published_data.engine()))
+
+
+def show_choices() -> None:
+    """Draw the heading of the table, with the choice of the jobs in it."""
+    tags = curating.tags()
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.subheader("All jobs", anchor=False, width="content")
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            if tags:
+                st.selectbox(
+                    "Tag", tags, index=None, key=_TAG, placeholder="Any tag", label_visibility="collapsed", width=160
+                )
+            st.toggle("Hidden ones, too", key=_HIDDEN, width="content")
+
+
 def show_table(jobs: Sequence[Job]) -> None:
     """Show a page of jobs, newest first; the selected job is shown in detail below."""
-    st.subheader("All jobs", anchor=False)
     st.dataframe(
         history(jobs),
         hide_index=True,

@@ -17,7 +17,7 @@ from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.charts import panels
 from webapp.charts.results import BY_LABEL
 from webapp.pages.results import figures, tables
-from webapp.shared import dialogs, published_data, study_picker, url_params, url_widgets
+from webapp.shared import curating, dialogs, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
@@ -61,12 +61,18 @@ def show_page() -> None:
     name = runs["study_name"].iloc[0] if len(runs) else None
     parameters: dict[str, tuple[str, ...]] = {"job": (job_id,), "category": (category,), "metric": (measure.label,)}
     view = View("results", parameters | standing.link(job_id, judgement))
-    with share_column, st.container(horizontal_alignment="right"):
+    with share_column, st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        curating.show_menu(job_id, name if isinstance(name, str) else job_id)
         dialogs.show_share_menu(
-            Kind.STUDY, job_id, name if isinstance(name, str) else "A study", urljoin(st.context.url or "", view.link)
+            Kind.STUDY,
+            job_id,
+            name if isinstance(name, str) else "A study",
+            urljoin(st.context.url or "", view.link),
+            owner=curating.owner_of(job_id),
         )
     mode = colour_mode()
     drawn = figures.draw(job_id, category, measure.name, judgement, mode)
+    curating.show(job_id)
     answers.show(job_id, measure.name, judgement)
     show_figures(drawn[:1], mode, view)
     if not (~cells["is_baseline"] & cells["ratio"].notna()).any():

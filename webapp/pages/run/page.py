@@ -20,7 +20,7 @@ from warehouse.bundles.engine_log import read_tail
 from warehouse.bundles.run_bundle import LOG_FILE
 from warehouse.bundles.store import local_bundle
 from webapp.pages.run import figures
-from webapp.shared import dialogs, downloads, published_data, study_picker, url_params, url_widgets
+from webapp.shared import curating, dialogs, downloads, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.columns import Column, columns
 from webapp.shared.errors import show_user_errors
@@ -73,7 +73,8 @@ def show_page() -> None:
     show_head(run)
     show_summary(run)
     view = View("run", {"job": (job_id,), "run": (run_id,)})
-    dialogs.show_share_menu(Kind.RUN, run_id, _what(run), urljoin(st.context.url or "", view.link))
+    link, owner = urljoin(st.context.url or "", view.link), curating.owner_of(job_id)
+    dialogs.show_share_menu(Kind.RUN, run_id, _what(run), link, owner=owner)
     show_charts(view)
     show(run, view)
 

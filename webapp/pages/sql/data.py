@@ -49,9 +49,11 @@ def tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[t
 
 
 @cached_by_publication(_MAX_ANSWERS, spinner="Running the query")
-def answer(sql: str) -> Answer:
-    """Run the reader's SQL on the warehouse. Raises QueryError with DuckDB's message."""
-    result, duration_s = _run(published_data.settings(), sql)
+def answer(sql: str, values: tuple[tuple[str, str], ...] = ()) -> Answer:
+    """Run the reader's SQL on the warehouse, with the values of its parameters. Raises QueryError with DuckDB's
+    message.
+    """
+    result, duration_s = _run(published_data.settings(), sql, values=values)
     frame = as_frame(result.table)
     columns = drawable(frame)
     chart = None if len(columns) < 2 or frame.empty else custom.automatic(with_floats(frame))
@@ -73,14 +75,16 @@ def _let_reader_stop() -> None:
     st.session_state.get(_STOP_POINT)
 
 
-def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlResult, float]:
+def _run(
+    settings: Settings, sql: str, actor: Actor | None = None, values: tuple[tuple[str, str], ...] = ()
+) -> tuple[SqlResult, float]:
     """Return the result and the seconds that it took.
 
     Raises QueryError as `run_sql` does, and if other queries take all slots of the sandbox for too long.
     """
     with QUERY_LIMITS.running(_visitor(), settings.sql_timeout_s):
         start_s = time.perf_counter()
-        result = run_sql(settings, sql, while_waiting=_let_reader_stop, actor=actor)
+        result = run_sql(settings, sql, while_waiting=_let_reader_stop, actor=actor, parameters=dict(values))
         return _within_values(result), time.perf_counter() - start_s
 
 

@@ -15,7 +15,7 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 from webapp.pages.sql import data as sql_data
 from webapp.pages.sql import state
-from webapp.pages.sql.state import EXAMPLES
+from webapp.pages.sql.state import EXAMPLES, Query
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication
 from webapp.shared.text import count
@@ -36,17 +36,17 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     query = state.saved(view_id)
     if query is None:
         raise QueryError(f"the query {view_id} does not exist")
-    answer = sql_data.answer(query.sql)
+    answer = sql_data.answer(query.sql, query.given)
     frame, title = answer.frame, title_of(query.sql, view_id)
     first = "the first " if answer.left_out else ""
     table = Figure(TABLE, title, f"{first}{count(len(frame), 'row')}", (), (), frame)
-    return [table] if query.chart is None else [cached_chart(query.sql, query.chart, title, mode), table]
+    return [table] if query.chart is None else [cached_chart(query, query.chart, title, mode), table]
 
 
 @cached_by_publication(_MAX_CHARTS)
-def cached_chart(sql: str, spec: ChartSpec, title: str, mode: Mode) -> Figure:
+def cached_chart(query: Query, spec: ChartSpec, title: str, mode: Mode) -> Figure:
     """Return the chart of the query's answer. Raises QueryError for an invalid query."""
-    return chart(sql_data.answer(sql).frame, spec, title, mode)
+    return chart(sql_data.answer(query.sql, query.given).frame, spec, title, mode)
 
 
 def chart(frame: pd.DataFrame, spec: ChartSpec, title: str, mode: Mode) -> Figure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote, urlencode, urljoin
 
 import pandas as pd
 import streamlit as st
@@ -13,9 +14,10 @@ from lab.errors import QueryError, UserError
 from lab.metrics.number_format import number
 from lab.roles import Change
 from warehouse.app_db import saved_views
+from warehouse.sandbox.runner import parameters_of
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
-from webapp.pages.sql import assistant, data, figures, state
+from webapp.pages.sql import assistant, browse, data, figures, state
 from webapp.pages.sql.data import Answer
 from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
 from webapp.shared import dialogs, published_data
@@ -39,8 +41,11 @@ def show_page() -> None:
         begin()
         editor, schema = st.columns([2.6, 1], gap="medium")
         with editor:
-            show_editor()
-            show_answer()
+            if (table := browse.table()) is not None:
+                browse.show(table)
+            else:
+                show_editor()
+                show_answer()
         with schema:
             show_schema()
 
@@ -71,6 +76,7 @@ def show_editor() -> None:
         label_visibility="collapsed",
     )
     assistant.show()
+    _show_parameters()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Run", type="primary", icon=":material/play_arrow:", on_click=callback(state.update_link))
         _show_naming()
@@ -78,6 +84,16 @@ def show_editor() -> None:
         st.caption(
             "Ctrl+Enter runs the query. Queries are read-only and have a time limit. The URL links to this query."
         )
+
+
+def _show_parameters() -> None:
+    """Draw a field for each `$name` of the query."""
+    names = parameters_of(st.session_state[TEXT])
+    if not names:
+        return
+    with st.grid(4, gap="small", min_column_width=150):
+        for name in names:
+            st.text_input(f"${name}", key=state.parameter_key(name), on_change=callback(state.update_link))
 
 
 def _show_choices() -> None:
@@ -118,8 +134,20 @@ def _show_naming() -> None:
     with st.popover("Save", icon=":material/bookmark_add:"):
         st.text_input("Name", key=_NAME, max_chars=saved_views.MAX_NAME_LENGTH, placeholder="Speed-up by hour")
         st.button("Save under this name", on_click=_save)
-    if (chosen := st.session_state.get(_NAMED)) and _may_rename(chosen):
+    if chosen := st.session_state.get(_NAMED):
+        _show_address(chosen)
+    if chosen and _may_rename(chosen):
         st.button("Delete the saved name", icon=":material/bookmark_remove:", on_click=_forget, args=(chosen,))
+
+
+def _show_address(name: str) -> None:
+    """Show where programs get the answer of a saved query."""
+    given = state.current().given
+    query = f"?{urlencode(given)}" if given else ""
+    with st.popover("JSON", icon=":material/data_object:"):
+        st.caption("The newest answer for programs, with a token; `format=csv` or `parquet` for other forms.")
+        address = urljoin(st.context.url or "", f"api/v1/queries/{quote(name, safe='')}{query}")
+        st.code(address, language=None, wrap_lines=True)
 
 
 def _may_rename(name: str) -> bool:
@@ -169,6 +197,8 @@ def show_schema() -> None:
                 continue
             with table:
                 st.caption(literal(comment))
+                icon = ":material/table_view:"
+                st.button("Browse its rows", icon=icon, key=f"sql-browse-{name}", on_click=browse.begin, args=(name,))
                 st.markdown(
                     "\n".join(f"- `{column}` :gray[{kind}]  \n  {literal(text)}" for column, kind, text in columns)
                 )
@@ -179,6 +209,9 @@ def show_answer() -> None:
     query = state.current()
     if not query.sql.strip():
         st.caption("Write a SELECT statement above, or choose an example.")
+        return
+    if empty := [name for name, value in query.given if not value]:
+        st.info(f"Give a value for {literal(', '.join(f'${name}' for name in empty))} above.", icon=":material/edit:")
         return
     state.remember(query)
     if st.session_state.pop(_STOPPED, None) == query.sql:
@@ -191,7 +224,7 @@ def show_answer() -> None:
             st.caption("The audit table is shown to administrators only, and its answers cannot be pinned.")
             st.dataframe(rows, hide_index=True, alt="Rows of the audit table", placeholder="")
             return
-        answer = data.answer(query.sql)
+        answer = data.answer(query.sql, query.given)
     except QueryError as error:
         is_audit = "audit" in query.sql.casefold() and not visitor.allowed_any(Change.AUDIT)
         st.error(_AUDIT if is_audit else literal(error), icon=":material/error:")
@@ -247,9 +280,9 @@ def _show_chart(answer: Answer, query: Query, view_id: str) -> None:
     initial = query.chart or answer.chart
     chosen = _choose(columns, initial)
     if view_id and chosen != query.chart:
-        view_id = state.save(Query(query.sql, chosen))
+        view_id = state.save(Query(query.sql, chosen, query.given))
     mode, title = colour_mode(), figures.title_of(query.sql, view_id)
-    figure = figures.cached_chart(query.sql, chosen, title, mode)
+    figure = figures.cached_chart(query, chosen, title, mode)
     show_figures([figure], mode, _view(view_id))
     if chosen != initial:
         state.set_chart(chosen)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from access.web import visitor
 from warehouse.app_db import saved_views
+from warehouse.sandbox.runner import parameters_of
 from webapp.charts.custom import ChartSpec
 from webapp.shared import published_data
 from webapp.shared.url_params import QUERY
@@ -109,8 +110,11 @@ ORDER BY started_at DESC""",
 
 @dataclass(frozen=True)
 class Query:
+    """A statement, the chart of its answer, and the values of its parameters."""
+
     sql: str
     chart: ChartSpec | None = None
+    given: tuple[tuple[str, str], ...] = ()
 
 
 def load() -> str | None:
@@ -133,13 +137,22 @@ def load() -> str | None:
 
 
 def current() -> Query:
-    return Query(st.session_state[TEXT], st.session_state[_CHART])
+    sql = st.session_state[TEXT]
+    given = tuple((name, st.session_state.get(parameter_key(name)) or "") for name in parameters_of(sql))
+    return Query(sql, st.session_state[_CHART], given)
+
+
+def parameter_key(name: str) -> str:
+    """Return the key of the field for a parameter."""
+    return f"sql-parameter-{name}"
 
 
 def save(query: Query) -> str:
     """Save the query; the same query always gets the same id. Raises UserError if it is not stored."""
     chart = None if query.chart is None else asdict(query.chart)
-    return saved_views.save(published_data.engine(), PAGE, {"sql": query.sql, "drawn": chart}, actor=visitor.actor())
+    state: dict[str, object] = {"sql": query.sql, "drawn": chart}
+    state |= {"given": dict(query.given)} if query.given else {}  # so that others keep their ids
+    return saved_views.save(published_data.engine(), PAGE, state, actor=visitor.actor())
 
 
 def saved(view_id: str) -> Query | None:
@@ -147,7 +160,8 @@ def saved(view_id: str) -> Query | None:
     state = saved_views.load(published_data.engine(), PAGE, view_id)
     if state is None:
         return None
-    return Query(state["sql"], None if state["drawn"] is None else ChartSpec(**state["drawn"]))
+    chart = None if state["drawn"] is None else ChartSpec(**state["drawn"])
+    return Query(state["sql"], chart, tuple(state.get("given", {}).items()))
 
 
 def update_link() -> None:
@@ -185,3 +199,5 @@ def set_chart(chart: ChartSpec | None) -> None:
 
 def _fill(query: Query) -> None:
     st.session_state[TEXT], st.session_state[_CHART] = query.sql, query.chart
+    for name, value in query.given:
+        st.session_state[parameter_key(name)] = value

@@ -1,0 +1,144 @@
+"""Any table of the warehouse without writing SQL: its rows, how often each value occurs, and a click that filters.
+
+All of it is in the link: the table, the columns whose values are counted, and the values that rows must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from webapp.pages.sql import data, state
+from webapp.pages.sql.state import Query
+from webapp.shared.errors import callback
+from webapp.shared.tables import show_table
+from webapp.shared.text import count, literal
+from webapp.shared.url_params import View
+
+#: Parameters of the link: a table, columns, and column=value of what is chosen.
+TABLE, FACET, CHOSEN = "table", "facet", "is"
+_MOST_VALUES, _MOST_ROWS = 12, 1_000
+_NULL = "(null)"
+_FACETS = "browse-facets"
+
+
+def table() -> str | None:
+    """Return the table that the link names, if there is one."""
+    named = st.query_params.get(TABLE)
+    return named if named in {name for name, _, _ in data.tables()} else None
+
+
+@callback
+def begin(name: str) -> None:
+    """Show a table. A callback."""
+    _forget()
+    st.query_params[TABLE] = name
+
+
+def show(name: str) -> None:
+    columns = next(found for known, _, found in data.tables() if known == name)
+    names = [column for column, _, _ in columns]
+    chosen = _chosen(names)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.subheader(f"Table {literal(name)}", anchor=False, width="content")
+        with st.container(horizontal=True, width="content", gap="small"):
+            sql = _sql(name, chosen)
+            st.button("Edit as SQL", icon=":material/edit:", on_click=_edit, args=(sql,))
+            st.button("Close", icon=":material/close:", on_click=callback(_forget))
+    _show_facets(name, names, chosen)
+    answer = data.answer(sql)
+    more = f"; the first {_MOST_ROWS:,}" if len(answer.frame) == _MOST_ROWS else ""
+    st.caption(f"{count(len(answer.frame), 'row')}{more}")
+    view = View(state.PAGE, {TABLE: (name,), FACET: _facets(names), CHOSEN: st.query_params.get_all(CHOSEN)})
+    show_table(answer.frame, {}, f"Rows of {name}", view, "browse")
+
+
+def _show_facets(name: str, names: Sequence[str], chosen: dict[str, str]) -> None:
+    if _FACETS not in st.session_state:
+        st.session_state[_FACETS] = list(_facets(names))
+    facets = st.multiselect("Count the values of", names, key=_FACETS, placeholder="Choose columns")
+    _set(FACET, facets)
+    if not facets:
+        return
+    with st.grid(3, gap="small", min_column_width=240):
+        for column in facets:
+            _show_facet(
+                name, column, {key: value for key, value in chosen.items() if key != column}, chosen.get(column)
+            )
+
+
+def _show_facet(name: str, column: str, others: dict[str, str], chosen: str | None) -> None:
+    """Draw the most frequent values of a column among the rows that the other choices leave, to be clicked."""
+    sql = (
+        f'SELECT {_quoted(column)}::VARCHAR AS value, count(*) AS rows FROM "{name}"{_where(others)} '  # noqa: S608 - quoted
+        f"GROUP BY ALL ORDER BY rows DESC, value LIMIT {_MOST_VALUES}"
+    )
+    counted = {row["value"] or _NULL: row["rows"] for row in data.answer(sql).frame.to_dict("records")}
+    values = list(counted) if chosen is None or chosen in counted else [chosen, *counted]
+    key = f"browse-{name}-{column}"
+    if key not in st.session_state:
+        st.session_state[key] = chosen
+
+    def with_count(value: str) -> str:
+        return f"{literal(value)} ({counted.get(value, 0):,})"
+
+    st.pills(column, values, key=key, format_func=with_count, on_change=_choose, args=(column, key))
+
+
+@callback
+def _choose(column: str, key: str) -> None:
+    kept = [each for each in st.query_params.get_all(CHOSEN) if each.partition("=")[0] != column]
+    value = st.session_state[key]
+    _set(CHOSEN, kept if value is None else [*kept, f"{column}={value}"])
+
+
+def _set(parameter: str, values: Sequence[str]) -> None:
+    if st.query_params.get_all(parameter) == list(values):
+        return
+    if values:
+        st.query_params[parameter] = list(values)
+    else:
+        st.query_params.pop(parameter, None)
+
+
+def _chosen(names: Sequence[str]) -> dict[str, str]:
+    pairs = (each.partition("=") for each in st.query_params.get_all(CHOSEN))
+    return {column: value for column, _, value in pairs if column in names}
+
+
+def _facets(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(column for column in st.query_params.get_all(FACET) if column in names)
+
+
+def _sql(name: str, chosen: dict[str, str]) -> str:
+    return f'SELECT * FROM "{name}"{_where(chosen)} LIMIT {_MOST_ROWS}'  # noqa: S608 - quoted
+
+
+def _where(chosen: dict[str, str]) -> str:
+    conditions = [
+        f"{_quoted(column)} IS NULL" if value == _NULL else f"{_quoted(column)}::VARCHAR = {_text(value)}"
+        for column, value in chosen.items()
+    ]
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _quoted(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+@callback
+def _edit(sql: str) -> None:
+    _forget()
+    state.show(Query(sql))
+
+
+def _forget() -> None:
+    for parameter in (TABLE, FACET, CHOSEN):
+        st.query_params.pop(parameter, None)
+    for key in [key for key in st.session_state if isinstance(key, str) and key.startswith("browse-")]:
+        del st.session_state[key]
