@@ -6,8 +6,6 @@ import os
 import re
 from collections.abc import Callable
 
-import pynvml
-
 from host.settings import Settings
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from lab.errors import UserError
@@ -21,7 +19,7 @@ from workers.engine_runtime.install import (
 )
 from workers.engine_runtime.linked_packages import HostPython, host_python, install_transformers
 from workers.engine_runtime.reference_models import prepare_models
-from workers.probes.nvml import known
+from workers.probes.nvml import cuda_of_driver
 
 _RUNTIME = re.compile(r"^nvidia-cuda-runtime==(\d+)\.(\d+)", re.MULTILINE)
 _OLDER_CUDA = 12
@@ -49,8 +47,7 @@ def install_first_engine(settings: Settings, wanted: str | None, tell: Callable[
 
 
 def _install_vllm(settings: Settings, tell: Callable[[str], None]) -> None:
-    driver = known(pynvml.nvmlSystemGetCudaDriverVersion_v2) if nvidia_gpus() else None
-    version, why = fitting(driver, has_gpus=bool(nvidia_gpus()))
+    version, why = fitting(cuda_of_driver(), has_gpus=bool(nvidia_gpus()))
     tell(why)
     tell(install_vllm(settings.engines_dir / folder_name(version), version))
     if version != VLLM_VERSION:

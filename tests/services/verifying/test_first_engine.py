@@ -9,9 +9,11 @@ import pytest
 
 from host.settings import Settings
 from lab.errors import UserError
-from services.verifying import first_engine
 from services.verifying.first_engine import fitting, install_first_engine
+from tests.workers.conftest import library  # noqa: F401 - a fixture
+from tests.workers.probes.stand_in_nvml import EightGpus, Install
 from workers.engine_runtime.install import VLLM_FOR_CUDA_12, VLLM_VERSION
+from workers.probes.nvml import cuda_of_driver
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,12 @@ def test_a_driver_that_no_build_fits_is_refused_before_anything_is_downloaded() 
         fitting(11_080, has_gpus=True)
 
 
+def test_the_driver_is_asked_which_cuda_it_knows(library: Install) -> None:  # noqa: F811
+    assert cuda_of_driver() is None
+    library(EightGpus())
+    assert cuda_of_driver() == 13_000
+
+
 def test_without_packages_and_without_transformers_the_reason_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,4 +55,3 @@ def test_without_packages_and_without_transformers_the_reason_is_given(
     assert told[1:] == [f"no NVIDIA GPU: vLLM {VLLM_VERSION}, built for processors, fits"]
     with pytest.raises(UserError, match="no Python of PATH has torch and transformers"):
         install_first_engine(settings, "transformers", told.append)
-    assert first_engine.host_python({"PATH": str(tmp_path)}) is None
