@@ -14,6 +14,7 @@ ENTRYPOINT ["drafthouse"]
 
 FROM vllm/vllm-openai:v0.32.0${VLLM_DIGEST:+@$VLLM_DIGEST} AS worker
 WORKDIR /app
+RUN apt-get update && apt-get install -y --no-install-recommends git make && rm -rf /var/lib/apt/lists/*
 COPY . .
 RUN make install
 # The image brings vLLM itself: its environment is the system's, and engines.toml says so.

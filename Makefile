@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm engine-matrix wheel install screenshots journeys docs clean
+.PHONY: help up demo check audit test test-fast mutants bench models engine-vllm engine-matrix engine-update wheel install screenshots journeys docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ bench: install models ## compare Drafthouse with vLLM's own benchmark, as ratios
 engine-matrix: install engine-vllm models ## try versions of vLLM for real and write what was seen to jobs/engines/captures (VERSIONS="0.14.1 0.28.0", KEEP=1 leaves their environments)
 	$(RUN)/python -m benchmarks.engine_matrix $(if $(KEEP),--keep) $(VERSIONS)
 	$(RUN)/python -m jobs.engines.relied_on
+
+engine-update: install engine-vllm models ## try the registry's newest vLLM and make it the default, if it does what the default does (VERSION=... for another)
+	$(RUN)/python -m benchmarks.engine_matrix.update $(VERSION)
 
 screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
 	@$(RUN)/python -m tests.webapp.screenshots --to $(or $(TO),screenshots)

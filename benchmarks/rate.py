@@ -1,8 +1,8 @@
 """Part rate: how late both clients see fast chunks from a server that streams at a steady 20 ms.
 
-The server (`benchmarks.steady_server`) writes a chunk to every stream at each tick, as an engine does after each step,
-and notes the gaps between the chunks of a stream as it wrote them. Aims for 25,000 chunks/s: the lag of our event loop
-below 5 ms (p99), and the gaps between chunks that a client sees within 1 ms of the server's own (p99).
+The server (`services.verifying.steady_server`) writes a chunk to every stream at each tick, as an engine does after
+each step, and notes the gaps between the chunks of a stream as it wrote them. Aims for 25,000 chunks/s: the lag of our
+event loop below 5 ms (p99), and the gaps between chunks that a client sees within 1 ms of the server's own (p99).
 
 An engine on a GPU host has processors to itself. So the server is bound to one here, and both clients to the others: on
 two shared ones a client often waits for the server's time slice to end, which is not the client's fault.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from host.settings import Settings
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
 from services.verifying.our_client import Figures
+from services.verifying.pace import beside_server
 from services.verifying.processes import counted, vllm_environment
 from services.verifying.rival import TARGET, write_dataset
 
@@ -89,7 +89,7 @@ def _by_vllm(settings: Settings, dataset: Path, streams: int) -> SideFigures:
 def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
     """Run `beside_server` with the server on one processor and the clients on the others, if there are any."""
     if not hasattr(os, "sched_setaffinity"):
-        return beside_server(measure)
+        return _beside_server(measure)
     first, *others = sorted(os.sched_getaffinity(0))
 
     def on_the_others(base_url: str) -> T:
@@ -97,7 +97,13 @@ def _beside_bound_server(measure: Callable[[str], T]) -> tuple[T, float]:
             return measure(base_url)
 
     with _bound_to([first]):
-        return beside_server(on_the_others)
+        return _beside_server(on_the_others)
+
+
+def _beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
+    """Measure beside a steady server; the second figure is its own gap (p99, ms)."""
+    measured, written = beside_server(measure, TICK_S)
+    return measured, written["gap_p99_ms"]
 
 
 @contextmanager
@@ -109,18 +115,6 @@ def _bound_to(processors: Collection[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
-    """Measure while a server runs that is this run's own; the second figure is the server's gap (p99, ms)."""
-    command = (sys.executable, "-m", "benchmarks.steady_server", str(TICK_S))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None  # noqa: S101 - tells mypy
-            measured = measure(f"http://127.0.0.1:{int(server.stdout.readline())}")
-        finally:
-            server.terminate()
-        return measured, float(json.loads(server.stdout.read())["gap_p99_ms"])
 
 
 def show_rate(streams: int, ours: Sequence[SideFigures], theirs: Sequence[SideFigures]) -> None:

@@ -24,6 +24,9 @@ StudyName = Annotated[
 AsReference = Annotated[
     bool, typer.Option("--reference", help="Scale down to the reference pair: minutes on a machine without a GPU.")
 ]
+OnEngine = Annotated[
+    str | None, typer.Option("--engine", help="Run the arms of vllm on this engine instead, such as vllm-0-14-1.")
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the job ends; exit status 1 if a run failed.")]
 PricePerHour = Annotated[
     float | None, typer.Option(help="USD per hour, instead of the study's price or the price book's.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-_NAME = "verification.json"
+_NAME, _TEXT_NAME = "verification.json", "verification.md"
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,14 @@ def write_report(home: Path, report: HostReport) -> None:
         file.flush()
         os.fsync(file.fileno())
     writing.replace(home / _NAME)
+
+
+def write_text(home: Path, text: str) -> Path:
+    """Store the report to read beside it, atomically. Return its file."""
+    writing, file = home / f".{_TEXT_NAME}", home / _TEXT_NAME
+    writing.write_text(text, encoding="utf-8")
+    writing.replace(file)
+    return file
 
 
 def last_report(home: Path) -> HostReport | None:

@@ -61,7 +61,7 @@ class Profile(Frozen):
         return None if path is None else Path(path)
 
 
-#: The name that `make engine-vllm VERSION=0.14.1` gives its engine.
+#: The name that `drafthouse install vllm 0.14.1` gives its engine.
 _VERSION_OF_NAME = re.compile(r"vllm-(\d+(?:-\d+)+)")
 _BUILT_IN = {ENDPOINT: Profile(kind=ENDPOINT)}
 
@@ -102,7 +102,7 @@ def installed_of(settings: Settings, profiles: Mapping[str, Profile], engine: st
     if engine not in profiles:
         has = f"{settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
         version = _VERSION_OF_NAME.fullmatch(engine)
-        install = f"; `make engine-vllm VERSION={version[1].replace('-', '.')}` installs it" if version else ""
+        install = f"; `{INSTALL_COMMAND} vllm {version[1].replace('-', '.')}` installs it" if version else ""
         raise HostError(f"there is no engine {engine!r} here: {has}{install}")
     if profiles[engine].command and profiles[engine].program(settings.engines_dir) is None:
         program = profiles[engine].command[0]

@@ -24,12 +24,12 @@ _WHAT = "client and vllm bench serve"
 _WORKLOAD, _LOAD = Workload(output_tokens=32), Load(max_concurrency=4, num_prompts=16)
 
 
-def agreement(settings: Settings) -> Finding:
-    """Measure the reference model without a draft by both clients, A B B A, with the same prompts."""
+def agreement(settings: Settings, engine: str) -> Finding:
+    """Measure the reference model on this vLLM, without a draft, by both clients, A B B A, with the same prompts."""
     study = Study(
         name="verify-client",
         target=TARGET,
-        arms=(Arm(name="plain"),),
+        arms=(Arm(name="plain", engine=engine),),
         workloads=(_WORKLOAD,),
         loads=(_LOAD,),
         engine_flags=FLAGS["vllm"],
@@ -73,7 +73,7 @@ def _ours(base_url: str, dataset: Path) -> Figures:
 def _theirs(settings: Settings, study: Study, base_url: str, dataset: Path) -> Figures:
     result_file = dataset.with_suffix(".result.json")
     command = [
-        *(vllm_program(settings), *bench_arguments(settings, dataset, _WORKLOAD.output_tokens)),
+        *(vllm_program(settings, study.arms[0].engine), *bench_arguments(settings, dataset, _WORKLOAD.output_tokens)),
         *("--base-url", base_url, "--max-concurrency", str(_LOAD.max_concurrency)),
         *("--num-prompts", str(_LOAD.num_prompts)),
         *("--save-result", "--result-dir", str(result_file.parent), "--result-filename", result_file.name),

@@ -18,7 +18,7 @@ from jobs.engines.profiles import fill_in, installed_profile
 from jobs.host_report import Finding
 from lab.errors import INSTALL_COMMAND, UserError
 from workers.division import Slot, Topology, topology_of
-from workers.probes.nvml import Gpu, gpus, known
+from workers.probes.nvml import Gpu, cuda_of_driver, gpus, known
 from workers.slots import slots_here
 
 #: What torch prints goes to the standard error.
@@ -43,7 +43,7 @@ class Build:
 def fits(settings: Settings, engines: Sequence[Capabilities]) -> list[Finding]:
     """Check for each engine that the driver supports its CUDA version, and that it was built for each GPU."""
     boards = {gpu.index: gpu for gpu in gpus()}.values()  # a slice is of its GPU's kind
-    driver = known(pynvml.nvmlSystemGetCudaDriverVersion_v2) if boards else None
+    driver = cuda_of_driver()
     kinds = {gpu.name: capability for gpu in boards if (capability := _capability(gpu)) is not None}
     return [_fit(settings, engine.engine, has_gpus=bool(boards), driver=driver, kinds=kinds) for engine in engines]
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,8 +19,9 @@ from jobs.engines.profiles import fill_in, installed_profile, profile_environmen
 from lab.errors import EngineError
 from lab.study import Arm, Study
 from workers.engine_runtime.launch import Process, start_engine
+from workers.engine_runtime.linked_packages import link_ours
 
-_BENCH_PACKAGES = ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0")
+_BENCH_PACKAGES = ("pandas", "python-dateutil", "six")
 
 
 @dataclass(frozen=True)
@@ -70,28 +69,25 @@ def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
             process.stop(grace_s=5.0)
 
 
-def vllm_program(settings: Settings) -> str:
-    return fill_in(settings, installed_profile(settings, "vllm").command[0])
+def vllm_program(settings: Settings, engine: str = "vllm") -> str:
+    return fill_in(settings, installed_profile(settings, engine).command[0])
 
 
 def vllm_environment(settings: Settings, study: Study, arm: Arm) -> dict[str, str]:
     """Return the environment in which Drafthouse would start this arm's engine, plus the packages that the rival
     needs.
     """
-    profile = installed_profile(settings, "vllm")
+    profile = installed_profile(settings, arm.engine)
     own, caches = profile_environment(settings, profile, study, arm), cache_variables(settings.home)
     whole = whole_environment(settings.engines_dir, profile, own, caches)
     return whole | {"PYTHONPATH": str(_bench_packages(settings))}
 
 
 def _bench_packages(settings: Settings) -> Path:
-    """Install the extra packages of `vllm bench serve` into a separate folder, since an engine does not need them."""
+    """Link the extra packages of `vllm bench serve`, which are ours, into a folder: an engine does not need them."""
     folder = settings.engines_dir.absolute() / "vllm-bench-packages"
-    if not folder.is_dir():
-        writing = folder.with_suffix(".writing")
-        shutil.rmtree(writing, ignore_errors=True)
-        python = Path(vllm_program(settings)).with_name("python")
-        uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--python", str(python)]
-        counted([*uv, "--target", str(writing), "--no-deps", *_BENCH_PACKAGES], os.environ)
-        writing.rename(folder)
+    if not (folder / "pandas" / "__init__.py").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        link_ours(_BENCH_PACKAGES, folder, with_needed=False)
     return folder

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pandas as pd
 
 from host.settings import Settings
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.kinds import ENDPOINT
-from jobs.host_report import Finding, HostReport, write_report
+from jobs.host_report import Finding, HostReport, write_report, write_text
 from jobs.table import Job
 from services.verifying import builds, gpus
 from services.verifying.agreement import agreement
+from services.verifying.pace import pace
+from services.verifying.report_text import report_text
 from services.verifying.study import judged
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import frame, results
@@ -31,18 +34,29 @@ def own_engines(engines: list[Capabilities]) -> list[Capabilities]:
 
 
 def report(
-    settings: Settings, engines: list[Capabilities], target: str, ended: Job, on_tick: Callable[[], None]
-) -> HostReport:
-    """Judge the ended job's runs, run the other tests, and store the report in the home."""
+    settings: Settings,
+    engines: list[Capabilities],
+    target: str,
+    ended: Job,
+    on_tick: Callable[[], None],
+    *,
+    began_s: float,
+) -> tuple[HostReport, Path]:
+    """Judge the ended job's runs, run the other tests, and store the report in the home; also return its file to read.
+
+    `began_s`: on the monotonic clock.
+    """
     runs, invalid = _published(settings, ended, on_tick)
     findings: list[Finding] = judged(engines, target, runs, invalid, ended.job_id)
     findings += [*builds.fits(settings, own_engines(engines)), builds.numa(settings)]
     findings += [gpus.telemetry(runs), *gpus.energy()]
-    if any(engine.engine == "vllm" for engine in engines):
-        findings.append(agreement(settings))
+    findings.append(pace())
+    if (rival := next((engine.engine for engine in engines if engine.kind == "vllm"), None)) is not None:
+        findings.append(agreement(settings, rival))
     made = HostReport(datetime.now(UTC), ended.job_id, tuple(findings))
     write_report(settings.home, made)
-    return made
+    text = report_text(made, engines, runs, time.monotonic() - began_s)
+    return made, write_text(settings.home, text)
 
 
 def _published(settings: Settings, ended: Job, on_tick: Callable[[], None]) -> tuple[pd.DataFrame, pd.DataFrame]:

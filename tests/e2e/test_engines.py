@@ -13,6 +13,7 @@ from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import REPOSITORY
 from warehouse.bundles.run_bundle import LOG_FILE, Bundle
+from workers.engine_runtime.install import VLLM_VERSION
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -22,7 +23,7 @@ SHORT = {"workloads": [{"category": "code", "output_tokens": 24}], "loads": [{"m
 
 def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(probed: Probed) -> None:
     home, has = probed.home, probed.answer
-    assert has.version == "0.32.0+cpu"
+    assert has.version == f"{VLLM_VERSION}+cpu"
     assert {"draft_model", "ngram", "eagle", "eagle3", "medusa", "mtp"} <= set(has.methods)
     assert not {"ngram_gpu", "suffix"} & set(has.methods)  # no GPU, and arctic-inference is not installed
     assert has.flags is not None
@@ -60,7 +61,7 @@ def test_vllm_runs_with_a_configuration_flags_and_environment_of_a_second_table(
     for bundle in datasets_study:
         run, around = bundle.run, bundle.run.circumstances
         assert around.engine_version is not None
-        assert around.engine_version.startswith("0.32.0")
+        assert around.engine_version.startswith(VLLM_VERSION)
         assert around.environment["OMP_NUM_THREADS"] == "1"
         effective = around.effective_config
         assert [effective[name] for name in ("enforce_eager", "seed", "enable_prefix_caching")] == [

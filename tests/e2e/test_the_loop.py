@@ -29,6 +29,7 @@ from tests.webapp.browser.clicks import settled
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import engine_processes, until
 from warehouse.bundles.run_bundle import RUN_FILE, Bundle, find_bundles, read_bundle
+from workers.engine_runtime.install import VLLM_VERSION
 
 pytestmark = [pytest.mark.engine, pytest.mark.browser, pytest.mark.timeout(1800)]
 
@@ -248,7 +249,7 @@ def test_every_bundle_has_what_the_engine_told(home: Home, measured: Measured) -
         assert [request.completion_tokens for request in requests] == [24] * run.load.num_prompts
         assert [len(request.output_token_ids or ()) for request in requests] == [24] * run.load.num_prompts
         assert grown(run, "generation_tokens") == 24 * run.load.num_prompts
-        assert (circumstances.engine_version or "").startswith("0.32.0")
+        assert (circumstances.engine_version or "").startswith(VLLM_VERSION)
         assert circumstances.effective_config["enforce_eager"] == "True"
         assert circumstances.target_digest is not None
         drafted = run.arm.name != "no draft"

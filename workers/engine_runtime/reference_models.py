@@ -1,17 +1,18 @@
 """Prepares the reference models under the home, for `drafthouse install`.
 
-models/prepare.py does it in the environment of vLLM, which has torch. A stamp is written last; it names the files that
-the models were made from.
+models/prepare.py does it in the environment of an engine, which has torch. A stamp is written last; it names the files
+that the models were made from.
 """
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
+from pathlib import Path
 
 from host.private_files import write_for_engines
 from host.settings import SHIPPED, Settings
-from jobs.engines.profiles import installed_profile
+from jobs.engines.profiles import installed_profile, installed_profiles
 from lab.errors import UserError
 
 STAMP = "prepared"
@@ -26,10 +27,8 @@ def prepare_models(settings: Settings) -> str:
     stamp = folder / STAMP
     if stamp.exists() and stamp.read_text(encoding="utf-8") == recipe:
         return f"the reference models are already in {folder}"
-    program = installed_profile(settings, "vllm").program(settings.engines_dir)
-    assert program is not None  # noqa: S101 - it is installed
     # isolated: none of our modules and variables
-    command = (str(program.with_name("python3")), "-I", str(_SOURCE / "prepare.py"), "--to", str(folder))
+    command = (str(_program(settings).with_name("python3")), "-I", str(_SOURCE / "prepare.py"), "--to", str(folder))
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -40,6 +39,16 @@ def prepare_models(settings: Settings) -> str:
     writing.write_text(recipe, encoding="utf-8")
     writing.rename(stamp)
     return done.stdout.strip()
+
+
+def _program(settings: Settings) -> Path:
+    """Return the program of an engine with torch, by preference vLLM's own. Raises HostError without any."""
+    engines = installed_profiles(settings)
+    others = [name for name, profile in engines.items() if profile.kind in ("vllm", "transformers")]
+    name = "vllm" if "vllm" in engines else next(iter(others), "vllm")
+    program = installed_profile(settings, name).program(settings.engines_dir)
+    assert program is not None  # noqa: S101 - it is installed
+    return program
 
 
 def _recipe() -> str:

@@ -10,6 +10,7 @@ import codecs
 import json
 from array import array
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lab.storable import MOST_CHARS, storable
@@ -37,6 +38,11 @@ _SGLANG = {
 }
 #: The same in llama.cpp's timings, which leave them out where nothing was drafted and have no rounds.
 _LLAMA_CPP = {"num_draft_tokens": "draft_n", "num_accepted_draft_tokens": "draft_n_accepted"}
+#: The same in LM Studio's stats.
+_LM_STUDIO = {
+    "num_draft_tokens": "total_draft_tokens_count",
+    "num_accepted_draft_tokens": "accepted_draft_tokens_count",
+}
 
 
 #: A histogram of rounds: (tokens drafted, tokens accepted) -> rounds.
@@ -127,9 +133,9 @@ class Answer:
         if timings := data.get("timings"):
             self._cached = _countable(timings, _CACHED_OF_TIMINGS) if self._cached is None else self._cached
             self._computed = _countable(timings, _COMPUTED_OF_TIMINGS)
-            drafted = {ours: _countable(timings, name) for ours, name in _LLAMA_CPP.items()}
-            known = {ours: tokens for ours, tokens in drafted.items() if tokens is not None}
-            self.speculation = known if len(known) == len(drafted) else self.speculation
+            self._take_drafted(timings, _LLAMA_CPP)
+        if stats := data.get("stats"):
+            self._take_drafted(stats, _LM_STUDIO)
         if (
             self._finished_s is not None
             and not self.chunk_s
@@ -142,6 +148,12 @@ class Answer:
             self.rounds = _rounds(speculation, self.steps)
         elif details := (data.get("sglext") or {}).get("spec_tokens_details"):
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
+
+    def _take_drafted(self, counts: Any, names: Mapping[str, str]) -> None:
+        """Take drafted and accepted tokens if both are there: neither is where nothing was drafted."""
+        drafted = {ours: _countable(counts, name) for ours, name in names.items()}
+        known = {ours: tokens for ours, tokens in drafted.items() if tokens is not None}
+        self.speculation = known if len(known) == len(drafted) else self.speculation
 
     def _take_usage(self, usage: dict[str, Any], tokens: int | None) -> None:
         """Take what is known; a later usage may leave out what an earlier one counted."""

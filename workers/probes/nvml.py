@@ -101,6 +101,11 @@ def driver_version() -> str | None:
     return str(pynvml.nvmlSystemGetDriverVersion()) if gpus() else None
 
 
+def cuda_of_driver() -> int | None:
+    """Return the newest CUDA version that the driver supports (12040 is 12.4); None without a GPU, or if unknown."""
+    return known(pynvml.nvmlSystemGetCudaDriverVersion_v2) if gpus() else None
+
+
 def processes_on(gpu: Gpu) -> set[int] | None:
     """Return the pids that compute on this GPU, by the driver's numbers, which may differ inside a container.
 

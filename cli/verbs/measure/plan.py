@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cli.arguments import AsJson, AsReference, StudyName
+from cli.arguments import AsJson, AsReference, OnEngine, StudyName
 from cli.lab import the_lab
 from cli.named_study import named_study
 from cli.output import print_json, print_table, print_text
@@ -24,9 +24,9 @@ def presets(*, as_json: AsJson = False) -> None:
         print_table(("preset", "question"), [(preset.name, preset.title) for preset in every])
 
 
-def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
+def plan(study: StudyName, *, reference: AsReference = False, engine: OnEngine = None, as_json: AsJson = False) -> None:
     """Show what a study needs: engine starts, runs, requests, time, problems to fix, and what will stay unknown."""
-    named = named_study(study, reference=reference)
+    named = named_study(study, reference=reference, engine=engine)
     planned = the_lab(ready=False).plan(named)
     if as_json:
         print_json(planned)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cli import follow
-from cli.arguments import AsJson, AsReference, StudyName, Wait
+from cli.arguments import AsJson, AsReference, OnEngine, StudyName, Wait
 from cli.lab import the_lab
 from cli.named_study import named_study
 from cli.output import print_error, print_json, print_text
@@ -19,6 +19,7 @@ def submit(
     study: StudyName,
     *,
     reference: AsReference = False,
+    engine: OnEngine = None,
     wait: Wait = False,
     priority: Annotated[int, typer.Option(help="Higher values run earlier.")] = 0,
     budget: Annotated[
@@ -31,7 +32,7 @@ def submit(
 ) -> None:
     """Put a study into the queue."""
     here = the_lab()
-    named = named_study(study, reference=reference)
+    named = named_study(study, reference=reference, engine=engine)
     named = named if budget is None else measured_until_decided(named, budget)
     job_id = here.submit(named, priority)
     if as_json:

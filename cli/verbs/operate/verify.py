@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,10 +18,13 @@ from cli.output import print_json, print_table, print_text
 from host.settings import Settings, load_settings
 from jobs.engines.capabilities import all_capabilities
 from jobs.host_report import HostReport
-from lab.errors import INSTALL_COMMAND, UserError
+from lab.errors import UserError
 from services import supervisor
 from services.supervisor import is_up, stopped_by_signal
 from services.verifying.rival import TARGET
+from warehouse.migrate import make_home
+
+_INSTALLED = ("vllm", "transformers")
 
 
 def verify(
@@ -26,36 +32,54 @@ def verify(
     target: Annotated[
         str, typer.Option(help="Your own model instead of the reference model; tried without draft models.")
     ] = TARGET,
+    engine: Annotated[
+        str | None, typer.Option(help="What to install where there is no engine: vllm, or transformers.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check by measurements that this host's engines, methods, telemetry and client are right.
 
-    Takes up to ten minutes with the reference models, starts the services if they are not up, and ends with a table
-    and, unless every line is ok, exit status 1.
+    A host without an engine gets the vLLM whose build fits its driver or, where no package can be downloaded, the
+    transformers of its own Python. Takes up to ten minutes with the reference models, starts the services if they are
+    not up, and ends with a table, one report file to send and, unless every line is ok, exit status 1.
     """
-    settings = load_settings()
+    if engine not in (None, *_INSTALLED):
+        raise UserError(f"there is no engine {engine!r} to install: write {' or '.join(_INSTALLED)}")
+    settings, began_s = load_settings(), time.monotonic()
+    make_home(settings)
+    _install(settings, engine, quiet=as_json)
     with stopped_by_signal():
         if is_up(settings.home):
-            made = _verified(settings, target, lambda: None, quiet=as_json)
+            made, file = _verified(settings, target, lambda: None, began_s, quiet=as_json)
         else:
             with supervisor.running(settings) as services:
-                made = _verified(settings, target, services.supervise, quiet=as_json)
+                made, file = _verified(settings, target, services.supervise, began_s, quiet=as_json)
     if as_json:
         print_json(asdict(made))
     else:
         rows = [("ok" if f.ok else "WRONG", f.what, f.found, f.remedy) for f in made.findings]
         print_table(("", "what", "found", "what to do"), rows)
-        print_text(f"The study is {made.job_id}.")
+        print_text(f"The study is {made.job_id}. The report to send to a colleague is {file.absolute()}")
     raise SystemExit(0 if made.ok else 1)
 
 
-def _verified(settings: Settings, target: str, on_tick: Callable[[], None], *, quiet: bool) -> HostReport:
+def _install(settings: Settings, engine: str | None, *, quiet: bool) -> None:
+    from services.verifying.first_engine import install_first_engine  # noqa: PLC0415 - `--help` does not need NVML
+    from services.verifying.verification import own_engines  # noqa: PLC0415 - loads pandas, likewise
+
+    here = own_engines(all_capabilities(settings))
+    if not any(engine in (None, each.kind) for each in here):
+        tell = (lambda text: print(text, file=sys.stderr, flush=True)) if quiet else print_text
+        install_first_engine(settings, engine, tell)
+
+
+def _verified(
+    settings: Settings, target: str, on_tick: Callable[[], None], began_s: float, *, quiet: bool
+) -> tuple[HostReport, Path]:
     from services.verifying.study import verification_study  # noqa: PLC0415 - loads pandas, which `--help` does not need
     from services.verifying.verification import own_engines, report  # noqa: PLC0415 - likewise
 
     engines = own_engines(all_capabilities(settings))
-    if not engines:
-        raise UserError(f"no engine is installed on this host: `{INSTALL_COMMAND}` installs vLLM")
     here = Here(settings)
     ended = follow(here, here.submit(verification_study(engines, target)), on_tick, on_stderr=quiet)
-    return report(settings, engines, target, ended, on_tick)
+    return report(settings, engines, target, ended, on_tick, began_s=began_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ import pandas as pd
 import pytest
 
 from jobs.engines.capabilities import Capabilities
-from jobs.host_report import Finding, HostReport, last_report, write_report
+from jobs.host_report import Finding, HostReport, last_report, write_report, write_text
 from services.verifying.agreement import compared
 from services.verifying.our_client import Figures
+from services.verifying.pace import compared as pace_compared
+from services.verifying.pace import pace
+from services.verifying.report_text import report_text
 from services.verifying.rival import TARGET
 from services.verifying.study import judged, verification_study
 
@@ -108,6 +112,33 @@ def test_the_client_agrees_with_the_rival_within_a_quarter(throughput: float, *,
     finding = compared([ours, ours], [theirs, theirs])
     assert finding.ok is ok
     assert finding.found.endswith("TTFT p50 1.00×, TPOT p50 1.00×")
+
+
+def test_our_client_is_right_if_it_sees_the_pace_of_the_server() -> None:
+    finding = pace()
+    seen_ms, written_ms = map(float, re.findall(r"([\d.]+) ms", finding.found)[:2])
+    assert written_ms >= 20
+    assert finding.ok is (abs(seen_ms / written_ms - 1) <= 0.05)
+    written = {"gap_mean_ms": 20.0, "gap_p99_ms": 21.0}
+    assert pace_compared(20.9, 25.0, written).ok
+    late = pace_compared(21.1, 25.0, written)
+    assert (late.ok, late.found) == (
+        False,
+        "21.10 ms between chunks where the server wrote one each 20.00 ms; p99 25.0 and 21.0 ms",
+    )
+
+
+def test_one_file_tells_a_colleague_what_was_found(tmp_path: Path) -> None:
+    made = HostReport(
+        datetime(2026, 11, 23, 12, tzinfo=UTC), "job-1", (Finding("a|b", ok=False, found="x", remedy="do y"),)
+    )
+    runs = pd.DataFrame([run("plain", ttft_p50_ms=12.345678, acceptance_length=None)])
+    text = write_text(tmp_path, report_text(made, ENGINES, runs, 61.4)).read_text(encoding="utf-8")
+    assert "2026-11-23 12:00 UTC, study job-1, took 61 s: 1 of 1 lines wrong." in text
+    assert "- engines: vllm 0.32, older 0.32" in text
+    assert "| WRONG | a\\|b | x | do y |" in text
+    assert "| arm | status | output tok/s | TTFT p50 ms | acceptance length |" in text
+    assert "| plain | completed | 150 | 12.35 | - |" in text
 
 
 def test_the_last_report_is_kept_whole(tmp_path: Path) -> None:

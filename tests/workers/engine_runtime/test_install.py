@@ -67,11 +67,15 @@ def test_the_metadata_wheel_installs_a_version_and_no_module(tmp_path: Path) -> 
     assert not (target / "vllm").exists()
 
 
-def test_wheels_are_looked_for_where_pip_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_FIND_LINKS", f"{tmp_path} /elsewhere")
-    monkeypatch.delenv("UV_FIND_LINKS", raising=False)
-    assert find_links({})[:2] == [str(tmp_path), "/elsewhere"]
-    assert find_links({"UV_FIND_LINKS": "/a,/b"}) == ["/a", "/b"]
+def test_wheels_are_looked_for_where_pip_looks_also_without_pip(tmp_path: Path) -> None:
+    (tmp_path / ".config" / "pip").mkdir(parents=True)
+    (tmp_path / ".config" / "pip" / "pip.conf").write_text("[global]\nfind-links =\n    /mirror\n    /more\n")
+    (tmp_path / "own.conf").write_text("[install]\nfind-links = /own\n")
+    of_files = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": "/nonexistent", "PIP_CONFIG_FILE": str(tmp_path / "own.conf")}
+    found = find_links(of_files | {"PIP_FIND_LINKS": "/first /mirror"})
+    assert found[:2] == ["/first", "/mirror"]
+    assert set(found) >= {"/more", "/own"}
+    assert find_links(of_files | {"UV_FIND_LINKS": "/a,/b"}) == ["/a", "/b"]
 
 
 def test_an_environment_with_a_valid_stamp_is_left_as_it_is(tmp_path: Path) -> None:
