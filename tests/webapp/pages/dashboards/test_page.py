@@ -211,6 +211,7 @@ def test_variables_hold_for_all_cards_that_have_them(
     ]
     app = open_page("dashboards", dashboard=board, for_study=study[0], for_metric="Request throughput")
     assert "Request throughput by load" in words(app)
+    assert words(app).count("Not of the study and metric chosen above: this card shows what was pinned.") == 1  # SQL
     full = words(open_page("dashboards", dashboard=board, full="1"))
     assert "stSidebar" in full
     assert "All dashboards" not in full
